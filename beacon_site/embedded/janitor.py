@@ -1,0 +1,57 @@
+"""`python -m beacon_site.embedded.janitor FOLDER [--remove]`: stop what a killed process left running.
+
+It waits until no process uses the servers of the folder, which the locks tell even of a process
+killed with -9, ends what that process had started (the runner's list in the state file), stops
+the servers, and ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from beacon_site import embedded
+from beacon_site.embedded import locks, processes
+from beacon_site.embedded.places import read_state, write_state
+
+STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0))
+
+
+def end_leftovers(folder: Path) -> int:
+    """End the processes that the last runner started and did not stop; return their number."""
+    listed: dict[str, list[str]] = read_state(folder).get("processes", {})
+    found = [mark for mark in listed.get("groups", []) if processes.is_alive(mark)]
+    for mark in found:
+        processes.stop(mark, ((signal.SIGTERM, 0.0),), group=True)
+    for mark in found:
+        processes.stop(mark, STEPS, group=True)
+    # The runner's readers ignore SIGTERM: they end with what they read from, or by force.
+    for mark in listed.get("readers", []):
+        processes.ended(mark, 1.0)
+        processes.stop(mark, ((signal.SIGKILL, 2.0),))
+    write_state(folder, processes=None)
+    return len(found)
+
+
+def main(folder: Path, *, remove: bool = False) -> None:
+    """Wait for the last user to be gone and tidy up behind it; `remove` the folder too."""
+    users, servers = folder / "users.lock", folder / "servers.lock"
+    while folder.is_dir():
+        locks.take(users)
+        locks.release(users)
+        with locks.held(servers):
+            if not locks.take(users, wait=False):
+                continue  # somebody came in between
+            locks.release(users)
+            if read_state(folder).get("processes"):
+                end_leftovers(folder)
+            embedded.stop_if_unused(folder)
+            break
+    if remove:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), remove="--remove" in sys.argv)

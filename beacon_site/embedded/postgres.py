@@ -1,0 +1,227 @@
+"""The embedded Postgres: make its cluster, start it, ask whether it answers, stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from beacon_site.embedded import binaries, processes
+from beacon_site.embedded.account import Account
+from beacon_site.embedded.errors import EmbeddedError
+
+ROLE = DATABASE = "beacon"
+# After kill -9 the old backends hold the shared memory until they notice: tried, up to 20 s.
+START_SECONDS = 60.0
+RETRY_SECONDS = 20.0
+QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+INITDB = ("-N", "-U", ROLE, "-E", "UTF8", "-A", "scram-sha-256")
+LOCALES = (
+    ["--locale=C.UTF-8"],
+    ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"],
+)
+
+
+def url_of(entry: dict[str, Any]) -> str:
+    """Return the DATABASE_URL of a server described by its entry in the state file."""
+    return f"postgresql://{ROLE}:{entry['password']}@127.0.0.1:{entry['port']}/{DATABASE}"
+
+
+def answers(entry: dict[str, Any] | None) -> bool:
+    """Say whether our own server, with our own password, answers a query."""
+    if not entry or not processes.is_alive(entry.get("process")):
+        return False
+    try:
+        with psycopg.connect(url_of(entry), connect_timeout=3) as connection:
+            connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def start(
+    storage: Path, account: Account, known: dict[str, Any], *, durable: bool = True
+) -> dict[str, Any]:
+    """Start the server on the cluster in `storage`, made first if there is none.
+
+    Returns its entry for the state file: process, port, password.  `known` is the entry of
+    the last start, whose port and password are taken again.  Raises EmbeddedError.
+    """
+    programs = binaries.postgres_bin(storage, account)
+    cluster = storage / "postgres"
+    password = str(known.get("password") or secrets.token_urlsafe(24))
+    if not (cluster / "PG_VERSION").exists():
+        _initialise(programs, cluster, account, password)
+    else:
+        _check_version(programs, cluster, account)
+        _end_leftover(cluster)
+        if not known.get("password"):
+            _set_password(programs, cluster, account, password)
+    entry = {"password": password, "port": known.get("port")}
+    give_up = time.monotonic() + RETRY_SECONDS
+    while True:
+        entry["port"] = processes.free_port(entry["port"])
+        process = _launch(programs, cluster, account, entry, durable=durable)
+        if process is not None:
+            entry["process"] = process
+            _make_database(entry)
+            return entry
+        if time.monotonic() > give_up:
+            raise EmbeddedError(
+                f"The embedded Postgres in {cluster} does not start. The end of its log:\n"
+                + processes.end_of(storage / "postgres.log")
+            )
+        time.sleep(0.5)
+
+
+def stop(entry: dict[str, Any] | None) -> None:
+    """Stop the server: fast, after 20 s at once, after 5 more by force."""
+    if entry and entry.get("process"):
+        steps = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
+        processes.stop(str(entry["process"]), steps)
+
+
+def _initialise(programs: Path, cluster: Path, account: Account, password: str) -> None:
+    # Made under another name, so that a kill in the middle leaves no half cluster behind.
+    fresh = cluster.with_name("postgres.new")
+    said = ""
+    for locale in LOCALES:
+        shutil.rmtree(fresh, ignore_errors=True)
+        account.owns(fresh)
+        with tempfile.NamedTemporaryFile("w", prefix="beacon-") as secret:
+            secret.write(password + "\n")
+            secret.flush()
+            if account.uid is not None and account.gid is not None:
+                shutil.chown(secret.name, account.uid, account.gid)
+            made = subprocess.run(
+                [programs / "initdb", "-D", fresh, *INITDB, f"--pwfile={secret.name}", *locale],
+                capture_output=True,
+                text=True,
+                check=False,
+                **account.options(fresh),
+            )
+        if made.returncode == 0:
+            fresh.rename(cluster)
+            return
+        said = made.stderr.strip()
+    raise EmbeddedError(f"initdb could not make a database in {fresh}:\n{said}")
+
+
+def _check_version(programs: Path, cluster: Path, account: Account) -> None:
+    made_by = (cluster / "PG_VERSION").read_text(encoding="ascii").strip()
+    said = subprocess.run(
+        [programs / "postgres", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        **account.options(cluster),
+    ).stdout
+    version = said.partition("(PostgreSQL)")[2].strip()
+    if version.partition(".")[0] != made_by:
+        raise EmbeddedError(
+            f"The database in {cluster} was made by Postgres {made_by}, the one found here is "
+            f"{said.strip() or 'unknown'}. Install Postgres {made_by}, or export from there and "
+            "import into a fresh data folder (BEACON_DATA_DIR)."
+        )
+
+
+def _end_leftover(cluster: Path) -> None:
+    """End a server that still runs on the cluster although nobody can use it, or clear its mark."""
+    mark = cluster / "postmaster.pid"
+    try:
+        pid = int(mark.read_text(encoding="utf-8").splitlines()[0])
+    except (OSError, ValueError, IndexError):
+        return
+    process = processes.identity(pid)
+    if process is not None and _is_postgres(pid):
+        stop({"process": process})
+    # Postgres takes a zombie or a stranger with that number for a running server.
+    mark.unlink(missing_ok=True)
+
+
+def _is_postgres(pid: int) -> bool:
+    shown = Path(f"/proc/{pid}/cmdline")
+    if shown.exists():
+        words = shown.read_bytes()
+    else:
+        command = ["ps", "-o", "command=", "-p", str(pid)]
+        words = subprocess.run(command, capture_output=True, check=False).stdout
+    return b"postgres" in words.split(b"\0")[0]
+
+
+def _set_password(programs: Path, cluster: Path, account: Account, password: str) -> None:
+    # The state file was lost: only the server's own single-user mode needs no password.
+    done = subprocess.run(
+        [programs / "postgres", "--single", "-D", cluster, "postgres"],
+        input=f"ALTER ROLE {ROLE} PASSWORD '{password}'\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        **account.options(cluster),
+    )
+    if done.returncode != 0:
+        raise EmbeddedError(
+            f"The password of the database in {cluster} is lost and could not be set anew:\n"
+            + done.stderr.strip()
+        )
+
+
+def _launch(
+    programs: Path, cluster: Path, account: Account, entry: dict[str, Any], *, durable: bool
+) -> str | None:
+    """Start the server and wait until it answers; None if it ended by itself."""
+    options = {
+        "port": str(entry["port"]),
+        "listen_addresses": "'127.0.0.1'",
+        "unix_socket_directories": "''",
+        "password_encryption": "'scram-sha-256'",
+        "max_connections": "100",
+        "timezone": "'UTC'",
+        **({} if durable else QUICK),
+    }
+    # Root wrote it, the server reads it: contents only, the owner stays.
+    with (cluster / "postgresql.auto.conf").open("w", encoding="utf-8") as conf:
+        conf.writelines(f"{name} = {value}\n" for name, value in options.items())
+    with (cluster.parent / "postgres.log").open("ab") as log:
+        child = subprocess.Popen(
+            [programs / "postgres", "-D", cluster],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **account.options(cluster),
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            return None
+        if _accepts(entry):
+            return processes.kept(child)
+        time.sleep(0.05)
+    child.kill()
+    child.wait()
+    return None
+
+
+def _accepts(entry: dict[str, Any]) -> bool:
+    try:
+        psycopg.connect(url_of(entry), dbname="postgres", connect_timeout=3).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _make_database(entry: dict[str, Any]) -> None:
+    with (
+        psycopg.connect(url_of(entry), dbname="postgres", autocommit=True) as connection,
+        contextlib.suppress(psycopg.errors.DuplicateDatabase),
+    ):
+        connection.execute(f'CREATE DATABASE "{DATABASE}"')
