@@ -1,0 +1,5 @@
+"""Beacon: wiring, and the leaves that both apps stand on.
+
+Nothing is imported here: the extraction child and the launcher start from this package and must
+be quick.  The Celery application is loaded by `research.apps`.
+"""

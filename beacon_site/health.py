@@ -1,0 +1,93 @@
+"""Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner.
+
+`python -m beacon_site.health worker|beat` is the same question for a container's healthcheck:
+exit code 0 if a process of that kind spoke within its time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+# Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
+# beat sends comes every 15 s.
+OLDEST = {"worker": 45, "beat": 60}
+
+
+def ages() -> dict[str, float | None]:
+    """Return the seconds since a worker and beat last spoke; None if none ever did."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT kind, extract(epoch FROM now() - max(seen_at)) FROM research_worker GROUP BY 1"
+        )
+        found = {kind: float(age) for kind, age in cursor.fetchall()}
+    return {kind: found.get(kind) for kind in OLDEST}
+
+
+def silent(spoke: dict[str, float | None]) -> list[str]:
+    """Return the kinds of process that are not heard of any more."""
+    return [
+        kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]
+    ]
+
+
+def _redis_problem() -> str:
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
+        ) as server:
+            server.ping()
+    except redis.RedisError as exc:
+        return type(exc).__name__
+    return ""
+
+
+def livez(request: HttpRequest) -> HttpResponse:
+    """Say that the web process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Say what works: 200 if pages can be served, with the ages of worker and beat in seconds.
+
+    503 only where the database is gone; Redis down or a silent worker is `degraded`, since pages,
+    edits and reads go on (`design.md` decision 5).
+    """
+    state: dict[str, Any] = {"redis": _redis_problem() or "ok"}
+    try:
+        spoke = ages()
+    except DatabaseError as exc:
+        return JsonResponse({**state, "status": "down", "database": type(exc).__name__}, status=503)
+    gone = silent(spoke)
+    state |= {
+        "database": "ok",
+        "worker_age": spoke["worker"],
+        "beat_age": spoke["beat"],
+        "status": "degraded" if gone or state["redis"] != "ok" else "ok",
+    }
+    return JsonResponse(state)
+
+
+def main(kind: str) -> int:
+    """Return 0 if a process of `kind` spoke lately, else 1."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    try:
+        age = ages().get(kind)
+    except DatabaseError as exc:
+        sys.stderr.write(f"the database does not answer: {type(exc).__name__}\n")
+        return 1
+    alive = age is not None and age <= OLDEST.get(kind, 0)
+    sys.stdout.write(f"{kind}: {'never heard of' if age is None else f'{age:.0f} s ago'}\n")
+    return 0 if alive else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in OLDEST:
+        sys.exit("usage: python -m beacon_site.health worker|beat")
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,69 @@
+"""What every request has: the person, their time zone, and htmx."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+
+if TYPE_CHECKING:
+    from memory.actors import Actor
+    from memory.models import User
+
+
+class BeaconRequest(HttpRequest):
+    """A request by a signed-in person; for htmx's details see django-htmx."""
+
+    user: User  # type: ignore[assignment]
+    htmx: HtmxDetails
+
+    @property
+    def actor(self) -> Actor:
+        """Return the person as the one who acts."""
+        return self.user.actor
+
+
+Respond = Callable[[HttpRequest], HttpResponse]
+
+
+class ForwardedMiddleware:
+    """Take the visitor's address from X-Forwarded-For, where the operator trusts a proxy."""
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
+        if settings.BEACON_TRUST_PROXY and forwarded:
+            # The nearest proxy appends the address it saw; what stands before is the client's word.
+            request.META["REMOTE_ADDR"] = forwarded.rsplit(",", 1)[-1].strip()
+        return self.get_response(request)
+
+
+class PersonMiddleware:
+    """Show times in the signed-in person's time zone and name them as the actor."""
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.user.is_authenticated:
+            request.actor = request.user.actor  # type: ignore[attr-defined]
+            timezone.activate(zone_of(request.user.time_zone))
+        try:
+            return self.get_response(request)
+        finally:
+            timezone.deactivate()
+
+
+def zone_of(name: str) -> zoneinfo.ZoneInfo:
+    """Return the named time zone, or UTC if the system no longer knows it."""
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        return zoneinfo.ZoneInfo("UTC")

@@ -1,0 +1,36 @@
+"""The two kinds of failure that an outside service has, and the one that a model adds.
+
+Whoever calls a provider decides by the kind alone: `ProviderUnavailable` may be tried again,
+`ProviderRejected` may not.  The message is written for the person who reads the run.
+"""
+
+from __future__ import annotations
+
+
+class ProviderError(Exception):
+    """Something outside did not do what was asked; the message is fit for a person."""
+
+
+class ProviderUnavailable(ProviderError):
+    """The service could not answer now: down, slow, limited.  Trying later may help."""
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        """`retry_after` is in seconds, where the service named a time."""
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ProviderRejected(ProviderError):
+    """The service will not do this, now or later: bad key, bad request, forbidden address."""
+
+
+class ProviderNonsense(ProviderRejected):
+    """A model answered, but not with what was asked; what it said and spent is kept."""
+
+    def __init__(
+        self, message: str, *, text: str = "", prompt_tokens: int = 0, completion_tokens: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.text = text
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens

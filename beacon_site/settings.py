@@ -1,0 +1,364 @@
+"""Beacon's settings, all read from the environment (docs/settings.md lists them).
+
+Sections: web, database, celery, providers, security.  A variable that is unset means the embedded
+server or the fallback; one that is wrong stops the start and is named.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import structlog
+from csp.constants import NONCE, NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+from beacon_site import embedded, env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+BEACON_VERSION = "0.1.0"
+
+embedded.load_env_file()
+DATA_DIR = embedded.data_dir()
+
+# --- web ---------------------------------------------------------------------------------------
+
+BEACON_ENV = env.one_of("BEACON_ENV", ("local", "production"), "local")
+PRODUCTION = BEACON_ENV == "production"
+DEBUG = False
+BEACON_BIND = env.text("BEACON_BIND", "127.0.0.1")
+BEACON_PORT = env.number("BEACON_PORT", 8000, least=1, most=65535)
+BEACON_URL = env.url("BEACON_URL", f"http://{BEACON_BIND}:{BEACON_PORT}")
+BEACON_HTTPS = BEACON_URL.startswith("https://")
+BEACON_TRUST_PROXY = env.flag("BEACON_TRUST_PROXY")
+BEACON_PROCESS = env.one_of("BEACON_PROCESS", ("web", "worker", "beat", "command"), "command")
+
+
+def _secret_key() -> str:
+    """Return SECRET_KEY, or the one kept in the data folder (made there once, mode 0600)."""
+    if key := env.text("SECRET_KEY"):
+        return key
+    if PRODUCTION:
+        raise ImproperlyConfigured("SECRET_KEY must be set when BEACON_ENV is production.")
+    path = DATA_DIR / "secret_key"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:  # another process of the same start was quicker
+            return path.read_text().strip()
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_urlsafe(64))
+    return path.read_text().strip()
+
+
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or sorted(
+    {"localhost", "127.0.0.1", "[::1]", BEACON_URL.split("//")[1].rsplit(":", 1)[0]}
+)
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS") or [BEACON_URL]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django.contrib.postgres",
+    "django_htmx",
+    "django_filters",
+    "pgtrigger",
+    "csp",
+    "axes",
+    "django_structlog",
+    "memory",
+    "research",
+]
+
+MIDDLEWARE = [
+    "beacon_site.http.ForwardedMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "beacon_site.http.PersonMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "beacon_site.urls"
+WSGI_APPLICATION = "beacon_site.wsgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+                "research.frame.frame",
+            ],
+        },
+    },
+]
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = not PRODUCTION
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if PRODUCTION
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- database ----------------------------------------------------------------------------------
+
+
+def _service_urls() -> dict[str, str]:
+    """Return DATABASE_URL and REDIS_URL: from the environment, else of the embedded servers."""
+    running = embedded.running_urls() or {}
+    urls = {name: env.text(name) or running.get(name, "") for name in ("DATABASE_URL", "REDIS_URL")}
+    missing = [name for name, value in urls.items() if not value]
+    if missing:
+        raise ImproperlyConfigured(
+            f"{' and '.join(missing)} is not set and no embedded server is running. Start Beacon "
+            "with `make up`, use `manage.py` (which starts them for its own duration), or set it."
+        )
+    return urls
+
+
+_urls = _service_urls()
+REDIS_URL = _urls["REDIS_URL"]
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        **env.database("DATABASE_URL", _urls["DATABASE_URL"]),
+        "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"connect_timeout": 5},
+    }
+}
+if BEACON_PROCESS == "web":
+    # A pool only where many threads answer requests; CONN_MAX_AGE must stay 0 beside it.
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 10, "timeout": 5}
+
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "beacon",
+        "OPTIONS": {"socket_connect_timeout": 0.3, "socket_timeout": 0.3},
+    }
+}
+
+# --- celery ------------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_TIME_LIMIT = 900
+CELERY_TASK_SOFT_TIME_LIMIT = 840
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 50
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = 400_000
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 15
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 21_600,
+    "socket_timeout": 2,
+    "socket_connect_timeout": 2,
+}
+CELERY_TASK_DEFAULT_QUEUE = "research"
+CELERY_TASK_ROUTES = {
+    "research.tasks.execute_run": {"queue": "research"},
+    "research.tasks.carry_out_follow_up": {"queue": "reflect"},
+    "research.tasks.tick": {"queue": "maintenance"},
+    "memory.tasks.*": {"queue": "maintenance"},
+}
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "tick": {
+        "task": "research.tasks.tick",
+        "schedule": 15.0,
+        "options": {"expires": 15, "queue": "maintenance"},
+    },
+    "empty-the-trash": {
+        "task": "memory.tasks.empty_trash",
+        "schedule": 6 * 3600.0,
+        "options": {"expires": 3600, "queue": "maintenance"},
+    },
+}
+
+# --- providers ---------------------------------------------------------------------------------
+
+SEARCH_SERVICES = (
+    "serpapi tavily brave searxng wikipedia arxiv hackernews gdelt feeds library sample".split()
+)
+BEACON_CONTACT = env.text("BEACON_CONTACT")
+BEACON_LLM_BASE_URL = env.url("BEACON_LLM_BASE_URL")
+BEACON_LLM_MODEL = env.text("BEACON_LLM_MODEL")
+OPENAI_API_KEY = env.text("OPENAI_API_KEY")
+if OPENAI_API_KEY and not BEACON_LLM_MODEL:
+    raise ImproperlyConfigured("OPENAI_API_KEY is set: name a model in BEACON_LLM_MODEL too.")
+if BEACON_LLM_BASE_URL and not BEACON_LLM_MODEL:
+    raise ImproperlyConfigured("BEACON_LLM_BASE_URL is set: name a model in BEACON_LLM_MODEL too.")
+SERPAPI_API_KEY = env.text("SERPAPI_API_KEY")
+SERPAPI_BASE_URL = env.url("SERPAPI_BASE_URL")
+BEACON_SEARCH = env.words("BEACON_SEARCH")
+if unknown := sorted(set(BEACON_SEARCH) - set(SEARCH_SERVICES)):
+    raise ImproperlyConfigured(
+        f"BEACON_SEARCH names {', '.join(unknown)}; known are {', '.join(SEARCH_SERVICES)}."
+    )
+BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
+BEACON_LIBRARY_DIR = env.text("BEACON_LIBRARY_DIR")
+if BEACON_LIBRARY_DIR and not Path(BEACON_LIBRARY_DIR).is_dir():
+    raise ImproperlyConfigured(f"BEACON_LIBRARY_DIR is no folder: {BEACON_LIBRARY_DIR}")
+BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 * 30, least=60)
+BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
+BEACON_RUNS_PER_HOUR = env.number("BEACON_RUNS_PER_HOUR", 20, least=1)
+BEACON_PUBLISH_OWNER = env.text("BEACON_PUBLISH_OWNER")
+
+# --- security ----------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "memory.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "memory:sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "memory:sign-in"
+
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_CALLABLE = "memory.views.accounts.locked_out"
+AXES_IPWARE_PROXY_COUNT = 1 if BEACON_TRUST_PROXY else 0
+AXES_VERBOSE = False
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "font-src": [SELF],
+        "manifest-src": [SELF],
+    }
+}
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = BEACON_HTTPS
+CSRF_COOKIE_SECURE = BEACON_HTTPS
+CSRF_COOKIE_HTTPONLY = False
+CSRF_FAILURE_VIEW = "research.views.errors.csrf_failed"
+SECURE_SSL_REDIRECT = BEACON_HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
+SECURE_HSTS_SECONDS = 31_536_000 if BEACON_HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = BEACON_HTTPS
+SECURE_HSTS_PRELOAD = BEACON_HTTPS
+if BEACON_TRUST_PROXY:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+# --- logs --------------------------------------------------------------------------------------
+
+_SHARED_PROCESSORS: list[Any] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.PositionalArgumentsFormatter(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+]
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "lines": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processors": [
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.LogfmtRenderer(
+                    key_order=["timestamp", "level", "event"], bool_as_flag=False
+                )
+                if not PRODUCTION
+                else structlog.processors.JSONRenderer(),
+            ],
+            "foreign_pre_chain": _SHARED_PROCESSORS,
+        },
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    "loggers": {
+        # These log whole requests or every pool event at INFO.
+        "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "openai": {"level": "WARNING"},
+        "trafilatura": {"level": "ERROR"},
+        "psycopg.pool": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
+        "django.security.DisallowedHost": {"level": "ERROR"},
+    },
+}
+structlog.configure(
+    processors=[
+        structlog.stdlib.filter_by_level,
+        *_SHARED_PROCESSORS,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    cache_logger_on_first_use=True,
+)

@@ -1,0 +1,21 @@
+"""Every address: health and admin here, the pages in their apps."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+from beacon_site import health
+
+urlpatterns = [
+    path("livez", health.livez, name="livez"),
+    path("readyz", health.readyz, name="readyz"),
+    path("admin/", admin.site.urls),
+    path("", include("memory.urls")),
+    path("", include("research.urls")),
+]
+
+handler400 = "research.views.errors.bad_request"
+handler403 = "research.views.errors.forbidden"
+handler404 = "research.views.errors.not_found"
+handler500 = "research.views.errors.server_error"

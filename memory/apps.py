@@ -1,0 +1,14 @@
+"""The app that holds what is known."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class MemoryConfig(AppConfig):
+    """What is known, and the rules for knowing it."""
+
+    name = "memory"
+    verbose_name = _("Memory")
+    default_auto_field = "django.db.models.BigAutoField"

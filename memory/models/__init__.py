@@ -1,0 +1,41 @@
+"""All models of memory, by noun family."""
+
+from __future__ import annotations
+
+from memory.models.agents import Agent, ApiToken
+from memory.models.base import Lock, Remembered, Sensitivity, Trust
+from memory.models.connections import Connection
+from memory.models.content import ContentItem
+from memory.models.history import Activity, ModelCall, Revision, Use
+from memory.models.library import LibraryDocument
+from memory.models.proposals import Proposal, ReviewLevel
+from memory.models.sessions import Message, Session
+from memory.models.topics import SeenUrl, Source, Topic, TopicFact
+from memory.models.users import Invitation, SignIn, User
+
+__all__ = [
+    "Activity",
+    "Agent",
+    "ApiToken",
+    "Connection",
+    "ContentItem",
+    "Invitation",
+    "LibraryDocument",
+    "Lock",
+    "Message",
+    "ModelCall",
+    "Proposal",
+    "Remembered",
+    "ReviewLevel",
+    "Revision",
+    "SeenUrl",
+    "Sensitivity",
+    "Session",
+    "SignIn",
+    "Source",
+    "Topic",
+    "TopicFact",
+    "Trust",
+    "Use",
+    "User",
+]

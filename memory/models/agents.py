@@ -1,0 +1,58 @@
+"""Agents and the tokens by which they and people's programs come in."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.utils import timezone
+
+from memory.actors import Actor
+from memory.models.history import OwnedQuerySet
+
+
+class Agent(models.Model):
+    """A program that acts for its owner, one per API token; `research` is the built-in one.
+
+    The four settings are seed 002's: memory off, sharing with sub-agents on, compaction by a
+    model off, and the prompt of that compaction.
+    """
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    name = models.CharField(max_length=80)
+    enable_memory = models.BooleanField(default=False)
+    share_with_subagents = models.BooleanField(default=True)
+    use_model_compaction = models.BooleanField(default=False)
+    compaction_prompt = models.TextField(blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Agent]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="agent_name_once_an_owner")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def actor(self) -> Actor:
+        """Return this agent as the one who acts."""
+        return Actor("agent", self.name)
+
+
+class ApiToken(models.Model):
+    """A bearer token (`bcn_…`), of which only the hash is stored."""
+
+    agent = models.ForeignKey(Agent, models.CASCADE, related_name="tokens")
+    hash = models.CharField(max_length=64, unique=True)
+    scopes = ArrayField(models.CharField(max_length=10), default=list)
+    created = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"{self.agent} ({', '.join(self.scopes)})"

@@ -1,0 +1,163 @@
+"""What every remembered record has, and the only ways in which it changes."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar, Self
+
+from django.db import models, transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.actors import Actor
+from memory.errors import Locked, StaleWrite
+from memory.models.history import Activity, Revision
+
+
+class Trust(models.TextChoices):
+    """How far a record may be believed; a derived one takes the lowest of what it came from."""
+
+    OWNER = "owner", gettext_lazy("owner")
+    AGENT = "agent", gettext_lazy("agent")
+    EXTERNAL = "external", gettext_lazy("external")
+    QUARANTINED = "quarantined", gettext_lazy("quarantined")
+
+
+class Sensitivity(models.TextChoices):
+    """Whether a record may be sent to an outside provider."""
+
+    NORMAL = "normal", gettext_lazy("normal")
+    SENSITIVE = "sensitive", gettext_lazy("sensitive")
+
+
+class Lock(models.TextChoices):
+    """What agents may do with a record; people may always edit."""
+
+    OPEN = "open", gettext_lazy("open")
+    APPEND_ONLY = "append-only", gettext_lazy("append-only")
+    READ_ONLY = "read-only", gettext_lazy("read-only")
+
+
+class RememberedQuerySet(models.QuerySet[Any]):
+    """The questions that every remembered record answers."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(owner=user)
+
+    def live(self) -> Self:
+        """Keep what is not in the trash."""
+        return self.filter(trashed_at=None)
+
+    def in_trash(self) -> Self:
+        """Keep what is in the trash."""
+        return self.exclude(trashed_at=None)
+
+
+class Remembered(models.Model):
+    """A stored thing that says whose it is, where it came from, and how far to believe it.
+
+    `REVISED` names the fields whose change is a revision.  All changes go through `change()`,
+    `trash()`, `restore()` and `purge()`, whoever makes them.
+    """
+
+    REVISED: ClassVar[tuple[str, ...]] = ()
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    source = models.CharField(max_length=200, default="explicit")
+    trust = models.CharField(max_length=12, choices=Trust, default=Trust.OWNER)
+    sensitivity = models.CharField(max_length=10, choices=Sensitivity, default=Sensitivity.NORMAL)
+    version = models.PositiveIntegerField(default=1)
+    pinned = models.BooleanField(default=False)
+    lock = models.CharField(max_length=12, choices=Lock, default=Lock.OPEN)
+    created = models.DateTimeField(default=timezone.now)
+    updated = models.DateTimeField(default=timezone.now)
+    trashed_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def record_type(cls) -> str:
+        """Return the type's name in history, activity and the trash (`topic`, `topicfact`)."""
+        return cls._meta.model_name or cls.__name__.lower()
+
+    def snapshot(self, *fields: str) -> dict[str, Any]:
+        """Return the named fields (default: all revised ones) as they are in memory."""
+        return {name: getattr(self, name) for name in fields or self.REVISED}
+
+    def check_may_change(self, by: Actor) -> None:
+        """Raise Locked if `by` may not change the record as it stands."""
+        if not by.is_person and self.lock != Lock.OPEN:
+            raise Locked(
+                _("“%(label)s” is locked (%(lock)s): only a person may change it.")
+                % {"label": str(self), "lock": self.get_lock_display()}  # type: ignore[attr-defined]
+            )
+
+    def change(
+        self,
+        *,
+        by: Actor,
+        expected_version: int | None = None,
+        why: str = "",
+        source: str = "",
+        **fields: Any,
+    ) -> Self:
+        """Set `fields`, if nobody wrote since `expected_version` (default: the one loaded here).
+
+        Stores one revision with what was there before.  What a person writes is trusted as the
+        owner's own from then on.  `source` names the run or session of the change, not of the
+        record.  Raises Locked, or StaleWrite if the stored version is another; nothing is stored
+        in either case.
+        """
+        self.check_may_change(by)
+        expected = self.version if expected_version is None else expected_version
+        before = self.snapshot(*fields)
+        if before == fields and expected == self.version:
+            return self
+        if by.is_person:
+            fields.setdefault("trust", Trust.OWNER)
+        fields["updated"] = timezone.now()
+        with transaction.atomic():
+            written = (
+                type(self)
+                .objects.filter(pk=self.pk, version=expected)
+                .update(version=F("version") + 1, **fields)
+            )
+            if written == 0:
+                current = type(self).objects.filter(pk=self.pk).values_list("version", flat=True)
+                raise StaleWrite(str(self), current=current.first())
+            after = {name: fields[name] for name in before}
+            Revision.record(
+                self, before=before, after=after, by=by, why=why, source=source, version=expected + 1
+            )
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self.version = expected + 1
+        return self
+
+    def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
+        """Move the record to the trash, from which it can be restored for 30 days."""
+        if self.trashed_at is None:
+            self.change(by=by, why=why or _("moved to the trash"), source=source, trashed_at=timezone.now())
+
+    def restore(self, *, by: Actor) -> None:
+        """Bring the record back from the trash as it was."""
+        if self.trashed_at is not None:
+            self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the record and its history for good; the activity log keeps that, not the text."""
+        with transaction.atomic():
+            Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
+            Revision.forget(self.purged_with())
+            self.delete()
+
+    def purged_with(self) -> list[Remembered]:
+        """Return the records whose history goes with this one's (itself, and what hangs on it)."""
+        return [self]

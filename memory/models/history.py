@@ -1,0 +1,227 @@
+"""What happened: revisions of records, the activity log, model calls, and uses in prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pgtrigger
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.actors import Actor
+
+if TYPE_CHECKING:
+    from memory.models.base import Remembered
+    from memory.models.users import User
+
+APPEND_ONLY = "memory.Revision:append_only"
+
+
+class OwnedQuerySet(models.QuerySet[Any]):
+    """Rows that are no memory themselves but belong to somebody."""
+
+    def of(self, user: Any) -> OwnedQuerySet:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(owner=user)
+
+
+class Revision(models.Model):
+    """One stored change of one record: who, why, from what to what.  Append-only by trigger."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    record_type = models.CharField(max_length=40)
+    record_id = models.UUIDField()
+    label = models.CharField(max_length=200, blank=True)
+    version = models.PositiveIntegerField()
+    actor = models.CharField(max_length=200)
+    reason = models.TextField(blank=True)
+    source = models.CharField(max_length=200, blank=True)
+    before = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Revision]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = [
+            models.Index(fields=["record_type", "record_id", "-id"], name="revision_of_record"),
+            models.Index(fields=["owner", "-id"], name="revision_of_owner"),
+            models.Index(fields=["source"], name="revision_by_source"),
+        ]
+        triggers = [
+            pgtrigger.Protect(
+                name="append_only", operation=pgtrigger.Update | pgtrigger.Delete
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.record_type} {self.label} v{self.version}"
+
+    @classmethod
+    def record(
+        cls,
+        record: Remembered,
+        *,
+        before: dict[str, Any],
+        after: dict[str, Any],
+        by: Actor,
+        version: int,
+        why: str = "",
+        source: str = "",
+    ) -> Revision:
+        """Store one change of `record`; `before` and `after` hold the fields that changed."""
+        return cls.objects.create(
+            owner_id=record.owner_id,
+            record_type=record.record_type(),
+            record_id=record.pk,
+            label=str(record)[:200],
+            version=version,
+            actor=str(by),
+            reason=why,
+            source=source,
+            before=_as_json(before),
+            after=_as_json(after),
+        )
+
+    @classmethod
+    def record_first(cls, records: Iterable[Remembered], *, by: Actor, source: str = "") -> None:
+        """Store the first revision of records just made, in one statement."""
+        cls.objects.bulk_create(
+            cls(
+                owner_id=record.owner_id,
+                record_type=record.record_type(),
+                record_id=record.pk,
+                label=str(record)[:200],
+                version=1,
+                actor=str(by),
+                source=source,
+                after=_as_json(record.snapshot()),
+            )
+            for record in records
+        )
+
+    @classmethod
+    def forget(cls, records: Iterable[Remembered]) -> None:
+        """Delete the revisions of records that are purged: the one way past the trigger."""
+        ids = [record.pk for record in records]
+        with pgtrigger.ignore(APPEND_ONLY):
+            cls.objects.filter(record_id__in=ids).delete()
+
+
+def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as plain JSON values (a model instance as its key)."""
+    keyed = {
+        name: value.pk if isinstance(value, models.Model) else value
+        for name, value in fields.items()
+    }
+    stored: dict[str, Any] = json.loads(json.dumps(keyed, cls=DjangoJSONEncoder))
+    return stored
+
+
+class Activity(models.Model):
+    """One line of the log of everything that happened, with its actor (R235)."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+", null=True)
+    actor = models.CharField(max_length=200)
+    kind = models.CharField(max_length=40)
+    subject_type = models.CharField(max_length=40, blank=True)
+    subject_id = models.CharField(max_length=64, blank=True)
+    label = models.CharField(max_length=300, blank=True)
+    detail = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    is_warning = models.BooleanField(default=False)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Activity]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        verbose_name_plural = _("activity")
+        indexes = [models.Index(fields=["owner", "-id"], name="activity_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.kind} {self.label}"
+
+    @classmethod
+    def log(
+        cls,
+        owner: User | None,
+        by: Actor,
+        kind: str,
+        *,
+        subject: models.Model | None = None,
+        label: str = "",
+        warning: bool = False,
+        **detail: Any,
+    ) -> Activity:
+        """Store one line; `kind` is a verb in the past (`purged`, `signed-in`, `run-failed`)."""
+        return cls.objects.create(
+            owner=owner,
+            actor=str(by),
+            kind=kind,
+            subject_type=(subject._meta.model_name or "") if subject is not None else "",
+            subject_id=str(subject.pk) if subject is not None else "",
+            label=(label or (str(subject) if subject is not None else ""))[:300],
+            detail=detail,
+            is_warning=warning,
+        )
+
+
+class ModelCall(models.Model):
+    """One call of a model: why, on whose behalf, what was said and what it cost."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    purpose = models.CharField(max_length=40)
+    source = models.CharField(max_length=200)
+    model = models.CharField(max_length=200)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
+    milliseconds = models.PositiveIntegerField(default=0)
+    prompt = models.JSONField(default=list)
+    answer = models.TextField(blank=True)
+    error = models.TextField(blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[ModelCall]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        indexes = [
+            models.Index(fields=["source"], name="modelcall_by_source"),
+            models.Index(fields=["owner", "created"], name="modelcall_of_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} ({self.model})"
+
+
+class Use(models.Model):
+    """That a record entered a prompt or an answer: where, and when."""
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    record_type = models.CharField(max_length=40)
+    record_id = models.UUIDField()
+    place = models.CharField(max_length=200)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Use]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.UniqueConstraint(fields=["record_id", "place"], name="use_once_a_place")
+        ]
+        indexes = [models.Index(fields=["owner", "-id"], name="use_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.record_type} in {self.place}"

@@ -1,0 +1,82 @@
+"""Agents' writes that wait for a person, and the levels that decide which do."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.models.history import OwnedQuerySet
+
+PROPOSAL_LIFETIME = timedelta(days=30)
+
+
+def _a_lifetime_from_now() -> datetime:
+    return timezone.now() + PROPOSAL_LIFETIME
+
+
+class Proposal(models.Model):
+    """A write that is held: what it would change, from which version, and why it is held."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        ACCEPTED = "accepted", _("accepted")
+        REJECTED = "rejected", _("rejected")
+        EXPIRED = "expired", _("expired")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    actor = models.CharField(max_length=200)
+    source = models.CharField(max_length=200, blank=True)
+    record_type = models.CharField(max_length=40)
+    target_id = models.UUIDField(null=True, blank=True)
+    version_seen = models.PositiveIntegerField(null=True, blank=True)
+    before = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    reason = models.TextField(blank=True)
+    held_because = models.TextField(blank=True)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+    decided_by = models.CharField(max_length=200, blank=True)
+    decided_at = models.DateTimeField(null=True, blank=True)
+    decision_reason = models.TextField(blank=True)
+    created = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField(default=_a_lifetime_from_now)
+
+    objects: ClassVar[models.Manager[Proposal]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("created", "id")
+        indexes = [
+            models.Index(fields=["owner", "state", "created"], name="proposal_of_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.record_type} by {self.actor}"
+
+
+class ReviewLevel(models.Model):
+    """How an owner wants agents' writes of one kind treated; no row means `hold risky`."""
+
+    class Level(models.TextChoices):
+        ACCEPT = "accept", _("accept")
+        HOLD_RISKY = "hold risky", _("hold risky")
+        HOLD_ALL = "hold all", _("hold all")
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=40, default="default")
+    level = models.CharField(max_length=10, choices=Level, default=Level.HOLD_RISKY)
+
+    objects: ClassVar[models.Manager[ReviewLevel]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "kind"], name="review_level_once_a_kind")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.level}"

@@ -1,0 +1,303 @@
+"""Topics: what is researched again and again, and what is known of each."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.models.base import Remembered, RememberedQuerySet
+from memory.models.history import Activity, Revision
+from memory.models.users import User
+from memory.slugs import slug_of
+from memory.text import clean, one_line
+
+TITLE_LENGTH = 500
+
+
+class TopicQuerySet(RememberedQuerySet):
+    """The questions asked of topics."""
+
+    def active(self) -> Self:
+        """Keep topics neither archived nor in the trash."""
+        return self.live().filter(archived_at=None)
+
+    def matching(self, words: str) -> Self:
+        """Keep topics whose title, labels or summary hold every word of `words`."""
+        found = self
+        for word in words.split():
+            found = found.filter(
+                Q(title__icontains=word) | Q(summary__icontains=word) | Q(labels__icontains=word)
+            )
+        return found
+
+    def titled(self, user: User, title: str) -> Topic | None:
+        """Return the user's topic of exactly this title (normalised, never fuzzy; R3)."""
+        found: Topic | None = self.of(user).live().filter(slug=slug_of(title)).first()
+        return found
+
+    def create_topic(
+        self, *, owner: User, title: str, by: Actor, source: str = "explicit", **fields: Any
+    ) -> Topic:
+        """Make a topic with its first revision.
+
+        Raises InvalidValue for a title that is empty, longer than 500 characters or already the
+        owner's (outside the trash).
+        """
+        title = one_line(clean(title)[0])
+        topic = Topic(owner=owner, title=title, slug=slug_of(title), source=source, **fields)
+        topic.check_title()
+        with transaction.atomic():
+            topic.save(force_insert=True)
+            Revision.record_first([topic], by=by, source=source)
+            Activity.log(owner, by, "topic-made", subject=topic)
+        return topic
+
+
+class Topic(Remembered):
+    """A subject researched again and again, with what is known of it.
+
+    Its working memory (facts, seen URLs, summary) is alive until `expires_at`; a save renews it,
+    a read does not (R10, R12).  Once lapsed it is kept but not loaded, until a person revives it.
+    `memory_runs` counts the saved runs since that memory began.
+    """
+
+    REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
+
+    title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
+    slug = models.CharField(max_length=80)
+    summary = models.TextField(gettext_lazy("summary"), blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    run_count = models.PositiveIntegerField(default=0)
+    memory_runs = models.PositiveIntegerField(default=0)
+    last_run_at = models.DateTimeField(null=True, blank=True)
+    labels = ArrayField(
+        models.CharField(max_length=40), default=list, blank=True, verbose_name=gettext_lazy("labels")
+    )
+    archived_at = models.DateTimeField(null=True, blank=True)
+    private = models.BooleanField(gettext_lazy("private"), default=False)
+    read_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TopicQuerySet] = TopicQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "slug"],
+                condition=Q(trashed_at=None),
+                name="topic_slug_once_an_owner",
+            )
+        ]
+        indexes = [models.Index(fields=["owner", "-created", "-id"], name="topic_of_owner")]
+
+    def __str__(self) -> str:
+        return self.title
+
+    def check_title(self) -> None:
+        """Raise InvalidValue unless the title can be used."""
+        problem = ""
+        if not self.title:
+            problem = _("Name the topic: what should be researched?")
+        elif len(self.title) > TITLE_LENGTH:
+            problem = _("A topic has at most %(most)d characters; this one has %(have)d.") % {
+                "most": TITLE_LENGTH,
+                "have": len(self.title),
+            }
+        elif self._twin() is not None:
+            problem = _("You have a topic of this name already: “%(title)s”.") % {
+                "title": self.title
+            }
+        if problem:
+            raise InvalidValue(problem, errors={"title": [problem]})
+
+    def _twin(self) -> Topic | None:
+        twins = Topic.objects.filter(owner=self.owner, slug=self.slug).live()
+        found: Topic | None = twins.exclude(pk=self.pk).first()
+        return found
+
+    # --- its memory ---------------------------------------------------------------------------
+
+    def memory_is_live(self, at: datetime | None = None) -> bool:
+        """Whether there is memory that a run would load at `at` (default: now)."""
+        return self.expires_at is not None and self.expires_at > (at or timezone.now())
+
+    @property
+    def memory_has_lapsed(self) -> bool:
+        """Whether there was memory that has expired; a person may revive it."""
+        return self.expires_at is not None and not self.memory_is_live()
+
+    def let_lapse(self, *, by: Actor) -> None:
+        """End the working memory now; runs, reports and the timeline stay."""
+        if self.memory_is_live():
+            self.change(by=by, why=_("memory ended by hand"), expires_at=timezone.now())
+
+    def revive(self, *, by: Actor, until: datetime) -> None:
+        """Bring lapsed memory back, to expire at `until` unless a run renews it."""
+        if self.memory_has_lapsed:
+            self.change(by=by, why=_("memory revived"), expires_at=until)
+
+    # --- a person's acts ----------------------------------------------------------------------
+
+    def rename(self, title: str, *, by: Actor, expected_version: int | None = None) -> None:
+        """Give the topic another title, and with it another slug; its memory stays its own."""
+        renamed = Topic(pk=self.pk, owner=self.owner, title=one_line(clean(title)[0]))
+        renamed.slug = slug_of(renamed.title)
+        renamed.check_title()
+        self.change(
+            by=by,
+            expected_version=expected_version,
+            why=_("renamed"),
+            title=renamed.title,
+            slug=renamed.slug,
+        )
+
+    def archive(self, *, by: Actor) -> None:
+        """Put the topic away: it keeps everything, but is not run by its schedule."""
+        self.change(by=by, why=_("archived"), archived_at=timezone.now())
+
+    def unarchive(self, *, by: Actor) -> None:
+        """Take the topic back from the archive."""
+        self.change(by=by, why=_("taken from the archive"), archived_at=None)
+
+    def restore(self, *, by: Actor) -> None:
+        """Bring the topic back from the trash.
+
+        Raises InvalidValue if another topic has its name meanwhile.
+        """
+        self.check_title()
+        super().restore(by=by)
+
+    def purged_with(self) -> list[Remembered]:
+        """Return the topic and its facts, whose history goes with it."""
+        return [self, *self.facts.all()]
+
+
+class TopicFactQuerySet(RememberedQuerySet):
+    """The questions asked of topic facts."""
+
+    def current(self) -> Self:
+        """Keep what is known now, in order."""
+        return self.live().filter(state=TopicFact.State.CURRENT).order_by("position", "created")
+
+    def struck(self) -> Self:
+        """Keep what a person struck: it is not to be repeated."""
+        return self.live().filter(state=TopicFact.State.STRUCK)
+
+
+class TopicFact(Remembered):
+    """One of at most ten current findings of a topic, or one that was retired or struck.
+
+    A run replaces only facts that no person touched; retired ones stay, with the run that
+    retired them, as the topic's timeline (R20).
+    """
+
+    class State(models.TextChoices):
+        CURRENT = "current", gettext_lazy("current")
+        STRUCK = "struck", gettext_lazy("struck")
+        RETIRED = "retired", gettext_lazy("retired")
+
+    MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
+    MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
+    LEAST_WIDTH = 21  # R22
+    REVISED = ("text", "url", "state", "position", "lock", "retired_run")
+
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
+    text = models.TextField(gettext_lazy("fact"))
+    url = models.TextField(gettext_lazy("source address"), blank=True)
+    source_title = models.CharField(max_length=500, blank=True)
+    quote = models.TextField(blank=True)
+    published_at = models.DateField(null=True, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.CURRENT)
+    position = models.PositiveIntegerField(default=0)
+    key = models.CharField(max_length=600, blank=True)
+    touched_by_person = models.BooleanField(default=False)
+    first_run = models.PositiveIntegerField(null=True, blank=True)
+    retired_run = models.PositiveIntegerField(null=True, blank=True)
+    confirmed_at = models.DateTimeField(null=True, blank=True)
+    confirmed_run = models.PositiveIntegerField(null=True, blank=True)
+    contradicted_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TopicFactQuerySet] = TopicFactQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("position", "created")
+        indexes = [models.Index(fields=["topic", "state", "position"], name="fact_of_topic")]
+
+    def __str__(self) -> str:
+        return self.text[:120]
+
+
+class TopicRowQuerySet(models.QuerySet[Any]):
+    """Rows that hang on a topic and are owned through it."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
+
+class SeenUrl(models.Model):
+    """A canonical URL that a search returned for the topic; the 500 last returned are kept.
+
+    `returned_in` and `place` say when it was returned last: a later run, or a later place in the
+    same run, is newer.  The oldest drop out first (R16).
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="seen_urls")
+    url = models.TextField()
+    returned_in = models.PositiveIntegerField()
+    place = models.PositiveIntegerField(default=0)
+    returned_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-returned_in", "place")
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "url"], name="seen_url_once_a_topic")
+        ]
+        indexes = [
+            models.Index(fields=["topic", "-returned_in", "place"], name="seen_url_of_topic")
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class Source(models.Model):
+    """A page that was ever read or cited for the topic, with its domain."""
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="sources")
+    url = models.TextField()
+    link = models.TextField(blank=True)
+    domain = models.CharField(max_length=255)
+    title = models.CharField(max_length=500, blank=True)
+    published_at = models.DateField(null=True, blank=True)
+    first_run = models.PositiveIntegerField()
+    last_run = models.PositiveIntegerField()
+    times_read = models.PositiveIntegerField(default=0)
+    times_cited = models.PositiveIntegerField(default=0)
+    first_at = models.DateTimeField(default=timezone.now)
+    last_at = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-last_run", "id")
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "url"], name="source_once_a_topic")
+        ]
+        indexes = [models.Index(fields=["topic", "-last_run", "id"], name="source_of_topic")]
+
+    def __str__(self) -> str:
+        return self.title or self.url

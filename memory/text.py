@@ -1,0 +1,69 @@
+"""What is done to text at the boundary, and how its length is counted."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
+_EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.+?)(?<=\S)\1")
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
+_CITATION = re.compile(r"\s*\[(\d{1,3})\](?!\()")
+_SPACES = re.compile(r"\s+")
+
+
+def clean(text: str) -> tuple[str, bool]:
+    """Return `text` without what Postgres cannot hold (NUL, lone surrogates), and whether any was.
+
+    This is the one boundary for it (`reliability.md` 1.11); callers say so to the writer.
+    """
+    cleaned = _UNSTORABLE.sub("", text)
+    return cleaned, cleaned != text
+
+
+def width(text: str) -> int:
+    """Count characters, East Asian wide ones as two (decision 16: the seeds' lengths)."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def one_line(text: str) -> str:
+    """Return `text` with every run of white space made one space."""
+    return _SPACES.sub(" ", text).strip()
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most `limit` characters, cut at a word where there is one, ending in an ellipsis."""
+    text = one_line(text)
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    head, space, _tail = cut.rpartition(" ")
+    return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
+
+
+def plain(text: str) -> str:
+    """Return one line of Markdown as plain text: no list marker, emphasis, link target (R21)."""
+    text = one_line(text)
+    while (stripped := _LIST_MARKER.sub("", text, count=1)) != text:
+        text = stripped
+    text = _LINK.sub(r"\1", text)
+    while (stripped := _EMPHASIS.sub(r"\2", text)) != text:
+        text = stripped
+    return one_line(text)
+
+
+def without_citations(text: str) -> str:
+    """Return `text` without its `[n]` marks."""
+    return one_line(_CITATION.sub("", text))
+
+
+def citation_numbers(text: str) -> list[int]:
+    """Return the numbers of the `[n]` marks in `text`, in order, each once."""
+    return list(dict.fromkeys(int(number) for number in _CITATION.findall(text)))
+
+
+def match_key(text: str) -> str:
+    """Return what two writings of one sentence have in common: letters and digits, case folded."""
+    folded = unicodedata.normalize("NFKC", without_citations(plain(text))).casefold()
+    return one_line("".join(c if c.isalnum() else " " for c in folded))

@@ -1,0 +1,20 @@
+"""The app that finds things out."""
+
+from __future__ import annotations
+
+import importlib
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
+
+
+class ResearchConfig(AppConfig):
+    """Finding out: runs, reports, deltas, schedules."""
+
+    name = "research"
+    verbose_name = _("Research")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Load the Celery application, so that shared tasks know their broker in every process."""
+        importlib.import_module("beacon_site.celery")

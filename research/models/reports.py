@@ -1,0 +1,134 @@
+"""What a run wrote: the report, and its delta as a field and rows of their own."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.models import Remembered, TopicFact
+from memory.models.base import RememberedQuerySet
+from research.models.runs import Run
+
+
+class ReportQuerySet(RememberedQuerySet):
+    """The questions asked of reports."""
+
+    def unread(self) -> Self:
+        """Keep reports that their owner has not read."""
+        return self.live().filter(read_at=None, run__topic__trashed_at=None)
+
+    def with_number(self) -> Self:
+        """Keep reports whose run was saved, newest first."""
+        return self.exclude(run__number=None).order_by("-created", "-id")
+
+
+class Report(Remembered):
+    """What a run wrote.
+
+    `body` never holds the delta; `delta` is its Markdown, empty for a baseline.  `sources` is the
+    numbered list as cited: a list of `{n, url, link, title, domain, published_at, state, quotes:
+    [{sentence, quote, found}]}` in the order of n.
+    """
+
+    REVISED = ("title", "body", "delta")
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="report")
+    title = models.CharField(max_length=500)
+    body = models.TextField(blank=True)
+    delta = models.TextField(blank=True)
+    delta_heading = models.CharField(max_length=200, blank=True)
+    delta_since = models.CharField(max_length=200, blank=True)
+    summary = models.TextField(blank=True)
+    sources = models.JSONField(default=list, blank=True)
+    written_by = models.CharField(max_length=200)
+    is_extractive = models.BooleanField(default=False)
+    is_quiet = models.BooleanField(default=False)
+    read_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[ReportQuerySet] = ReportQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        indexes = [
+            models.Index(
+                fields=["owner", "-created"],
+                condition=Q(read_at=None, trashed_at=None),
+                name="report_unread",
+            ),
+            models.Index(fields=["owner", "-created", "-id"], name="report_of_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.title}, {self.run}"
+
+    @property
+    def masthead(self) -> str:
+        """Return the line under the title: `Run #N · date · new n · known m`."""
+        return _("Run #%(number)s · %(date)s · new %(new)d · known %(known)d") % {
+            "number": self.run.number,
+            "date": f"{timezone.localtime(self.created):%Y-%m-%d}",
+            "new": self.run.new_count,
+            "known": self.run.known_count,
+        }
+
+    def as_markdown(self) -> str:
+        """Return the whole report as Markdown: the one form for page, export, command and REST."""
+        parts = [f"# {self.title}", self.masthead]
+        if self.delta:
+            parts += [f"## {self.delta_heading}", f"*{self.delta_since}*", self.delta]
+        parts.append(self.body)
+        if self.sources:
+            lines = [f"{s['n']}. [{s['title']}]({s['link']}) · {s['domain']}" for s in self.sources]
+            parts += ["## " + _("Sources"), "\n".join(lines)]
+        return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+    def mark_read(self) -> None:
+        """Note that its owner has read it; read stays read at the first time."""
+        type(self).objects.filter(pk=self.pk, read_at=None).update(read_at=timezone.now())
+
+    def mark_unread(self) -> None:
+        """Put it back among the unread."""
+        type(self).objects.filter(pk=self.pk).update(read_at=None)
+
+
+class DeltaItem(models.Model):
+    """One changed fact: the new sentence beside the old, with its citations and quote."""
+
+    class Status(models.TextChoices):
+        NEW = "new", gettext_lazy("New")
+        CONFIRMED = "confirmed", gettext_lazy("Confirmed")
+        CHANGED = "changed", gettext_lazy("Changed")
+        CONTRADICTED = "contradicted", gettext_lazy("Contradicted")
+        GONE_QUIET = "gone quiet", gettext_lazy("Gone quiet")
+
+    LISTED = (Status.NEW, Status.CHANGED, Status.CONTRADICTED)
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.CASCADE, related_name="delta_items")
+    position = models.PositiveIntegerField()
+    status = models.CharField(max_length=12, choices=Status)
+    sentence = models.TextField()
+    previous_fact = models.ForeignKey(
+        TopicFact, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    previous_text = models.TextField(blank=True)
+    citations = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
+    quote = models.TextField(blank=True)
+    withheld = models.TextField(blank=True)
+
+    objects: ClassVar[models.Manager[Any]] = models.Manager()
+
+    class Meta:
+        ordering = ("run", "position")
+        constraints = [
+            models.UniqueConstraint(F("run"), F("position"), name="delta_item_place_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_status_display()}: {self.sentence[:80]}"

@@ -1,0 +1,481 @@
+"""Runs and their steps: rows that are claimed by lease, fenced by attempt, and always end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar, Self
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.actors import RESEARCH, Actor
+from memory.models import Activity, Topic
+
+LEASE = timedelta(seconds=45)  # reliability.md 1.1; renewed every 10 s by the worker
+MAX_TRIES = 3  # how often a run is put off because a service was unavailable
+MAX_CRASHES = 3  # how often a run may lose its worker (reliability.md 1.3)
+
+
+class RunInTheWay(Exception):
+    """The topic has an unfinished run already: one at a time (R53)."""
+
+    def __init__(self, run: Run | None) -> None:
+        super().__init__(_("A run of this topic is going on already."))
+        self.run = run
+
+
+class RunLost(Exception):
+    """This worker no longer holds the run: its lease ran out and it was given to another."""
+
+
+class RunQuerySet(models.QuerySet[Any]):
+    """The questions asked of runs, and the claims that decide between workers."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
+    def unfinished(self) -> Self:
+        """Keep runs that are queued or running."""
+        return self.filter(status__in=Run.UNFINISHED)
+
+    def saved(self) -> Self:
+        """Keep runs that were saved, and so have a number."""
+        return self.exclude(number=None)
+
+    def claim(self, run_id: int, *, worker: str) -> Run | None:
+        """Lease the run to `worker` for LEASE and return it, or None if it is taken.
+
+        One UPDATE decides, so of two workers only one gets the run.  A run whose lease ran out
+        may be claimed again.  The returned `attempt` is the fence: every later write of this run
+        asks for it, so a worker that was given up on changes nothing.
+        """
+        waiting = Q(status=Run.Status.QUEUED, not_before__lte=Now())
+        abandoned = Q(status=Run.Status.RUNNING, lease_until__lt=Now())
+        claimed = self.filter(waiting | abandoned, pk=run_id).update(
+            status=Run.Status.RUNNING,
+            worker=worker,
+            attempt=F("attempt") + 1,
+            progress=F("progress") + 1,
+            lease_until=Now() + LEASE,
+            beat_at=Now(),
+            started_at=Coalesce("started_at", Now()),
+        )
+        found: Run | None = (
+            self.select_related("topic__settings", "topic__owner", "topic__schedule").get(pk=run_id)
+            if claimed
+            else None
+        )
+        return found
+
+    def free_stalled(self) -> int:
+        """Queue again the runs whose worker was lost, and fail those that lost it too often.
+
+        Returns how many were freed or failed.  A run whose worker was shutting down
+        (`leaving`) counts no crash.
+        """
+        stalled = self.filter(status=Run.Status.RUNNING, lease_until__lt=Now())
+        crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
+        failed = 0
+        for run in stalled.filter(crashed).select_related("topic__owner"):
+            ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
+                crashes=F("crashes") + 1, **_ended(Run.Status.FAILED)
+            )
+            if ended:
+                message = _("crashed %(times)d times: its worker was lost each time") % {
+                    "times": MAX_CRASHES
+                }
+                Run.objects.filter(pk=run.pk).update(error=message)
+                Activity.log(
+                    run.topic.owner, RESEARCH, "run-failed", subject=run, warning=True, why=message
+                )
+                failed += 1
+        freed = stalled.filter(leaving=True).update(**_queued_again())
+        freed += stalled.filter(leaving=False).update(crashes=F("crashes") + 1, **_queued_again())
+        return freed + failed
+
+    def waiting_to_start(self) -> Self:
+        """Keep queued runs whose time has come: the outbox that the tick empties."""
+        return self.filter(status=Run.Status.QUEUED, not_before__lte=Now()).order_by("pk")
+
+    def start(
+        self,
+        topic: Topic,
+        *,
+        trigger: str,
+        by: Actor,
+        scheduled_for: datetime | None = None,
+        depth: str = "",
+    ) -> Run:
+        """Queue a run of `topic`.
+
+        Raises RunInTheWay if one is unfinished: the constraint decides, not a look before.
+        """
+        try:
+            with transaction.atomic():
+                run: Run = self.create(
+                    topic=topic,
+                    trigger=trigger,
+                    actor=str(by),
+                    scheduled_for=scheduled_for,
+                    depth=depth or "quick",
+                )
+        except IntegrityError as exc:
+            if "run_once_a_slot" in str(exc) or "run_one_unfinished" in str(exc):
+                raise RunInTheWay(self.filter(topic=topic).unfinished().first()) from exc
+            raise
+        return run
+
+
+def _ended(status: str) -> dict[str, Any]:
+    return {
+        "status": status,
+        "finished_at": Now(),
+        "lease_until": None,
+        "progress": F("progress") + 1,
+    }
+
+
+def _queued_again() -> dict[str, Any]:
+    return {
+        "status": Run.Status.QUEUED,
+        "not_before": Now(),
+        "lease_until": None,
+        "leaving": False,
+        "nudged_at": None,
+        "progress": F("progress") + 1,
+    }
+
+
+class Run(models.Model):
+    """One research execution of a topic; `number` (Run #N) is given when it is saved.
+
+    `progress` rises with every change that a viewer can see, so that an idle poll is one read.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", gettext_lazy("queued")
+        RUNNING = "running", gettext_lazy("running")
+        SUCCEEDED = "succeeded", gettext_lazy("succeeded")
+        PARTIAL = "partial", gettext_lazy("partial")
+        FAILED = "failed", gettext_lazy("failed")
+        CANCELLED = "cancelled", gettext_lazy("cancelled")
+
+    class Trigger(models.TextChoices):
+        PERSON = "person", gettext_lazy("by hand")
+        SCHEDULE = "schedule", gettext_lazy("by schedule")
+        COMMAND = "command", gettext_lazy("by command")
+        AGENT = "agent", gettext_lazy("by an agent")
+
+    UNFINISHED = (Status.QUEUED, Status.RUNNING)
+
+    id = models.BigAutoField(primary_key=True)
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="runs")
+    number = models.PositiveIntegerField(null=True, blank=True)
+    status = models.CharField(max_length=10, choices=Status, default=Status.QUEUED)
+    trigger = models.CharField(max_length=10, choices=Trigger, default=Trigger.PERSON)
+    actor = models.CharField(max_length=200, blank=True)
+    depth = models.CharField(max_length=8, default="quick")
+    created = models.DateTimeField(default=timezone.now)
+    scheduled_for = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    not_before = models.DateTimeField(default=timezone.now)
+    nudged_at = models.DateTimeField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    beat_at = models.DateTimeField(null=True, blank=True)
+    worker = models.CharField(max_length=200, blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    tries = models.PositiveIntegerField(default=0)
+    crashes = models.PositiveIntegerField(default=0)
+    leaving = models.BooleanField(default=False)
+    progress = models.PositiveIntegerField(default=0)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_requested_at = models.DateTimeField(null=True, blank=True)
+
+    is_baseline = models.BooleanField(default=True)
+    error = models.TextField(blank=True)
+    warnings = models.JSONField(default=list, blank=True)
+    new_count = models.PositiveIntegerField(default=0)
+    known_count = models.PositiveIntegerField(default=0)
+    returning_count = models.PositiveIntegerField(default=0)
+    read_count = models.PositiveIntegerField(default=0)
+    model_calls = models.PositiveIntegerField(default=0)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
+    manifest = models.JSONField(default=dict, blank=True)
+
+    objects: ClassVar[RunQuerySet] = RunQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-id",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["topic"],
+                condition=Q(status__in=["queued", "running"]),
+                name="run_one_unfinished_per_topic",
+            ),
+            models.UniqueConstraint(fields=["topic", "number"], name="run_number_once_a_topic"),
+            models.UniqueConstraint(fields=["topic", "scheduled_for"], name="run_once_a_slot"),
+            models.CheckConstraint(
+                condition=Q(number=None) | Q(status__in=["succeeded", "partial"]),
+                name="run_number_only_when_saved",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["topic", "-id"], name="run_of_topic"),
+            models.Index(
+                fields=["status", "not_before"],
+                condition=Q(status__in=["queued", "running"]),
+                name="run_unfinished",
+            ),
+            models.Index(fields=["-finished_at"], name="run_by_end"),
+        ]
+
+    def __str__(self) -> str:
+        if self.number:
+            return f"Run #{self.number}"
+        return _("Run in progress") if self.is_unfinished else _("Run without a number")
+
+    @property
+    def source(self) -> str:
+        """Return the text by which memory names this run."""
+        return f"run:{self.pk}"
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the run is queued or running."""
+        return self.status in self.UNFINISHED
+
+    @property
+    def tokens(self) -> int:
+        """Return all tokens spent, of prompts and answers."""
+        return self.prompt_tokens + self.completion_tokens
+
+    # --- the worker's writes: each asks for the fence -------------------------------------------
+
+    def held(self) -> RunQuerySet:
+        """Return the run as this worker holds it: no row if another has it, or if it ended."""
+        return Run.objects.filter(pk=self.pk, attempt=self.attempt, status=Run.Status.RUNNING)
+
+    def put(self, **fields: Any) -> None:
+        """Set fields of the run while this worker holds it.  Raises RunLost if it does not."""
+        if not self.held().update(progress=F("progress") + 1, **fields):
+            raise RunLost(str(self.pk))
+        for name, value in fields.items():
+            if not hasattr(value, "resolve_expression"):
+                setattr(self, name, value)
+
+    def beat(self) -> bool:
+        """Renew the lease; False means that another worker has the run, or that it ended."""
+        return bool(self.held().update(lease_until=Now() + LEASE, beat_at=Now()))
+
+    def warn(self, message: str) -> None:
+        """Keep a warning that the run's page shows (once, however often it is given)."""
+        if message not in self.warnings:
+            self.put(warnings=[*self.warnings, message])
+
+    def finish(self, status: str, error: str = "") -> bool:
+        """End the run in `status`; False if this worker no longer holds it."""
+        ended = self.held().update(error=error, **_ended(status))
+        if ended and status in (Run.Status.FAILED, Run.Status.CANCELLED):
+            Activity.log(
+                self.topic.owner,
+                RESEARCH,
+                f"run-{status}",
+                subject=self,
+                warning=status == Run.Status.FAILED,
+                why=error,
+            )
+        return bool(ended)
+
+    def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
+        """Queue the run again behind its last finished step; False if it is no longer held."""
+        fields = _queued_again() | {"not_before": Now() + delay}
+        done = bool(self.held().update(**fields))
+        if done:
+            Activity.log(self.topic.owner, RESEARCH, "run-requeued", subject=self, why=why)
+        return done
+
+    def postpone_or_fail(self, why: str, *, retry_after: float | None = None) -> bool:
+        """Queue the run again for later, or fail it after MAX_TRIES; True if it was put off.
+
+        It waits 30 s, then 120 s, or as long as the service asked, at most ten minutes.
+        """
+        if self.tries + 1 >= MAX_TRIES:
+            self.finish(Run.Status.FAILED, why)
+            return False
+        wait = min(retry_after or 30.0 * 4**self.tries, 600.0)
+        self.held().update(tries=F("tries") + 1, error=why)
+        return self.requeue(why, delay=timedelta(seconds=wait))
+
+    # --- a person's acts --------------------------------------------------------------------------
+
+    def ask_to_cancel(self, *, by: Actor) -> bool:
+        """Cancel a queued run at once, a running one at its next look; False if it has ended."""
+        queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
+        asked = queued.update(cancel_requested_at=Now(), **_ended(Run.Status.CANCELLED))
+        asked = asked or Run.objects.filter(pk=self.pk, status=Run.Status.RUNNING).update(
+            cancel_requested_at=Now(), progress=F("progress") + 1
+        )
+        if asked:
+            Activity.log(self.topic.owner, by, "run-cancel-asked", subject=self)
+        return bool(asked)
+
+    def ask_to_stop(self, *, by: Actor) -> bool:
+        """Ask the run to write a report from what is there; False if it has ended."""
+        asked = Run.objects.filter(pk=self.pk).unfinished()
+        done = bool(asked.update(stop_requested_at=Now(), progress=F("progress") + 1))
+        if done:
+            Activity.log(self.topic.owner, by, "run-stop-asked", subject=self)
+        return done
+
+    def retry(self, *, by: Actor) -> bool:
+        """Queue a failed or cancelled run again behind its last finished step (same id).
+
+        Returns False if it neither failed nor was cancelled.  Raises RunInTheWay if another run
+        of the topic is unfinished.
+        """
+        ended = Run.objects.filter(
+            pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED]
+        )
+        fields = _queued_again() | {
+            "tries": 0,
+            "crashes": 0,
+            "error": "",
+            "finished_at": None,
+            "cancel_requested_at": None,
+            "stop_requested_at": None,
+        }
+        try:
+            with transaction.atomic():
+                done = bool(ended.update(**fields))
+                if done:
+                    self.steps.exclude(state=Step.State.DONE).update(
+                        state=Step.State.WAITING, warning=""
+                    )
+                    Activity.log(self.topic.owner, by, "run-retried", subject=self)
+        except IntegrityError as exc:
+            others = Run.objects.filter(topic=self.topic_id).unfinished()
+            raise RunInTheWay(others.first()) from exc
+        return done
+
+
+class Step(models.Model):
+    """One stage of a run, or one follow-up: a row that is finished once.
+
+    `part` is 0 for a step that is one row, else the number of its track or batch.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", gettext_lazy("waiting")
+        RUNNING = "running", gettext_lazy("running")
+        DONE = "done", gettext_lazy("done")
+        SKIPPED = "skipped", gettext_lazy("skipped")
+        FAILED = "failed", gettext_lazy("failed")
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.CASCADE, related_name="steps")
+    name = models.CharField(max_length=40)
+    part = models.PositiveIntegerField(default=0)
+    position = models.PositiveIntegerField(default=0)
+    is_follow_up = models.BooleanField(default=False)
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    attempt = models.PositiveIntegerField(default=0)
+    input_hash = models.CharField(max_length=64, blank=True)
+    output = models.JSONField(default=dict, blank=True)
+    counts = models.JSONField(default=dict, blank=True)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
+    detail = models.TextField(blank=True)
+    warning = models.TextField(blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField(default=timezone.now)
+    lease_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("run", "position", "part")
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name", "part"], name="step_once_a_run")
+        ]
+        indexes = [
+            models.Index(
+                fields=["state", "not_before"],
+                condition=Q(is_follow_up=True),
+                name="step_follow_ups",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def milliseconds(self) -> int | None:
+        """Return how long the step took, or has been going on for; None before it began."""
+        if self.started_at is None:
+            return None
+        return round(((self.finished_at or timezone.now()) - self.started_at).total_seconds() * 1000)
+
+
+class Hit(models.Model):
+    """One search result of a run, once by its canonical URL, and what became of it."""
+
+    class State(models.TextChoices):
+        NEW = "new", gettext_lazy("new")
+        KNOWN = "known", gettext_lazy("known")
+        RETURNING = "returning", gettext_lazy("returning")
+        BLOCKED = "blocked", gettext_lazy("blocked")
+
+    class Reading(models.TextChoices):
+        NOT_READ = "not read", gettext_lazy("not read")
+        READ = "read", gettext_lazy("read")
+        NEAR_DUPLICATE = "near-duplicate", gettext_lazy("near-duplicate")
+        FAILED = "failed", gettext_lazy("failed")
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, models.CASCADE, related_name="hits")
+    url = models.TextField()
+    link = models.TextField()
+    domain = models.CharField(max_length=255, blank=True)
+    title = models.CharField(max_length=500, blank=True)
+    snippet = models.TextField(blank=True)
+    service = models.CharField(max_length=20)
+    queries = models.JSONField(default=list)
+    rank = models.PositiveIntegerField(default=0)
+    place = models.PositiveIntegerField(default=0)
+    published_at = models.DateField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=State, default=State.NEW)
+    reading = models.CharField(max_length=16, choices=Reading, default=Reading.NOT_READ)
+    reason = models.TextField(blank=True)
+    content_item = models.ForeignKey(
+        "memory.ContentItem", models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    cited_as = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("run", "place")
+        constraints = [models.UniqueConstraint(fields=["run", "url"], name="hit_once_a_run")]
+        indexes = [models.Index(fields=["run", "place"], name="hit_of_run")]
+
+    def __str__(self) -> str:
+        return self.title or self.url
+
+
+class Worker(models.Model):
+    """When a worker or beat process last said that it is alive (R234)."""
+
+    name = models.CharField(max_length=200, primary_key=True)
+    kind = models.CharField(max_length=8)
+    seen_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,136 @@
+"""How a topic is researched, and when."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from memory.models import Topic
+
+
+class TopicSettings(models.Model):
+    """What a topic's runs look for and may spend; changes apply from the next run.
+
+    An empty budget field means the site's default for the depth (`research.budget`).
+    """
+
+    class Depth(models.TextChoices):
+        QUICK = "quick", _("quick")
+
+    class TimeFrame(models.TextChoices):
+        ANY = "any", _("any time")
+        DAY = "day", _("the last day")
+        WEEK = "week", _("the last week")
+        MONTH = "month", _("the last month")
+        YEAR = "year", _("the last year")
+
+    topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
+    objective = models.TextField(_("objective"), blank=True)
+    focus = models.TextField(_("focus"), blank=True)
+    depth = models.CharField(_("depth"), max_length=8, choices=Depth, default=Depth.QUICK)
+    time_frame = models.CharField(
+        _("time frame"), max_length=8, choices=TimeFrame, default=TimeFrame.ANY
+    )
+    languages = ArrayField(
+        models.CharField(max_length=16), default=list, blank=True, verbose_name=_("languages")
+    )
+    services = ArrayField(
+        models.CharField(max_length=20), default=list, blank=True, verbose_name=_("services")
+    )
+    feeds = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("feeds"))
+    allow_domains = ArrayField(
+        models.CharField(max_length=255), default=list, blank=True, verbose_name=_("only these domains")
+    )
+    block_domains = ArrayField(
+        models.CharField(max_length=255), default=list, blank=True, verbose_name=_("never these domains")
+    )
+    engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
+    max_tokens = models.PositiveIntegerField(_("tokens a run"), null=True, blank=True)
+    max_money = models.DecimalField(
+        _("money a run"),
+        max_digits=8,
+        decimal_places=2,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
+    )
+    max_pages = models.PositiveIntegerField(_("pages a run"), null=True, blank=True)
+    max_minutes = models.PositiveIntegerField(_("minutes a run"), null=True, blank=True)
+    intent = models.TextField(_("tell me only if"), blank=True)
+
+    class Meta:
+        verbose_name_plural = _("topic settings")
+
+    def __str__(self) -> str:
+        return f"settings of {self.topic}"
+
+
+class ScheduleQuerySet(models.QuerySet[Any]):
+    """The questions asked of schedules."""
+
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
+    def due(self, at: datetime) -> Self:
+        """Keep the schedules whose next run is due and whose topic may run."""
+        return self.filter(
+            next_run_at__lte=at,
+            paused=False,
+            topic__trashed_at=None,
+            topic__archived_at=None,
+            topic__owner__is_active=True,
+        )
+
+
+class Schedule(models.Model):
+    """When a topic runs again: a preset or a cron line in a time zone; what is due is a row."""
+
+    class Preset(models.TextChoices):
+        NONE = "none", _("only by hand")
+        DAILY = "daily", _("every day")
+        WEEKDAYS = "weekdays", _("every weekday")
+        WEEKLY = "weekly", _("every week")
+        MONTHLY = "monthly", _("every month")
+        CRON = "cron", _("by a cron line")
+
+    class Missed(models.TextChoices):
+        ONCE = "once", _("catch up with one run")
+        SKIP = "skip", _("skip what was missed")
+
+    topic = models.OneToOneField(Topic, models.CASCADE, related_name="schedule", primary_key=True)
+    preset = models.CharField(_("how often"), max_length=8, choices=Preset, default=Preset.NONE)
+    cron = models.CharField(_("cron line"), max_length=100, blank=True)
+    time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
+    paused = models.BooleanField(_("paused"), default=False)
+    missed = models.CharField(
+        _("after hours off"), max_length=4, choices=Missed, default=Missed.ONCE
+    )
+    next_run_at = models.DateTimeField(null=True, blank=True)
+    last_slot_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["next_run_at"],
+                condition=Q(paused=False) & ~Q(next_run_at=None),
+                name="schedule_due",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_preset_display()}"
+
+    @property
+    def recurs(self) -> bool:
+        """Whether the topic runs again by itself."""
+        return self.preset != self.Preset.NONE and not self.paused
