@@ -1,0 +1,99 @@
+// What every page does with scripts: focus after a swap, theme buttons, read marks, copying,
+// a warning before unsaved words are left, menus that close.
+(() => {
+  const token = () => JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
+
+  // After a swap that a person asked for, focus goes to the new region's heading (or first error).
+  const ASKED = new Set(["click", "submit"]);
+  document.addEventListener("htmx:afterSettle", ({ detail }) => {
+    const cause = detail.requestConfig?.triggeringEvent;
+    if (!cause || !ASKED.has(cause.type) || detail.requestConfig.elt?.closest("[data-keep-focus]")) return;
+    const region = detail.elt;
+    if (!region?.isConnected || region.id === "toasts") return;
+    const goal =
+      region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;
+    if (goal.tabIndex < 0) goal.tabIndex = -1;
+    goal.focus();
+  });
+
+  // Theme: auto follows the system, a choice stays in this browser.
+  const buttons = document.querySelectorAll("[data-theme-choice]");
+  const showTheme = () => {
+    const now = document.documentElement.dataset.theme ?? "auto";
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.themeChoice === now)));
+  };
+  buttons.forEach((button) =>
+    button.addEventListener("click", () => {
+      const { themeChoice } = button.dataset;
+      if (themeChoice === "auto") delete document.documentElement.dataset.theme;
+      else document.documentElement.dataset.theme = themeChoice;
+      try {
+        localStorage.setItem("beacon-theme", themeChoice);
+      } catch {
+        // Storage is closed: the choice holds for this page.
+      }
+      showTheme();
+    }),
+  );
+  showTheme();
+
+  // <article data-mark-read="/address/">: read once it has stood before someone's eyes for two seconds.
+  const markRead = (element) => {
+    const address = element.dataset.markRead;
+    if (!address || document.visibilityState !== "visible") return;
+    delete element.dataset.markRead;
+    fetch(address, {
+      method: "POST",
+      headers: { "X-CSRFToken": token(), "X-Requested-With": "fetch" },
+      keepalive: true,
+    }).then((answer) => {
+      if (answer.ok) document.dispatchEvent(new CustomEvent("beacon:read"));
+    }, () => {
+      element.dataset.markRead = address; // off the network: it stays unread
+    });
+  };
+  const lookForUnread = () =>
+    document.querySelectorAll("[data-mark-read]").forEach((element) => setTimeout(() => markRead(element), 2_000));
+  lookForUnread();
+  document.addEventListener("visibilitychange", lookForUnread);
+  document.addEventListener("htmx:load", lookForUnread);
+
+  // <button data-copy="#id"> copies that element's text, data-copy-text its own.
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("[data-copy], [data-copy-text]");
+    if (!button) return;
+    const { copy, copyText } = button.dataset;
+    const from = copy && document.querySelector(copy);
+    await navigator.clipboard.writeText(copyText ?? from?.value ?? from?.textContent ?? "");
+    const text = document.getElementById("toast-words").dataset.copied;
+    document.dispatchEvent(new CustomEvent("toast", { detail: { text, level: "success" } }));
+  });
+
+  // <form data-guard>: leaving with unsaved words asks first.
+  const changed = new Set();
+  document.addEventListener("input", ({ target }) => {
+    const form = target.closest("form[data-guard]");
+    if (form) changed.add(form);
+  });
+  document.addEventListener("submit", ({ target }) => changed.delete(target));
+  addEventListener("beforeunload", (event) => {
+    if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+  });
+
+  // Menus close on Escape and on a click elsewhere; "select page" selects the page.
+  const MENUS = "details.account[open], details.dropdown[open]";
+  document.addEventListener("click", ({ target }) => {
+    document.querySelectorAll(MENUS).forEach((menu) => menu.contains(target) || menu.removeAttribute("open"));
+  });
+  document.addEventListener("keydown", ({ key }) => {
+    const menu = key === "Escape" && document.querySelector(MENUS);
+    if (!menu) return;
+    menu.removeAttribute("open");
+    menu.querySelector("summary").focus();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (!target.matches("[data-select-page]")) return;
+    const box = target.closest("form, table");
+    box.querySelectorAll("tbody input[type=checkbox]").forEach((one) => (one.checked = target.checked));
+  });
+})();

@@ -1,0 +1,128 @@
+// Keyboard shortcuts.  An element takes a key by data-hotkey="r" or data-hotkey="g h" (one after the
+// other): a field is focused, anything else is clicked.  A page's own keys win over the frame's.
+// Lists say data-rows: j k move, o opens, x selects, # presses the row's [data-row-trash].
+// Never inside fields; <body data-shortcuts="off"> turns them off, but for saving.
+(() => {
+  const body = document.body;
+  const dialog = document.getElementById("keys");
+  const FIELD = "input:not([type=checkbox], [type=radio], [type=button], [type=submit]), textarea, select, [contenteditable]";
+  const WAIT = 1_200;
+  let first = "";
+  let clock = 0;
+
+  const shown = (element) => element.checkVisibility?.() ?? true;
+  const offered = () => [...document.querySelectorAll("[data-hotkey]")];
+  const rank = (element) => (element.closest("main") ? 0 : 1);
+
+  const taker = (keys) =>
+    offered()
+      .filter((element) => element.dataset.hotkey === keys && (rank(element) || shown(element)))
+      .filter((element) => !element.disabled)
+      .sort((a, b) => rank(a) - rank(b))[0];
+
+  const take = (element) => {
+    if (element.matches(FIELD)) {
+      element.focus();
+      element.select?.();
+    } else element.click();
+  };
+
+  const rows = () => [...(document.querySelector("main [data-rows]")?.children ?? [])].filter(shown);
+  const here = () => rows().find((row) => row.classList.contains("here"));
+
+  const move = (step) => {
+    const all = rows();
+    if (!all.length) return false;
+    const at = all.findIndex((row) => row.classList.contains("here"));
+    const next = all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))];
+    all[at]?.classList.remove("here");
+    next.classList.add("here");
+    next.scrollIntoView({ block: "nearest" });
+    (next.querySelector("[data-row-link], a") ?? next).focus({ preventScroll: true });
+    return true;
+  };
+
+  const press = (selector) => {
+    const target = here()?.querySelector(selector);
+    target?.click();
+    return Boolean(target);
+  };
+
+  const LIST = {
+    j: () => move(1),
+    k: () => move(-1),
+    o: () => press("[data-row-link], a"),
+    x: () => press("input[type=checkbox]"),
+    "#": () => press("[data-row-trash]"),
+  };
+
+  const combine = (key) => {
+    clearTimeout(clock);
+    const keys = first ? `${first} ${key}` : key;
+    first = "";
+    const element = taker(keys);
+    if (element) return take(element) ?? true;
+    if (keys === key && LIST[key]) return LIST[key]();
+    if (keys === key && offered().some((other) => other.dataset.hotkey.startsWith(`${key} `))) {
+      first = key;
+      clock = setTimeout(() => (first = ""), WAIT);
+      return true;
+    }
+    return false;
+  };
+
+  const save = (event) => {
+    const form = event.target.closest?.("form") ?? document.querySelector("main form[data-save]");
+    if (!form || form.method === "get") return false;
+    form.requestSubmit();
+    return true;
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.isComposing) return;
+    const { key, target } = event;
+    if ((event.ctrlKey || event.metaKey) && !event.altKey) {
+      const saves = key === "Enter" || (key === "s" && document.querySelector("main form[data-save]"));
+      if (saves && save(event)) event.preventDefault();
+      return;
+    }
+    if (event.altKey || body.dataset.shortcuts === "off") return;
+    if (target.matches?.(FIELD) || document.querySelector("dialog[open], :popover-open")) return;
+    if (combine(key)) event.preventDefault();
+  });
+
+  // The help lists what this very page offers.
+  const KEYS = (keys) => keys.split(" ").map((key) => Object.assign(document.createElement("kbd"), { textContent: key }));
+
+  const line = (element) => {
+    const label = element.dataset.hotkeyLabel || element.getAttribute("aria-label") || element.textContent;
+    const row = document.createElement("div");
+    row.dataset.made = "";
+    const keys = document.createElement("dd");
+    KEYS(element.dataset.hotkey).forEach((key, i) => keys.append(...(i ? [" ", key] : [key])));
+    const word = document.createElement("dt");
+    word.textContent = label.replace(/\s+/g, " ").trim();
+    row.append(word, keys);
+    return row;
+  };
+
+  const help = () => {
+    const list = dialog.querySelector("[data-keys]");
+    list.querySelectorAll("[data-made]").forEach((row) => row.remove());
+    list.querySelectorAll("[data-when]").forEach((row) => {
+      row.hidden = !document.querySelector(row.dataset.when);
+    });
+    const seen = new Set();
+    const usable = offered().sort((a, b) => rank(a) - rank(b));
+    list.prepend(...usable.filter(({ dataset: { hotkey } }) => !seen.has(hotkey) && seen.add(hotkey)).map(line));
+  };
+
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-open-dialog]");
+    if (!opener) return;
+    const opened = document.getElementById(opener.dataset.openDialog);
+    if (opened === dialog) help();
+    opener.closest("details")?.removeAttribute("open");
+    opened.showModal();
+  });
+})();
