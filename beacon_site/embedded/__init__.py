@@ -33,6 +33,7 @@ __all__ = [
     "data_dir",
     "ensure",
     "load_env_file",
+    "revive",
     "running_urls",
     "stop_servers",
 ]
@@ -117,6 +118,26 @@ def ensure(
     state = read_state(folder)
     urls = {name: _KINDS[name][1].url_of(state[_KINDS[name][0]]) for name in need}
     return Servers(folder, urls, _notes(folder, storage, account))
+
+
+def revive(folder: Path) -> list[str]:
+    """Start again those servers of a folder in use that have died; return their names.
+
+    They come back at their old port with their old password, so addresses stay good.
+    """
+    state = read_state(folder)
+    dead = [n for n, (key, _) in _KINDS.items() if key in state and not _runs(state[key])]
+    if not dead or not _uses.get(folder):
+        return []
+    with locks.held(_servers_lock(folder)):
+        storage, account = storage_of(folder)
+        for name in dead:
+            _start_if_missing(folder, storage, account, name, durable=True)
+    return [_KINDS[name][0] for name in dead]
+
+
+def _runs(entry: dict[str, Any]) -> bool:
+    return processes.is_alive(entry.get("process"))
 
 
 def stop_if_unused(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from beacon_site.embedded import locks
 from beacon_site.embedded.errors import EmbeddedError
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -97,3 +98,12 @@ def write_state(folder: Path, **changes: Any) -> None:
         owner = folder.stat()
         os.chown(fresh, owner.st_uid, owner.st_gid)
     fresh.replace(folder / "state.json")
+
+
+def note_processes(folder: Path, groups: list[str], readers: list[str]) -> None:
+    """Write down what a runner started (texts of `processes.identity`).
+
+    `groups` lead process groups; `readers` are the runner's own children that read their output.
+    """
+    with locks.held(folder / "servers.lock"):
+        write_state(folder, processes={"groups": groups, "readers": readers})

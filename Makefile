@@ -1,0 +1,31 @@
+# `make up` runs Beacon, `make test` tests it; both need Python 3.11 or later and nothing else.
+# Every target goes through scripts/bootstrap.py, which makes and keeps .venv up to date.
+
+PYTHON ?= python3
+RUN = exec $(PYTHON) scripts/bootstrap.py
+
+.PHONY: up down test lint lock audit vendor help
+
+help: ## say what there is
+	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
+
+up: ## run Beacon until Ctrl-C (BEACON_BIND, BEACON_PORT, BEACON_DATA_DIR: docs/hosting.md)
+	@$(RUN) up
+
+down: ## stop the Beacon of this data folder, and whatever a killed one left behind
+	@$(RUN) down
+
+test: ## run every test on throw-away servers (ARGS="-k word" for some of them)
+	@$(RUN) test $(ARGS)
+
+lint: ## style, types, templates, migrations, and Django's check of production settings
+	@$(RUN) lint
+
+lock: ## resolve requirements/*.in into hashed requirements/*.txt (needs a network)
+	@$(RUN) lock
+
+audit: ## look the locked packages up among known vulnerabilities (needs a network)
+	@$(RUN) audit
+
+vendor: ## build static/vendor anew from its locked packages (needs Node and a network)
+	@$(RUN) vendor

@@ -1,0 +1,147 @@
+"""`python -m beacon_site.up` (what `make up` calls once its environment stands) and `… down`."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import django
+from django.conf import settings  # loaded when first used: it needs the servers' addresses
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command, get_commands
+from django.db import connections
+
+from beacon_site import embedded, runner
+from beacon_site.embedded import janitor, locks, processes
+from beacon_site.embedded.commands import NO_SERVERS
+from beacon_site.embedded.places import prepare, read_state, write_state
+
+DOWN_SECONDS = 45.0
+
+
+class CannotStart(RuntimeError):
+    """Beacon cannot start; the text says why and what to do."""
+
+
+def up() -> int:
+    """Run Beacon in the foreground until Ctrl-C or SIGTERM; return the exit code."""
+    began = time.monotonic()
+    folder = embedded.data_dir()
+    os.environ["BEACON_DATA_DIR"] = str(folder)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    embedded.load_env_file()
+    prepare(folder)
+    if not locks.take(folder / "up.lock", wait=False):
+        other = read_state(folder).get("up", {})
+        raise CannotStart(
+            f"Beacon already runs on {folder}, at {other.get('url', 'an address of its own')} "
+            f"(process {other.get('pid', 'unknown')}). Use that one, stop it with `make down`, or "
+            "set BEACON_DATA_DIR and BEACON_PORT to run a second one."
+        )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    if janitor.end_leftovers(folder):
+        print("Ended the processes that an earlier, killed Beacon had left.", flush=True)
+    os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
+    missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
+    servers = embedded.ensure(folder, need=missing)
+    try:
+        os.environ |= servers.urls
+        for note in servers.notes:
+            print(note, flush=True)
+        return _run(folder, began)
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # stopping is not to be interrupted
+        janitor.end_leftovers(folder)
+        servers.close()
+        write_state(folder, up=None)
+        print("Beacon has stopped.", flush=True)
+
+
+def _run(folder: Path, began: float) -> int:
+    django.setup()
+    _check_port(settings.BEACON_BIND, settings.BEACON_PORT)
+    link = _prepare_site(production=settings.PRODUCTION)
+    write_state(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL})
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
+
+    def ready() -> list[str]:
+        lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
+        if link:
+            lines.append(f"There is no account yet. Make the first one, once, at {link}")
+        return [*lines, "Ctrl-C stops it."]
+
+    manager = runner.Runner(folder, f"http://{host}:{settings.BEACON_PORT}/livez", ready)
+    schedule = folder / "celerybeat-schedule"
+    processes_of = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)
+    for name, (arguments, environment) in processes_of.items():
+        manager.add(name, arguments, environment)
+    return manager.run()
+
+
+def _check_port(bind: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((bind, port))
+            probe.listen(1)
+    except OSError as exc:
+        raise CannotStart(
+            f"Beacon cannot listen at {bind}, port {port}: {exc.strerror or exc}. Stop the program "
+            "that has the port, or set BEACON_PORT (and BEACON_BIND) to another."
+        ) from exc
+
+
+def _prepare_site(*, production: bool) -> str:
+    """Bring the database and the static files up to date; return the first account's link."""
+    call_command("migrate", interactive=False, verbosity=0)
+    if production:
+        call_command("collectstatic", interactive=False, verbosity=0)
+    link = io.StringIO()
+    if "first_account_link" in get_commands():
+        call_command("first_account_link", stdout=link)
+    connections.close_all()  # the runner forks, and a connection is not to be shared
+    return link.getvalue().strip()
+
+
+def down() -> int:
+    """Stop the Beacon of this data folder and whatever a killed one left; return the exit code."""
+    folder = embedded.data_dir()
+    if not folder.is_dir():
+        print("Beacon does not run: it has no data folder yet.")
+        return 0
+    if not locks.take(folder / "up.lock", wait=False):
+        pid = int(read_state(folder).get("up", {}).get("pid", 0))
+        mark = processes.identity(pid) if pid else None
+        if mark is None:
+            raise CannotStart("Beacon is just starting: try again in a moment.")
+        if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):
+            raise CannotStart(f"Beacon (process {pid}) did not stop within {DOWN_SECONDS:.0f} s.")
+        locks.take(folder / "up.lock")
+    janitor.end_leftovers(folder)
+    if not embedded.stop_servers(folder):
+        print("A command still uses the embedded servers; they stop when it ends.")
+    print("Beacon has stopped.")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out `up` (the default) or `down`; return the exit code."""
+    try:
+        return down() if arguments == ["down"] else up()
+    except (CannotStart, ImproperlyConfigured, embedded.EmbeddedError) as exc:
+        print(f"Beacon: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

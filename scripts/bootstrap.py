@@ -1,0 +1,220 @@
+"""What `make` calls before there is an environment: standard library only, any Python 3.
+
+It makes .venv, installs the locked packages when a lock file has changed, and then becomes
+the command that was asked for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LEAST = (3, 11)
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MAC_CHROMIUMS = (
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+COVERED = ("memory", "research")
+COVERAGE = 95  # per cent of lines
+
+
+def main(arguments: list[str]) -> None:
+    """Carry out the target named by the first argument."""
+    target, rest = arguments[0], arguments[1:]
+    os.chdir(ROOT)
+    need_python()
+    if target == "up":
+        environment("base", "embeddings")
+        become("-m", "beacon_site.up")
+    if target == "down":
+        if not PYTHON.exists():
+            sys.exit("Beacon: there is no environment here, so nothing can be running.")
+        become("-m", "beacon_site.up", "down")
+    if target == "vendor":
+        become_program("bash", ["vendor-src/build.sh"])
+    environment("base", "embeddings", "extras", "dev")
+    {"test": test, "lint": lint, "lock": lock, "audit": audit}[target](rest)
+
+
+def need_python() -> None:
+    """Become a Python that is new enough, or say that there is none."""
+    if sys.version_info >= LEAST:
+        return
+    for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
+        if shutil.which(name):
+            os.execvp(name, [name, __file__, *sys.argv[1:]])
+    sys.exit(
+        "Beacon needs Python {}.{} or later; this is {}. Install one, or name it: "
+        "make up PYTHON=/path/to/python3".format(*LEAST, sys.version.split()[0])
+    )
+
+
+def environment(*locks: str) -> None:
+    """Make .venv hold exactly what the named lock files say; quick if nothing has changed."""
+    # Two makes at once take turns. The lock lies on the folder itself, and ends with us.
+    folder = os.open(ROOT, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        for name in locks:
+            lock_file = ROOT / "requirements" / f"{name}.txt"
+            if lock_file.exists():
+                install(lock_file)
+    finally:
+        os.close(folder)
+
+
+def install(lock_file: Path) -> None:
+    """Install one lock file, unless its stamp says that this was done."""
+    stamp = VENV / f"beacon-{lock_file.stem}.stamp"
+    wanted = hashlib.sha256(lock_file.read_bytes()).hexdigest() + f" {VENV}"
+    if stamp.exists() and stamp.read_text() == wanted and works():
+        return
+    make_venv()
+    say(f"Installing requirements/{lock_file.name} (the first time this takes a minute or two) …")
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
+    # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
+    subprocess.run([*pip, "--upgrade", "pip"], check=False)
+    done = subprocess.run([*pip, "--require-hashes", "-r", str(lock_file)], check=False)
+    if done.returncode != 0:
+        sys.exit(
+            f"Beacon: the packages of requirements/{lock_file.name} could not be installed. What "
+            "pip says stands above; usually the network or the package index was out of reach. "
+            "Run the same command again once it answers."
+        )
+    stamp.write_text(wanted)
+
+
+def works() -> bool:
+    """Say whether .venv is an environment for this very folder (a moved clone's is not)."""
+    if not PYTHON.exists():
+        return False
+    show = [str(PYTHON), "-c", "import sys; print(sys.prefix)"]
+    shown = subprocess.run(show, capture_output=True, text=True, check=False).stdout.strip()
+    return bool(shown) and Path(shown) == VENV
+
+
+def make_venv() -> None:
+    """Make .venv if there is none that works; name the package to install where it cannot be."""
+    if works():
+        return
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        version = "{}.{}".format(*sys.version_info)
+        sys.exit(
+            f"Beacon: this Python {version} cannot make virtual environments (ensurepip is "
+            f"missing). On Debian and Ubuntu: apt install python{version}-venv"
+        )
+    say("Making the virtual environment .venv …")
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=False)
+    if made.returncode != 0:
+        sys.exit(f"Beacon: the virtual environment {VENV} could not be made; see above.")
+
+
+def test(rest: list[str]) -> None:
+    """Run the tests; all of them, with the coverage of the two apps, unless `rest` chooses."""
+    browser = chromium()
+    if browser:
+        os.environ["BEACON_TEST_CHROMIUM"] = browser
+    else:
+        said = (
+            "No Chromium was found, which the browser tests need. Debian: apt install chromium; "
+            "macOS: brew install --cask chromium; or set BEACON_TEST_CHROMIUM to one."
+        )
+        if os.environ.get("CI") == "true":
+            sys.exit(f"Beacon: {said}")
+        say(said + " Without it they are left out.")
+    cover = [f"--cov={app}" for app in COVERED] + [
+        "--cov-report=term:skip-covered",
+        f"--cov-fail-under={COVERAGE}",
+    ]
+    become("-m", "pytest", *(rest or ["-n", "2", *cover]))
+
+
+def chromium() -> str:
+    """Return the Chromium to test with, or an empty text."""
+    named = os.environ.get("BEACON_TEST_CHROMIUM", "")
+    found = [named] if named else [shutil.which(name) or "" for name in CHROMIUMS]
+    for path in (*found, *MAC_CHROMIUMS):
+        if path and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def lint(rest: list[str]) -> None:
+    """Run every check but the tests, all of them even if one fails."""
+    manage = [str(PYTHON), "manage.py"]
+    production = {
+        "BEACON_ENV": "production",
+        "BEACON_URL": "https://beacon.example",
+        "SECRET_KEY": hashlib.sha256(os.urandom(32)).hexdigest(),
+    }
+    module = [str(PYTHON), "-m"]
+    checks = [
+        ([*module, "ruff", "check", "."], {}),
+        ([*module, "ruff", "format", "--check", "."], {}),
+        ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], {}),
+        ([*module, "djlint", "templates", "--check", "--lint", "--quiet"], {}),
+        ([*manage, "makemigrations", "--check", "--dry-run"], {}),
+        ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),
+    ]
+    failed = []
+    for command, extra in checks:
+        shown = " ".join(command[1:]).replace("-m ", "", 1)
+        say(f"$ {shown}")
+        if subprocess.run(command, env={**os.environ, **extra}, check=False).returncode != 0:
+            failed.append(shown)
+    sys.exit("Failed: " + "; ".join(failed) if failed else 0)
+
+
+def lock(rest: list[str]) -> None:
+    """Resolve each requirements/*.in, base first, since the others are bound by it."""
+    if not shutil.which("uv"):
+        sys.exit("Beacon: `make lock` needs uv (https://docs.astral.sh/uv/): pipx install uv")
+    options = ["--universal", "--python-version", "3.11", "--generate-hashes"]
+    options += ["--no-emit-index-url", "--no-header", "--quiet"]
+    for name in ("base", "embeddings", "extras", "dev"):
+        if (ROOT / "requirements" / f"{name}.in").exists():
+            paths = [f"requirements/{name}.in", "-o", f"requirements/{name}.txt"]
+            subprocess.run(["uv", "pip", "compile", *options, *paths], check=True)
+
+
+def audit(rest: list[str]) -> None:
+    """Hand the lock files to pip-audit, which is not among the locked packages: it is run by hand."""
+    files = [f for path in sorted((ROOT / "requirements").glob("*.txt")) for f in ("-r", str(path))]
+    for runner in (["pip-audit"], ["uvx", "pip-audit"], ["pipx", "run", "pip-audit"]):
+        if shutil.which(runner[0]):
+            os.execvp(runner[0], [*runner, "--require-hashes", "--disable-pip", *files])
+    sys.exit("Beacon: `make audit` needs pip-audit: pipx install pip-audit")
+
+
+def become(*arguments: str) -> None:
+    """Go on as .venv's Python, so that signals meant for make's child reach it."""
+    sys.stdout.flush()
+    os.execv(str(PYTHON), [str(PYTHON), *arguments])
+
+
+def become_program(name: str, arguments: list[str]) -> None:
+    """Go on as another program, or say that it is missing."""
+    if not shutil.which(name):
+        sys.exit(f"Beacon: this needs {name}, which is not installed.")
+    os.execvp(name, [name, *arguments])
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
