@@ -32,9 +32,7 @@ def ages() -> dict[str, float | None]:
 
 def silent(spoke: dict[str, float | None]) -> list[str]:
     """Return the kinds of process that are not heard of any more."""
-    return [
-        kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]
-    ]
+    return [kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]]
 
 
 def _redis_problem() -> str:

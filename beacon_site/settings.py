@@ -225,9 +225,19 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- providers ---------------------------------------------------------------------------------
 
-SEARCH_SERVICES = (
-    "serpapi tavily brave searxng wikipedia arxiv hackernews gdelt feeds library sample".split()
-)
+SEARCH_SERVICES = [
+    "serpapi",
+    "tavily",
+    "brave",
+    "searxng",
+    "wikipedia",
+    "arxiv",
+    "hackernews",
+    "gdelt",
+    "feeds",
+    "library",
+    "sample",
+]
 BEACON_CONTACT = env.text("BEACON_CONTACT")
 BEACON_LLM_BASE_URL = env.url("BEACON_LLM_BASE_URL")
 BEACON_LLM_MODEL = env.text("BEACON_LLM_MODEL")

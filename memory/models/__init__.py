@@ -10,7 +10,9 @@ from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument
 from memory.models.proposals import Proposal, ReviewLevel
 from memory.models.sessions import Message, Session
-from memory.models.topics import SeenUrl, Source, Topic, TopicFact
+from memory.models.sources import SeenUrl, Source
+from memory.models.topic_facts import TopicFact
+from memory.models.topics import Topic
 from memory.models.users import Invitation, SignIn, User
 
 __all__ = [

@@ -134,7 +134,13 @@ class Remembered(models.Model):
                 raise StaleWrite(str(self), current=current.first())
             after = {name: fields[name] for name in before}
             Revision.record(
-                self, before=before, after=after, by=by, why=why, source=source, version=expected + 1
+                self,
+                before=before,
+                after=after,
+                by=by,
+                why=why,
+                source=source,
+                version=expected + 1,
             )
         for name, value in fields.items():
             setattr(self, name, value)
@@ -144,7 +150,9 @@ class Remembered(models.Model):
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
         """Move the record to the trash, from which it can be restored for 30 days."""
         if self.trashed_at is None:
-            self.change(by=by, why=why or _("moved to the trash"), source=source, trashed_at=timezone.now())
+            self.change(
+                by=by, why=why or _("moved to the trash"), source=source, trashed_at=timezone.now()
+            )
 
     def restore(self, *, by: Actor) -> None:
         """Bring the record back from the trash as it was."""

@@ -8,7 +8,6 @@ import hashlib
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 

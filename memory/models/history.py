@@ -56,9 +56,7 @@ class Revision(models.Model):
             models.Index(fields=["source"], name="revision_by_source"),
         ]
         triggers = [
-            pgtrigger.Protect(
-                name="append_only", operation=pgtrigger.Update | pgtrigger.Delete
-            )
+            pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)
         ]
 
     def __str__(self) -> str:

@@ -80,7 +80,10 @@ class Topic(Remembered):
     memory_runs = models.PositiveIntegerField(default=0)
     last_run_at = models.DateTimeField(null=True, blank=True)
     labels = ArrayField(
-        models.CharField(max_length=40), default=list, blank=True, verbose_name=gettext_lazy("labels")
+        models.CharField(max_length=40),
+        default=list,
+        blank=True,
+        verbose_name=gettext_lazy("labels"),
     )
     archived_at = models.DateTimeField(null=True, blank=True)
     private = models.BooleanField(gettext_lazy("private"), default=False)
@@ -179,125 +182,3 @@ class Topic(Remembered):
     def purged_with(self) -> list[Remembered]:
         """Return the topic and its facts, whose history goes with it."""
         return [self, *self.facts.all()]
-
-
-class TopicFactQuerySet(RememberedQuerySet):
-    """The questions asked of topic facts."""
-
-    def current(self) -> Self:
-        """Keep what is known now, in order."""
-        return self.live().filter(state=TopicFact.State.CURRENT).order_by("position", "created")
-
-    def struck(self) -> Self:
-        """Keep what a person struck: it is not to be repeated."""
-        return self.live().filter(state=TopicFact.State.STRUCK)
-
-
-class TopicFact(Remembered):
-    """One of at most ten current findings of a topic, or one that was retired or struck.
-
-    A run replaces only facts that no person touched; retired ones stay, with the run that
-    retired them, as the topic's timeline (R20).
-    """
-
-    class State(models.TextChoices):
-        CURRENT = "current", gettext_lazy("current")
-        STRUCK = "struck", gettext_lazy("struck")
-        RETIRED = "retired", gettext_lazy("retired")
-
-    MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
-    MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
-    LEAST_WIDTH = 21  # R22
-    REVISED = ("text", "url", "state", "position", "lock", "retired_run")
-
-    topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
-    text = models.TextField(gettext_lazy("fact"))
-    url = models.TextField(gettext_lazy("source address"), blank=True)
-    source_title = models.CharField(max_length=500, blank=True)
-    quote = models.TextField(blank=True)
-    published_at = models.DateField(null=True, blank=True)
-    state = models.CharField(max_length=8, choices=State, default=State.CURRENT)
-    position = models.PositiveIntegerField(default=0)
-    key = models.CharField(max_length=600, blank=True)
-    touched_by_person = models.BooleanField(default=False)
-    first_run = models.PositiveIntegerField(null=True, blank=True)
-    retired_run = models.PositiveIntegerField(null=True, blank=True)
-    confirmed_at = models.DateTimeField(null=True, blank=True)
-    confirmed_run = models.PositiveIntegerField(null=True, blank=True)
-    contradicted_at = models.DateTimeField(null=True, blank=True)
-
-    objects: ClassVar[TopicFactQuerySet] = TopicFactQuerySet.as_manager()  # type: ignore[assignment]
-
-    class Meta:
-        ordering = ("position", "created")
-        indexes = [models.Index(fields=["topic", "state", "position"], name="fact_of_topic")]
-
-    def __str__(self) -> str:
-        return self.text[:120]
-
-
-class TopicRowQuerySet(models.QuerySet[Any]):
-    """Rows that hang on a topic and are owned through it."""
-
-    def of(self, user: Any) -> Self:
-        """Keep what `user` owns: the one owner filter."""
-        return self.filter(topic__owner=user)
-
-
-class SeenUrl(models.Model):
-    """A canonical URL that a search returned for the topic; the 500 last returned are kept.
-
-    `returned_in` and `place` say when it was returned last: a later run, or a later place in the
-    same run, is newer.  The oldest drop out first (R16).
-    """
-
-    id = models.BigAutoField(primary_key=True)
-    topic = models.ForeignKey(Topic, models.CASCADE, related_name="seen_urls")
-    url = models.TextField()
-    returned_in = models.PositiveIntegerField()
-    place = models.PositiveIntegerField(default=0)
-    returned_at = models.DateTimeField()
-
-    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("-returned_in", "place")
-        constraints = [
-            models.UniqueConstraint(fields=["topic", "url"], name="seen_url_once_a_topic")
-        ]
-        indexes = [
-            models.Index(fields=["topic", "-returned_in", "place"], name="seen_url_of_topic")
-        ]
-
-    def __str__(self) -> str:
-        return self.url
-
-
-class Source(models.Model):
-    """A page that was ever read or cited for the topic, with its domain."""
-
-    id = models.BigAutoField(primary_key=True)
-    topic = models.ForeignKey(Topic, models.CASCADE, related_name="sources")
-    url = models.TextField()
-    link = models.TextField(blank=True)
-    domain = models.CharField(max_length=255)
-    title = models.CharField(max_length=500, blank=True)
-    published_at = models.DateField(null=True, blank=True)
-    first_run = models.PositiveIntegerField()
-    last_run = models.PositiveIntegerField()
-    times_read = models.PositiveIntegerField(default=0)
-    times_cited = models.PositiveIntegerField(default=0)
-    first_at = models.DateTimeField(default=timezone.now)
-    last_at = models.DateTimeField(default=timezone.now)
-
-    objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
-
-    class Meta:
-        ordering = ("-last_run", "id")
-        constraints = [
-            models.UniqueConstraint(fields=["topic", "url"], name="source_once_a_topic")
-        ]
-        indexes = [models.Index(fields=["topic", "-last_run", "id"], name="source_of_topic")]
-
-    def __str__(self) -> str:
-        return self.title or self.url

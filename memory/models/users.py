@@ -43,6 +43,10 @@ class User(AbstractUser):
     time_zone = models.CharField(_("time zone"), max_length=64, default="UTC")
     language = models.CharField(_("language"), max_length=16, default="en")
     interests = models.TextField(_("interests"), blank=True)
+    monthly_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    monthly_money = models.DecimalField(
+        _("money a month"), max_digits=10, decimal_places=2, null=True, blank=True
+    )
     shortcuts = models.BooleanField(_("keyboard shortcuts"), default=True)
 
     objects: ClassVar[UserManager] = UserManager()

@@ -343,9 +343,7 @@ class Run(models.Model):
         Returns False if it neither failed nor was cancelled.  Raises RunInTheWay if another run
         of the topic is unfinished.
         """
-        ended = Run.objects.filter(
-            pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED]
-        )
+        ended = Run.objects.filter(pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED])
         fields = _queued_again() | {
             "tries": 0,
             "crashes": 0,
@@ -423,7 +421,9 @@ class Step(models.Model):
         """Return how long the step took, or has been going on for; None before it began."""
         if self.started_at is None:
             return None
-        return round(((self.finished_at or timezone.now()) - self.started_at).total_seconds() * 1000)
+        return round(
+            ((self.finished_at or timezone.now()) - self.started_at).total_seconds() * 1000
+        )
 
 
 class Hit(models.Model):

@@ -46,10 +46,16 @@ class TopicSettings(models.Model):
     )
     feeds = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("feeds"))
     allow_domains = ArrayField(
-        models.CharField(max_length=255), default=list, blank=True, verbose_name=_("only these domains")
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        verbose_name=_("only these domains"),
     )
     block_domains = ArrayField(
-        models.CharField(max_length=255), default=list, blank=True, verbose_name=_("never these domains")
+        models.CharField(max_length=255),
+        default=list,
+        blank=True,
+        verbose_name=_("never these domains"),
     )
     engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
     max_tokens = models.PositiveIntegerField(_("tokens a run"), null=True, blank=True)

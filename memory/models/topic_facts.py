@@ -1,0 +1,222 @@
+"""Topic facts: at most ten current findings of a topic, and all that were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+from django.db import models, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, LimitReached
+from memory.models.base import Lock, Remembered, RememberedQuerySet
+from memory.models.history import Revision
+from memory.models.topics import Topic
+from memory.text import clean, match_key, plain, width
+
+
+class TopicFactQuerySet(RememberedQuerySet):
+    """The questions asked of topic facts, and how people add to them."""
+
+    def current(self) -> Self:
+        """Keep what is known now, in order."""
+        return self.live().filter(state=TopicFact.State.CURRENT).order_by("position", "created")
+
+    def struck(self) -> Self:
+        """Keep what a person struck: it is not to be repeated."""
+        return self.live().filter(state=TopicFact.State.STRUCK)
+
+    def retired(self) -> Self:
+        """Keep what was known once, the latest retired first."""
+        found = self.live().filter(state=TopicFact.State.RETIRED)
+        return found.order_by("-retired_run", "position", "created")
+
+    def add(self, topic: Topic, text: str, *, by: Actor, url: str = "") -> TopicFact:
+        """Add a fact that `by` wrote.
+
+        Where ten are current already, the last one that no person touched is retired for it.
+        Raises InvalidValue for a text that is too short, a struck or current one, and LimitReached
+        if people wrote eight already (decision 2).
+        """
+        text = TopicFact.checked_text(text)
+        with transaction.atomic():
+            Topic.objects.select_for_update().get(pk=topic.pk)
+            current = list(self.filter(topic=topic).current())
+            TopicFact.check_room(current)
+            if any(fact.key == match_key(text) for fact in current):
+                raise InvalidValue(
+                    _("That is among the topic's facts already."),
+                    errors={"text": [_("This fact is known already.")]},
+                )
+            replaceable = [fact for fact in current if not fact.is_kept]
+            if len(current) >= TopicFact.MOST_CURRENT:
+                replaceable[-1].retire(by=by, why=_("made room for a fact written by hand"))
+            fact = TopicFact(
+                owner=topic.owner,
+                topic=topic,
+                text=text,
+                url=url,
+                key=match_key(text),
+                position=max((fact.position for fact in current), default=0) + 1,
+                touched_by_person=by.is_person,
+                source=str(by),
+                confirmed_at=timezone.now(),
+            )
+            fact.save(force_insert=True)
+            Revision.record_first([fact], by=by)
+        return fact
+
+    def reorder(self, topic: Topic, ids: Sequence[Any], *, by: Actor) -> None:
+        """Put the topic's current facts in the order of `ids`; others follow as they were."""
+        with transaction.atomic():
+            facts = list(self.filter(topic=topic).current().select_for_update())
+            wanted = {str(key): place for place, key in enumerate(ids)}
+            facts.sort(key=lambda fact: wanted.get(str(fact.pk), len(wanted) + fact.position))
+            for place, fact in enumerate(facts, start=1):
+                if fact.position != place:
+                    fact.change(by=by, why=_("put in another order"), position=place)
+
+
+class TopicFact(Remembered):
+    """One current finding of a topic, or one that was retired or struck.
+
+    A run replaces only facts that no person touched; retired ones stay, with the run that
+    retired them, as the topic's timeline (R20).
+    """
+
+    class State(models.TextChoices):
+        CURRENT = "current", gettext_lazy("current")
+        STRUCK = "struck", gettext_lazy("struck")
+        RETIRED = "retired", gettext_lazy("retired")
+
+    MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
+    MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
+    LEAST_WIDTH = 21  # R22
+    MOST_LENGTH = 1000
+    REVISED = ("text", "url", "state", "position", "lock", "retired_run")
+
+    topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
+    text = models.TextField(gettext_lazy("fact"))
+    url = models.TextField(gettext_lazy("source address"), blank=True)
+    source_title = models.CharField(max_length=500, blank=True)
+    quote = models.TextField(blank=True)
+    published_at = models.DateField(null=True, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.CURRENT)
+    position = models.PositiveIntegerField(default=0)
+    key = models.TextField(blank=True)
+    touched_by_person = models.BooleanField(default=False)
+    first_run = models.PositiveIntegerField(null=True, blank=True)
+    retired_run = models.PositiveIntegerField(null=True, blank=True)
+    confirmed_at = models.DateTimeField(null=True, blank=True)
+    confirmed_run = models.PositiveIntegerField(null=True, blank=True)
+    contradicted_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TopicFactQuerySet] = TopicFactQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("position", "created")
+        indexes = [models.Index(fields=["topic", "state", "position"], name="fact_of_topic")]
+
+    def __str__(self) -> str:
+        return self.text[:120]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether runs leave the fact as it is: a person wrote, edited, pinned or locked it."""
+        return self.touched_by_person or self.pinned or self.lock != Lock.OPEN
+
+    @classmethod
+    def checked_text(cls, text: str) -> str:
+        """Return the text as it is stored.  Raises InvalidValue if it is too short or too long."""
+        text = plain(clean(text)[0])
+        problem = ""
+        if width(text) < cls.LEAST_WIDTH:
+            problem = _("A fact is a whole statement: at least %(least)d characters.") % {
+                "least": cls.LEAST_WIDTH
+            }
+        elif len(text) > cls.MOST_LENGTH:
+            problem = _("A fact has at most %(most)d characters; this has %(have)d.") % {
+                "most": cls.MOST_LENGTH,
+                "have": len(text),
+            }
+        if problem:
+            raise InvalidValue(problem, errors={"text": [problem]})
+        return text
+
+    @classmethod
+    def check_room(cls, current: Sequence[TopicFact]) -> None:
+        """Raise LimitReached if people hold as many of the current facts as they may."""
+        if sum(fact.is_kept for fact in current) >= cls.MOST_BY_PEOPLE:
+            raise LimitReached(
+                _(
+                    "%(most)d facts of this topic are yours already, so that runs keep room for "
+                    "what they find. Strike, unlock or delete one first."
+                )
+                % {"most": cls.MOST_BY_PEOPLE}
+            )
+
+    def _check_room_to_keep(self) -> None:
+        if not self.is_kept and self.state == self.State.CURRENT:
+            self.check_room(list(TopicFact.objects.filter(topic=self.topic_id).current()))
+
+    def edit(
+        self, text: str, *, by: Actor, expected_version: int | None = None, url: str | None = None
+    ) -> None:
+        """Correct the fact; runs leave it alone from then on.
+
+        Raises InvalidValue, LimitReached, or StaleWrite if somebody else wrote meanwhile.
+        """
+        text = self.checked_text(text)
+        with transaction.atomic():
+            Topic.objects.select_for_update().get(pk=self.topic_id)
+            if by.is_person:
+                self._check_room_to_keep()
+            self.change(
+                by=by,
+                expected_version=expected_version,
+                why=_("corrected"),
+                text=text,
+                url=self.url if url is None else url.strip(),
+                key=match_key(text),
+                touched_by_person=self.touched_by_person or by.is_person,
+            )
+
+    def strike(self, *, by: Actor, why: str = "") -> None:
+        """Mark the fact as wrong: prompts name it as not to be repeated, and runs drop its like."""
+        self.change(by=by, why=why or _("struck"), state=self.State.STRUCK, touched_by_person=True)
+
+    def unstrike(self, *, by: Actor) -> None:
+        """Take a struck or retired fact back among the current ones.
+
+        Raises LimitReached if people hold eight already or ten are current.
+        """
+        with transaction.atomic():
+            Topic.objects.select_for_update().get(pk=self.topic_id)
+            current = list(TopicFact.objects.filter(topic=self.topic_id).current())
+            self.check_room(current)
+            if len(current) >= self.MOST_CURRENT:
+                [fact for fact in current if not fact.is_kept][-1].retire(
+                    by=by, why=_("made room for a fact taken back by hand")
+                )
+            self.change(
+                by=by,
+                why=_("taken back"),
+                state=self.State.CURRENT,
+                retired_run=None,
+                touched_by_person=True,
+            )
+
+    def set_lock(self, lock: str, *, by: Actor) -> None:
+        """Lock or unlock the fact.  Raises Locked for an agent, LimitReached as for an edit."""
+        with transaction.atomic():
+            Topic.objects.select_for_update().get(pk=self.topic_id)
+            if lock != Lock.OPEN:
+                self._check_room_to_keep()
+            self.change(by=by, why=_("locked") if lock != Lock.OPEN else _("unlocked"), lock=lock)
+
+    def retire(self, *, by: Actor, why: str, run: int | None = None, source: str = "") -> None:
+        """Move the fact from the current ones to the timeline."""
+        self.change(by=by, why=why, source=source, state=self.State.RETIRED, retired_run=run)
