@@ -1,0 +1,139 @@
+"""From a document's bytes to its text, whatever charset it declares, or declares wrongly.
+
+The order: byte order mark, UTF-8 if the bytes are valid UTF-8 beyond ASCII, the server's
+header, the document's own declaration, and, where none holds, detection by the letters.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from charset_normalizer import from_bytes
+
+SAMPLE_BYTES = 64 * 1024
+DECLARED_WITHIN = 4096
+# More characters that cannot be decoded than this share, and the declaration was wrong.
+TOLERATED_SHARE = 0.005
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# What pages mean by these names (as browsers read them) is the larger set.
+WIDER = {
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+}
+ALIASES = {
+    "x-sjis": "cp932",
+    "windows-31j": "cp932",
+    "ms932": "cp932",
+    "x-euc-jp": "euc_jp",
+    "x-gbk": "gb18030",
+    "x-big5": "big5hkscs",
+    "windows-949": "cp949",
+    "ks_c_5601-1987": "cp949",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac_cyrillic",
+    "macintosh": "mac_roman",
+    "x-cp1251": "cp1251",
+    "iso-8859-8-i": "iso8859_8",
+    "unicode": "utf-16-le",
+}
+# These would run escapes of the page's choice, or are no charsets of documents.
+NEVER = frozenset(
+    {"utf-7", "idna", "punycode", "unicode_escape", "raw-unicode-escape", "undefined"}
+)
+DECLARATION = re.compile(
+    rb"""(?:<meta[^>]{0,200}?charset\s*=|<\?xml[^>]{0,200}?encoding\s*=)\s*["']?\s*([\w.:-]{1,40})""",
+    re.IGNORECASE,
+)
+# Japanese mail and old pages: seven bits, switched by escapes, so it looks like plain ASCII.
+ISO_2022 = ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2"), (b"\x1b(J", "iso2022_jp_2"))
+MARKUP = re.compile(rb"<(script|style)\b.*?</\1\s*>|<[^<>]{0,2000}>", re.IGNORECASE | re.DOTALL)
+
+
+def decode(content: bytes, declared: str = "") -> str:
+    """Return the text of an HTML or text document; `declared` is the server's charset.
+
+    Never fails: what cannot be decoded becomes U+FFFD.
+    """
+    for mark, name in MARKS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(name, "replace")
+    wide = _unmarked_utf16(content)
+    if wide:
+        return content.decode(wide, "replace")
+    for escape, name in ISO_2022:
+        if escape in content[:SAMPLE_BYTES] and not _high(content[:SAMPLE_BYTES]):
+            return content.decode(name, "replace")
+    if _is_utf8(content):
+        return content.decode("utf-8", "replace")
+    for name in (known(declared), known(_declared_within(content))):
+        text = content.decode(name, "replace") if name else ""
+        if text and text.count("\ufffd") <= max(2, TOLERATED_SHARE * len(text)):
+            return text
+    return content.decode(_detected(content), "replace")
+
+
+def known(name: str) -> str:
+    """Return Python's name for a charset that documents may use, or "" for any other."""
+    name = name.strip().strip("\"'").lower()
+    name = ALIASES.get(name, name)
+    try:
+        found = codecs.lookup(name).name
+        b"a".decode(found)  # codecs that are no charsets, such as zlib, refuse this
+    except (LookupError, ValueError, AssertionError):
+        return ""
+    return "" if found in NEVER else WIDER.get(found, found)
+
+
+def _high(content: bytes) -> bool:
+    return not content.isascii()
+
+
+def _is_utf8(content: bytes) -> bool:
+    """Say whether these are UTF-8; the last character may be cut off by a size limit."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(content)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unmarked_utf16(content: bytes) -> str:
+    sample = content[:2000]
+    half = len(sample) // 2
+    if half < 8:
+        return ""
+    if sample[1::2].count(0) > 0.7 * half and sample[0::2].count(0) < 0.1 * half:
+        return "utf-16-le"
+    if sample[0::2].count(0) > 0.7 * half and sample[1::2].count(0) < 0.1 * half:
+        return "utf-16-be"
+    return ""
+
+
+def _declared_within(content: bytes) -> str:
+    found = DECLARATION.search(content[:DECLARED_WITHIN])
+    return found.group(1).decode("ascii", "replace") if found else ""
+
+
+def _detected(content: bytes) -> str:
+    """Guess by the letters alone: markup is ASCII in every charset and hides them."""
+    sample = MARKUP.sub(b" ", content[: 4 * SAMPLE_BYTES])[:SAMPLE_BYTES]
+    # A character cut in two at the end of the sample would rule its charset out.
+    lines = sample.rsplit(b"\n", 1)
+    best = from_bytes(lines[0] if len(lines[0]) > SAMPLE_BYTES // 2 else sample).best()
+    return (known(best.encoding) if best is not None else "") or "cp1252"

@@ -1,0 +1,174 @@
+"""The child that reads pages: `python -m beacon_site.providers.extract_child`.
+
+One JSON object a line on standard input (`content` in base64, `content_type`, `url`), one
+JSON object a line back: `text`, `title`, `date`, `language`, or `trouble`, a word that
+`extract.explain` knows.  The first line it writes, `{}`, says that it is ready.  It ends at
+the end of its input; whatever hangs is killed by its parent, and by the kernel if there is
+no parent any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import time
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pypdf
+from pypdf.errors import PyPdfError
+
+from beacon_site.providers.charsets import decode
+from beacon_site.providers.extract_html import (
+    READER_ERRORS,
+    hostile,
+    language_of,
+    read_html,
+)
+from beacon_site.providers.reflow import join_hard_wraps, join_lines
+
+HTML_BYTES = 2 * 1024 * 1024
+TEXT_BYTES = 4 * 1024 * 1024
+TEXT_CHARACTERS = 1_000_000
+# An article's worth of a long PDF is better than a killed reader.
+PDF_SECONDS = 6.0
+# The parent kills after 10 s; this is for a child whose parent was killed meanwhile.
+ALARM_SECONDS = 25
+ADDRESS_SPACE = 2 * 1024 * 1024 * 1024
+MARKUP = re.compile(
+    rb"^(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|title|meta|script|div|p|h1|\?xml)\b",
+    re.IGNORECASE,
+)
+BINARY = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"RIFF", b"\x7fELF", b"\x1f\x8b")
+
+
+def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
+    """Return what one document says, by its content first and its declared type second."""
+    kind, _, parameters = content_type.partition(";")
+    kind = kind.strip().lower()
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", parameters, re.IGNORECASE)
+    declared = charset.group(1) if charset else ""
+    today = datetime.now(UTC).date()
+    if content.startswith(b"%PDF-") or kind == "application/pdf":
+        answer = read_pdf(content, today)
+    elif content.startswith(BINARY):
+        answer = {"trouble": "binary"}
+    elif is_html(content, kind):
+        html = decode(content[:HTML_BYTES], declared).replace("\x00", "")
+        trouble = hostile(html)
+        answer = {"trouble": trouble} if trouble else read_html(html, url, today)
+    else:
+        answer = read_plain(decode(content[:TEXT_BYTES], declared))
+    if not answer.get("trouble") and not answer["text"].strip():
+        answer = {"trouble": "empty"}
+    return answer
+
+
+def is_html(content: bytes, kind: str) -> bool:
+    """Say whether to read it as markup; servers often send pages as plain text or untyped."""
+    if "html" in kind or kind.endswith(("/xml", "+xml")):
+        return True
+    return kind in ("", "application/octet-stream", "text/plain") and bool(MARKUP.match(content))
+
+
+def read_plain(text: str) -> dict[str, Any]:
+    """Read plain text or Markdown: paragraphs joined, the first heading as title."""
+    unreadable = sum(char < " " and char not in "\n\r\t\f\x1b" for char in text[:4000])
+    if unreadable > 0.02 * min(len(text), 4000):
+        return {"trouble": "binary"}
+    text = re.sub(r"\r\n?|\f", "\n", text).replace("\x00", "")
+    body = join_hard_wraps(_without_front_matter(text))
+    heading = re.search(r"^#{1,2}\s+(.+?)\s*#*$", body, re.MULTILINE)
+    first = body.lstrip().split("\n", 1)[0].strip()
+    title = heading.group(1) if heading else first if len(first) <= 120 else ""
+    return {"text": body, "title": title, "date": None, "language": language_of(body)}
+
+
+def _without_front_matter(text: str) -> str:
+    found = re.match(r"---\n.{0,5000}?\n---\n", text, re.DOTALL)
+    return text[found.end() :] if found else text
+
+
+def read_pdf(content: bytes, today: date) -> dict[str, Any]:
+    """Read a PDF's text layer, as many of its pages as PDF_SECONDS allow."""
+    ends = time.monotonic() + PDF_SECONDS
+    try:
+        document = pypdf.PdfReader(io.BytesIO(content))
+        if document.is_encrypted and not document.decrypt(""):
+            return {"trouble": "encrypted"}
+        pages: list[str] = []
+        for page in document.pages:
+            pages.append(_dehyphenated(page.extract_text() or ""))
+            if time.monotonic() > ends or sum(map(len, pages)) > TEXT_CHARACTERS:
+                break
+        title, published = _pdf_facts(document)
+    except (*READER_ERRORS, PyPdfError, OSError, NotImplementedError):
+        return {"trouble": "damaged"}
+    text = join_lines("\n\n".join(pages))
+    if not text:
+        return {"trouble": "scanned"}
+    day = published.isoformat() if published and date(1990, 1, 1) <= published <= today else None
+    return {"text": text, "title": title, "date": day, "language": language_of(text)}
+
+
+def _pdf_facts(document: pypdf.PdfReader) -> tuple[str, date | None]:
+    facts = document.metadata
+    if facts is None:
+        return "", None
+    try:
+        created = facts.creation_date
+    except ValueError:
+        created = None
+    return " ".join(str(facts.title or "").split()), created.date() if created else None
+
+
+def _dehyphenated(text: str) -> str:
+    return re.sub(r"(?<=[a-zà-ÿ])-\n(?=[a-zà-ÿ])", "", text)
+
+
+def _limit_own_resources() -> None:
+    """The parent watches resident memory; this stops one huge request between two looks."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard == resource.RLIM_INFINITY and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _warm() -> None:
+    """Read one small page, so that what is loaded at first use is loaded before the first."""
+    words = "This sentence is here to be read once before any page is. " * 8
+    page = f"<html><body><article><h1>Warm</h1><p>{words}</p></article></body></html>"
+    read(page.encode(), "text/html", "")
+
+
+def main() -> None:
+    """Answer line by line until the input ends."""
+    # Libraries that print must not spoil the answers: what goes to 1 goes to 2 instead.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _limit_own_resources()
+    _warm()
+    answers.write(b"{}\n")
+    answers.flush()
+    # Not caught, so the kernel ends the process even inside a library that never returns.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for line in sys.stdin.buffer:
+        signal.alarm(ALARM_SECONDS)
+        page = json.loads(line)
+        answer = read(base64.b64decode(page["content"]), page["content_type"], page["url"])
+        if "text" in answer:
+            answer["text"] = answer["text"][:TEXT_CHARACTERS]
+            answer["title"] = answer["title"][:300]
+        answers.write(json.dumps(answer).encode("ascii") + b"\n")
+        answers.flush()
+        signal.alarm(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,377 @@
+"""Fetching pages that the web names: through the address guard, within bounds, as text.
+
+`GuardedFetcher` opens one connection after another for a chain of redirects, each through
+`address_guard`, counts time and bytes with one `Meter`, unpacks with `inflate` and has the
+text read by `extract`.  Every failure is a sentence for the person who reads the run.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from http import HTTPStatus
+from typing import Protocol
+
+import certifi
+import httpcore
+import httpx
+import structlog
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.address_guard import (
+    ForbiddenAddress,
+    GuardedBackend,
+    Resolver,
+    check_url,
+    resolve,
+)
+from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.extract import Extractor, get_extractor
+from beacon_site.providers.http import user_agent
+from beacon_site.providers.inflate import ACCEPT_ENCODING, unpacker_for
+from beacon_site.providers.meter import WIRE_BYTES, Limits, Meter, too_large
+from beacon_site.providers.refusals import plain, refusal, tls_failure
+
+logger = structlog.get_logger(__name__)
+
+ACCEPT = (
+    "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, "
+    "application/pdf;q=0.8, */*;q=0.1"
+)
+# Five mebibytes in pieces of a hundred bytes; each piece costs work, whatever its size.
+MAX_PIECES = 50_000
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+READABLE = frozenset(
+    {
+        "",
+        "application/json",
+        "application/ld+json",
+        "application/octet-stream",
+        "application/pdf",
+        "application/xhtml+xml",
+        "application/xml",
+        "application/rss+xml",
+        "application/atom+xml",
+    }
+)
+# Headers that a redirect to another site may see; a signature or a token is not among them.
+HARMLESS = frozenset({"accept", "if-none-match", "if-modified-since"})
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page as it was read: text with a blank line between paragraphs, valid UTF-8, no NUL.
+
+    `url` is the address asked for, `final_url` the one that answered after redirects;
+    `bytes_read` counts what came over the wire; `language` is a lower-case tag or "".
+    """
+
+    url: str
+    final_url: str
+    title: str
+    text: str
+    published_at: date | None = None
+    language: str = ""
+    content_type: str = ""
+    bytes_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBytes:
+    """A whole answer, unpacked; header names are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+    final_url: str
+
+
+class PageFetcher(Protocol):
+    """Anything that turns an address into the text behind it."""
+
+    def fetch(self, url: str) -> WebPage:
+        """Return the page, never an empty one.
+
+        Raises ProviderUnavailable if the caller may try again later, and ProviderRejected if
+        it may not; the message says what happened and why.
+        """
+        ...
+
+
+class GuardedFetcher:
+    """Fetches over HTTP through the address guard; one object serves many threads."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        allow_hosts: frozenset[str] | None = None,
+        resolver: Resolver = resolve,
+        extractor: Extractor | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`allow_hosts` ("host:port") defaults to the setting BEACON_FETCH_ALLOW_HOSTS."""
+        self._limits = limits or Limits()
+        self._allow_hosts = allow_hosts
+        self._resolver = resolver
+        self._extractor = extractor
+        self._tls = tls
+
+    def fetch(self, url: str) -> WebPage:
+        """Return the text of a page, a PDF, or a Markdown or plain text file.
+
+        Raises ProviderUnavailable (server down, slow, cut off, 429, 5xx) or ProviderRejected
+        (forbidden address, 404, too large, not text, empty, hostile).
+        """
+        started = time.monotonic()
+        meter = Meter(self._limits)
+        try:
+            answer = self._get(
+                url, {"Accept": ACCEPT}, meter, self._limits.unpacked_bytes, only_text=True
+            )
+            if answer.status == HTTPStatus.NOT_MODIFIED:
+                raise refusal(answer.status, answer.headers, answer.final_url)
+            if not answer.content:
+                raise ProviderRejected(_("The page is empty: the server sent no content."))
+            content_type = answer.headers.get("content-type", "")
+            found = self._reader().extract(
+                answer.content, content_type=content_type, url=answer.final_url
+            )
+        except ProviderError as exc:
+            logger.info("page not read", host=_host(url), why=str(exc), ms=_ms(started))
+            raise
+        logger.info("page read", host=_host(url), bytes=meter.wire_bytes, ms=_ms(started))
+        return WebPage(
+            url=url,
+            final_url=answer.final_url,
+            title=found.title,
+            text=found.text,
+            published_at=found.published_at,
+            language=found.language,
+            content_type=_media_type(content_type),
+            bytes_read=meter.wire_bytes,
+        )
+
+    def get_bytes(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        max_bytes: int = WIRE_BYTES,
+    ) -> FetchedBytes:
+        """Return the raw answer, for feeds and the like; 304 is an answer, other 4xx are not.
+
+        `max_bytes` bounds the unpacked content.  Headers of the caller are sent beside our
+        own, but a redirect to another site sees only the conditional ones.  Raises as fetch().
+        """
+        return self._get(url, dict(headers or {}), Meter(self._limits), max_bytes)
+
+    def warm_up(self) -> None:
+        """Start this process's page reader without waiting, before the first page is there."""
+        self._reader().warm_up()
+
+    def _reader(self) -> Extractor:
+        return self._extractor or get_extractor()
+
+    def _get(
+        self,
+        url: str,
+        headers: dict[str, str],
+        meter: Meter,
+        max_content: int,
+        *,
+        only_text: bool = False,
+    ) -> FetchedBytes:
+        """Follow redirects to the answer, each through the same guard."""
+        allowed = self._allow_hosts
+        if allowed is None:
+            allowed = settings.BEACON_FETCH_ALLOW_HOSTS
+        target = check_url(url, allowed)
+        for _hop in range(self._limits.redirects + 1):
+            with self._exchange(target, headers, meter, allowed) as response:
+                fields = _fields(response)
+                if response.status not in REDIRECTS:
+                    _check_answer(response.status, fields, target, self._limits, only_text)
+                    content = _body(response, fields, meter, max_content)
+                    final_url = str(target.copy_with(fragment=None))
+                    return FetchedBytes(response.status, fields, content, final_url)
+            following = _redirected(target, fields, allowed)
+            if _origin(following) != _origin(target):
+                headers = {k: v for k, v in headers.items() if k.lower() in HARMLESS}
+            target = following
+        raise ProviderRejected(
+            _("“%(host)s” redirects more than %(limit)d times, so it was given up.")
+            % {"host": target.host, "limit": self._limits.redirects}
+        )
+
+    @contextmanager
+    def _exchange(
+        self, target: httpx.URL, headers: dict[str, str], meter: Meter, allowed: frozenset[str]
+    ) -> Iterator[httpcore.Response]:
+        """Send one GET on a connection of its own; its errors come out as sentences."""
+        backend = GuardedBackend(
+            meter,
+            allow_hosts=allowed,
+            resolver=self._resolver,
+            connect_seconds=self._limits.connect_seconds,
+        )
+        url = httpcore.URL(
+            scheme=target.raw_scheme,
+            host=target.raw_host,
+            port=target.port,
+            target=target.raw_path,
+        )
+        host = target.host
+        try:
+            with (
+                httpcore.ConnectionPool(
+                    ssl_context=self._tls or _tls(), network_backend=backend
+                ) as pool,
+                pool.stream("GET", url, headers=_sent(headers, target)) as response,
+            ):
+                yield response
+        except httpcore.RemoteProtocolError as exc:
+            raise ProviderUnavailable(
+                _("“%(host)s” broke off or sent no proper HTTP: %(why)s.")
+                % {"host": host, "why": plain(exc)}
+            ) from exc
+        except (httpcore.LocalProtocolError, UnicodeError) as exc:
+            raise ProviderRejected(
+                _("A request to “%(host)s” cannot be made: %(why)s.")
+                % {"host": host, "why": plain(exc)}
+            ) from exc
+        except httpcore.ConnectError as exc:
+            raise tls_failure(host, exc) from exc
+        except (httpcore.NetworkError, httpcore.TimeoutException) as exc:
+            raise ProviderUnavailable(
+                _("The connection to “%(host)s” was lost: %(why)s.")
+                % {"host": host, "why": plain(exc)}
+            ) from exc
+
+
+@cache
+def get_fetcher() -> PageFetcher:
+    """Return the fetcher of this process; its parts are made when they are first needed."""
+    return GuardedFetcher()
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Trust what the system trusts, and certifi's list where the system has none of its own."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
+def _sent(headers: Mapping[str, str], target: httpx.URL) -> list[tuple[bytes, bytes]]:
+    """The request's headers: the caller's, and ours, which win.  No cookie is ever among them."""
+    ours = {
+        "host": target.netloc.decode("ascii"),
+        "user-agent": user_agent(),
+        "accept-encoding": ACCEPT_ENCODING,
+        "connection": "close",
+    }
+    never = {*ours, "cookie", "content-length", "transfer-encoding", "proxy-authorization"}
+    theirs = {k: v for k, v in headers.items() if k.lower() not in never}
+    return [(k.encode("ascii"), v.encode("utf-8")) for k, v in {**ours, **theirs}.items()]
+
+
+def _fields(response: httpcore.Response) -> dict[str, str]:
+    """The answer's headers by lower-case name; repeated ones are joined by commas."""
+    fields: dict[str, str] = {}
+    for raw_name, raw_value in response.headers:
+        name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
+        fields[name] = f"{fields[name]}, {value}" if name in fields else value
+    return fields
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _check_answer(
+    status: int, fields: Mapping[str, str], target: httpx.URL, limits: Limits, only_text: bool
+) -> None:
+    """Raise before the body is read, if status, type or announced size rule it out."""
+    if not 200 <= status < 300 and status != HTTPStatus.NOT_MODIFIED:
+        raise refusal(status, fields, str(target))
+    announced = fields.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > limits.wire_bytes:
+        raise too_large(limits.wire_bytes)
+    kind = _media_type(fields.get("content-type", ""))
+    if only_text and kind not in READABLE and not kind.startswith("text/"):
+        raise ProviderRejected(
+            _("This is not a text but “%(kind)s”, which Beacon does not read.") % {"kind": kind}
+        )
+
+
+def _body(
+    response: httpcore.Response, fields: Mapping[str, str], meter: Meter, max_content: int
+) -> bytes:
+    """Read and unpack the body, a piece at a time, never past a limit."""
+    unpacker = unpacker_for(fields.get("content-encoding", ""), limit=max_content)
+    content = bytearray()
+    for number, piece in enumerate(response.iter_stream()):
+        meter.remaining()
+        if number >= MAX_PIECES:
+            raise ProviderRejected(
+                _("The server sent the page in too many tiny pieces, so it was not read.")
+            )
+        content += unpacker.feed(piece)
+    unpacker.finish()
+    return bytes(content)
+
+
+def _redirected(target: httpx.URL, fields: Mapping[str, str], allowed: frozenset[str]) -> httpx.URL:
+    """The address that a redirect names, judged like the first one."""
+    place = fields.get("location", "")
+    if not place:
+        raise ProviderRejected(
+            _("“%(host)s” redirects without saying where to.") % {"host": target.host}
+        )
+    try:
+        following = check_url(str(target.join(place)), allowed)
+    except (httpx.InvalidURL, ValueError) as exc:
+        raise ProviderRejected(
+            _("“%(host)s” redirects to something that is no address.") % {"host": target.host}
+        ) from exc
+    except ForbiddenAddress as exc:
+        raise ForbiddenAddress(
+            _("“%(host)s” redirects to an address that is not opened. %(why)s")
+            % {"host": target.host, "why": exc}
+        ) from exc
+    if target.scheme == "https" and following.scheme == "http":
+        raise ProviderRejected(
+            _("“%(host)s” redirects from https to plain http, which is not followed.")
+            % {"host": target.host}
+        )
+    return following
+
+
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def _host(url: str) -> str:
+    """The host alone: an address may hold a secret in its query."""
+    try:
+        return httpx.URL(url).host
+    except (httpx.InvalidURL, ValueError, TypeError):
+        return ""
+
+
+def _ms(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

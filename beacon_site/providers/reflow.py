@@ -1,0 +1,76 @@
+"""Joining the line breaks inside a paragraph, so that sentences can be found and quoted."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
+# A line that begins so stands for itself: list items, headings, quotes, tables, code.
+OWN_LINE = re.compile(r"(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|```|    |\t)")
+HEADING = re.compile(r"\#{1,6}\s")
+FENCE = re.compile(r"(?:```|~~~)")
+
+
+def join_lines(text: str) -> str:
+    """Return running text with one line a paragraph and a blank line between paragraphs.
+
+    Where both sides are East Asian wide characters, lines are joined without a space.
+    """
+    blocks = (
+        _joined([line.strip() for line in block.split("\n")]) for block in PARAGRAPHS.split(text)
+    )
+    return "\n\n".join(block for block in blocks if block)
+
+
+def join_hard_wraps(text: str) -> str:
+    """The same for plain text and Markdown: what stands on its own line stays there."""
+    blocks: list[str] = []
+    lines: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        fence = FENCE.match(line.strip()) is not None
+        if fenced or fence:
+            if fence and not fenced:
+                blocks.append(_paragraph(lines))
+                lines = [line]
+            else:
+                lines.append(line)
+            fenced = fenced != fence
+            if not fenced:
+                blocks.append("\n".join(lines))
+                lines = []
+        elif line.strip():
+            lines.append(line.rstrip())
+        else:
+            blocks.append(_paragraph(lines))
+            lines = []
+    blocks.append("\n".join(lines) if fenced else _paragraph(lines))
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+def _paragraph(lines: list[str]) -> str:
+    """Join one paragraph's lines, but for those that begin a line of their own."""
+    groups: list[list[str]] = []
+    for line in lines:
+        after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
+        if not groups or OWN_LINE.match(line) or after_heading:
+            groups.append([line])
+        else:
+            groups[-1].append(line.strip())
+    return "\n".join(_joined(group) for group in groups)
+
+
+def _joined(lines: list[str]) -> str:
+    lines = [re.sub(r"(?<=\S)[^\S\n]+", " ", line).rstrip() for line in lines]
+    lines = [line for line in lines if line]
+    text = "".join(
+        before + ("" if _wide(before[-1]) and _wide(after[0]) else " ")
+        for before, after in pairwise(lines)
+    )
+    return text + lines[-1] if lines else ""
+
+
+def _wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in "WF"
