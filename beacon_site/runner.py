@@ -26,7 +26,7 @@ from honcho.printer import Message
 
 from beacon_site import embedded
 from beacon_site.embedded import processes
-from beacon_site.embedded.places import PROJECT, note_processes
+from beacon_site.embedded.places import PROJECT, note
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
 WATCH_SECONDS = 3.0
@@ -121,7 +121,8 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
         """Write down what runs, for the janitor and the next start."""
         groups = [processes.identity(entry["pid"]) for entry in self._processes.values()]
         readers = [processes.identity(entry["process"].pid) for entry in self._processes.values()]
-        note_processes(self._folder, [m for m in groups if m], [m for m in readers if m])
+        listed = {"groups": [m for m in groups if m], "readers": [m for m in readers if m]}
+        note(self._folder, processes=listed)
 
 
 def _answers(url: str) -> bool:

@@ -19,7 +19,7 @@ from django.db import connections
 from beacon_site import embedded, runner
 from beacon_site.embedded import janitor, locks, processes
 from beacon_site.embedded.commands import NO_SERVERS
-from beacon_site.embedded.places import prepare, read_state, write_state
+from beacon_site.embedded.places import note, prepare, read_state
 
 DOWN_SECONDS = 45.0
 
@@ -45,7 +45,7 @@ def up() -> int:
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    if janitor.end_leftovers(folder):
+    if _end_leftovers(folder):
         print("Ended the processes that an earlier, killed Beacon had left.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
@@ -58,9 +58,9 @@ def up() -> int:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # stopping is not to be interrupted
-        janitor.end_leftovers(folder)
+        _end_leftovers(folder)
         servers.close()
-        write_state(folder, up=None)
+        note(folder, up=None)
         print("Beacon has stopped.", flush=True)
 
 
@@ -68,7 +68,7 @@ def _run(folder: Path, began: float) -> int:
     django.setup()
     _check_port(settings.BEACON_BIND, settings.BEACON_PORT)
     link = _prepare_site(production=settings.PRODUCTION)
-    write_state(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL})
+    note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL})
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
 
     def ready() -> list[str]:
@@ -83,6 +83,11 @@ def _run(folder: Path, began: float) -> int:
     for name, (arguments, environment) in processes_of.items():
         manager.add(name, arguments, environment)
     return manager.run()
+
+
+def _end_leftovers(folder: Path) -> int:
+    with locks.held(folder / "servers.lock"):
+        return janitor.end_leftovers(folder)
 
 
 def _check_port(bind: str, port: int) -> None:
@@ -102,6 +107,7 @@ def _check_port(bind: str, port: int) -> None:
 def _prepare_site(*, production: bool) -> str:
     """Bring the database and the static files up to date; return the first account's link."""
     call_command("migrate", interactive=False, verbosity=0)
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns without it
     if production:
         call_command("collectstatic", interactive=False, verbosity=0)
     link = io.StringIO()
@@ -125,7 +131,7 @@ def down() -> int:
         if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):
             raise CannotStart(f"Beacon (process {pid}) did not stop within {DOWN_SECONDS:.0f} s.")
         locks.take(folder / "up.lock")
-    janitor.end_leftovers(folder)
+    _end_leftovers(folder)
     if not embedded.stop_servers(folder):
         print("A command still uses the embedded servers; they stop when it ends.")
     print("Beacon has stopped.")

@@ -20,7 +20,10 @@ STEPS = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 5.0))
 
 
 def end_leftovers(folder: Path) -> int:
-    """End the processes that the last runner started and did not stop; return their number."""
+    """End the processes that the last runner started and did not stop; return their number.
+
+    Call it with `servers.lock` held.
+    """
     listed: dict[str, list[str]] = read_state(folder).get("processes", {})
     found = [mark for mark in listed.get("groups", []) if processes.is_alive(mark)]
     for mark in found:

@@ -100,10 +100,7 @@ def write_state(folder: Path, **changes: Any) -> None:
     fresh.replace(folder / "state.json")
 
 
-def note_processes(folder: Path, groups: list[str], readers: list[str]) -> None:
-    """Write down what a runner started (texts of `processes.identity`).
-
-    `groups` lead process groups; `readers` are the runner's own children that read their output.
-    """
+def note(folder: Path, **changes: Any) -> None:
+    """`write_state()`, taking turns with those who start and stop the servers."""
     with locks.held(folder / "servers.lock"):
-        write_state(folder, processes={"groups": groups, "readers": readers})
+        write_state(folder, **changes)
