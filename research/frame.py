@@ -31,17 +31,17 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 def _sections(path: str, unread: int) -> list[dict[str, Any]]:
     """Return the rail's sections; it shows only what exists."""
     work = [
-        _item(path, _("Home"), reverse("research:home"), "h", exact=True),
-        _item(path, _("Topics"), reverse("research:topics"), "t"),
-        _item(path, _("Reports"), reverse("research:reports"), "r", count=unread),
-        _item(path, _("Library"), reverse("memory:library"), "l"),
+        _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
+        _item(path, _("Topics"), reverse("research:topics"), "t", "topics"),
+        _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
+        _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
-    more = [_item(path, _("Settings"), reverse("memory:settings"), "s")]
+    more = [_item(path, _("Settings"), reverse("memory:settings"), "s", "settings")]
     return [{"title": "", "items": work}, {"title": "", "items": more}]
 
 
 def _item(
-    path: str, label: str, url: str, key: str, *, count: int = 0, exact: bool = False
+    path: str, label: str, url: str, key: str, icon: str, *, count: int = 0, exact: bool = False
 ) -> dict[str, Any]:
     current = path == url if exact else path.startswith(url)
     return {
@@ -51,6 +51,7 @@ def _item(
         "count": count or None,
         "hot": count > 0,
         "key": key,
+        "icon": icon,
     }
 
 

@@ -8,8 +8,15 @@ from django.utils.translation import gettext as _
 
 
 def problem(request: HttpRequest, status: int, *, why: str = "") -> HttpResponse:
-    """Answer with the page of `status`, which `why` explains further."""
-    return render(request, f"{status}.html", {"why": why}, status=status)
+    """Answer with the page of `status`, which `why` explains further.
+
+    Over htmx the same template is a fragment, shown in the page's `#notice`.
+    """
+    response = render(request, f"{status}.html", {"why": why}, status=status)
+    if getattr(request, "htmx", False):
+        response["HX-Retarget"] = "#notice"
+        response["HX-Reswap"] = "innerHTML"
+    return response
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

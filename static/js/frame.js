@@ -64,6 +64,11 @@
     if (!button) return;
     const { copy, copyText } = button.dataset;
     const from = copy && document.querySelector(copy);
+    // Without https browsers give no clipboard: then the text is selected, for Ctrl+C.
+    if (!navigator.clipboard) {
+      if (from) getSelection().selectAllChildren(from);
+      return;
+    }
     await navigator.clipboard.writeText(copyText ?? from?.value ?? from?.textContent ?? "");
     const text = document.getElementById("toast-words").dataset.copied;
     document.dispatchEvent(new CustomEvent("toast", { detail: { text, level: "success" } }));

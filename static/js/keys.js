@@ -94,8 +94,15 @@
   // The help lists what this very page offers.
   const KEYS = (keys) => keys.split(" ").map((key) => Object.assign(document.createElement("kbd"), { textContent: key }));
 
+  const wordsOf = (element) => {
+    const bare = element.cloneNode(true);
+    bare.querySelectorAll("kbd, .sr-only").forEach((part) => part.remove());
+    return bare.textContent;
+  };
+
   const line = (element) => {
-    const label = element.dataset.hotkeyLabel || element.getAttribute("aria-label") || element.textContent;
+    const { hotkeyLabel } = element.dataset;
+    const label = hotkeyLabel || element.getAttribute("aria-label") || wordsOf(element);
     const row = document.createElement("div");
     row.dataset.made = "";
     const keys = document.createElement("dd");
