@@ -1,0 +1,98 @@
+"""What Beacon asks of a search service, and the plain data that goes in and comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.errors import ProviderRejected
+
+SERVICES = ("serpapi", "feeds", "library", "sample")
+"""The services that a topic may name, in the order in which they are offered."""
+
+ADAPTERS = {
+    "serpapi": "beacon_site.providers.serpapi:SerpApiSearch",
+    "feeds": "beacon_site.providers.feeds:FeedSearch",
+    "sample": "beacon_site.providers.sample:SampleSearch",
+}
+"""Where each provider's class stands; its module is imported when it is first asked for.
+
+The library has no line: its rows belong to memory, which makes that provider itself.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """One result: an http(s) address with its title, as `service` returned it at `rank` (from 1).
+
+    `raw` is the service's own record, for the person who asks why; it never holds a key.
+    """
+
+    url: str
+    title: str
+    snippet: str = ""
+    service: str = ""
+    rank: int = 0
+    published_at: date | None = None
+    raw: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """How to search.  What a service cannot do it leaves out.
+
+    `since` drops hits that are known to be older; `languages` are codes such as "en" or "zh",
+    the first one leading; `engine` is SerpAPI's; `batch` is the sample's, `feeds` the topic's.
+    """
+
+    limit: int = 10
+    since: date | None = None
+    languages: tuple[str, ...] = ()
+    engine: str = "google"
+    batch: int = 1
+    feeds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchProfile:
+    """One configured service.  An empty `base_url` is the vendor's own address."""
+
+    service: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    contact: str = ""
+
+
+class SearchProvider(Protocol):
+    """A service that can be searched."""
+
+    service: str
+
+    def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
+        """Return at most `options.limit` hits, best first; an empty list means none found.
+
+        Raises ProviderUnavailable if the caller may try again later, ProviderRejected if not.
+        """
+        ...
+
+
+def get_search(profile: SearchProfile) -> SearchProvider:
+    """Return the provider of `profile.service`; make one per run and share it among its queries.
+
+    Raises ProviderRejected for a service that has no adapter here (see ADAPTERS).
+    """
+    place = ADAPTERS.get(profile.service)
+    if place is None:
+        raise ProviderRejected(
+            _("There is no search service “%(name)s” to reach. Choose among: %(names)s.")
+            % {"name": profile.service, "names": ", ".join(ADAPTERS)}
+        )
+    module, name = place.split(":")
+    adapter = getattr(import_module(module), name)
+    # One that needs nothing of the profile, such as the sample, has no `of`.
+    made = adapter.of(profile) if hasattr(adapter, "of") else adapter()
+    return cast("SearchProvider", made)
