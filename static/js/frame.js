@@ -3,13 +3,17 @@
 (() => {
   const token = () => JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
 
-  // After a swap that a person asked for, focus goes to the new region's heading (or first error).
+  // After a swap that a person asked for, focus goes to the new region's first invalid control, else
+  // to its heading.  One answer settles several elements: the first outside the toasts counts.
   const ASKED = new Set(["click", "submit"]);
+  const settled = new WeakSet();
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
-    const cause = detail.requestConfig?.triggeringEvent;
-    if (!cause || !ASKED.has(cause.type) || detail.requestConfig.elt?.closest("[data-keep-focus]")) return;
-    const region = detail.elt;
-    if (!region?.isConnected || region.id === "toasts") return;
+    const { elt, target, requestConfig, xhr } = detail;
+    const cause = requestConfig?.triggeringEvent;
+    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts")) return;
+    settled.add(xhr);
+    if (requestConfig.elt.closest("[data-keep-focus]")) return;
+    const region = target.isConnected ? target : elt; // outerHTML has taken the target away
     const goal =
       region.querySelector("[aria-invalid=true], [data-focus]") ?? region.querySelector("h1, h2, h3, legend") ?? region;
     if (goal.tabIndex < 0) goal.tabIndex = -1;
