@@ -1,0 +1,317 @@
+"""Schedules: what they mean on real clocks, what is refused, and how the tick starts runs."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import time_machine
+from django.db import connections
+
+from memory.actors import SYSTEM
+from memory.errors import InvalidValue
+from memory.models import Activity, Topic
+from research import scheduling
+from research.models import Run, Schedule
+from research.scheduling import check_cron, in_words, next_slots
+from research.starting import create_topic
+
+BERLIN = ZoneInfo("Europe/Berlin")
+MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
+
+
+def schedule_of(line: str, zone: str = "Europe/Berlin") -> Schedule:
+    return Schedule(preset="cron", cron=line, time_zone=zone)
+
+
+def local(slots: list[datetime]) -> list[str]:
+    return [f"{slot.astimezone(BERLIN):%d.%m. %H:%M%z}" for slot in slots]
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+
+
+@pytest.fixture
+def weekly(alice: Any) -> Topic:
+    """Due on Mondays at 07:00 UTC, made the Saturday before."""
+    with time_machine.travel(datetime(2026, 11, 21, tzinfo=UTC), tick=False):
+        fields = scheduling.schedule_fields(preset="weekly", time_zone="UTC")
+        return create_topic(owner=alice, title="Weekly", by=alice.actor, schedule=fields)
+
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+
+def test_an_hour_that_the_clock_skips_runs_once_when_the_new_time_begins():
+    slots = next_slots(schedule_of("30 2 * * *"), datetime(2026, 3, 28, 12, tzinfo=UTC), 2)
+
+    assert local(slots) == ["29.03. 03:00+0200", "30.03. 02:30+0200"]
+
+
+def test_several_times_in_a_skipped_hour_are_one_run():
+    slots = next_slots(schedule_of("*/30 2 * * *"), datetime(2026, 3, 28, 12, tzinfo=UTC), 2)
+
+    assert local(slots) == ["29.03. 03:00+0200", "30.03. 02:00+0200"]
+
+
+@pytest.mark.parametrize("line", ["30 2 * * *", "*/30 2 * * *"])
+def test_an_hour_that_comes_twice_runs_once(line: str):
+    slots = next_slots(schedule_of(line), datetime(2026, 10, 24, 12, tzinfo=UTC), 4)
+
+    on_that_night = [text for text in local(slots) if text.startswith("25.10.")]
+    assert on_that_night == sorted(set(on_that_night))
+    assert all(text.endswith("+0200") for text in on_that_night)
+
+
+def test_a_line_for_every_hour_misses_none_when_clocks_go_back():
+    slots = next_slots(schedule_of("0 * * * *"), datetime(2026, 10, 24, 23, 30, tzinfo=UTC), 4)
+
+    gaps = [after - before for before, after in pairwise(slots)]
+    assert gaps == [timedelta(hours=1)] * 3
+
+
+def test_half_an_hour_of_summer_time_is_understood():
+    late = schedule_of("15 2 * * *", "Australia/Lord_Howe")
+
+    (slot,) = next_slots(late, datetime(2026, 10, 3, 12, tzinfo=UTC), 1)
+
+    assert slot == datetime(2026, 10, 3, 15, 30, tzinfo=UTC)  # 02:00 becomes 02:30
+
+
+def test_the_29th_of_february_waits_for_leap_years():
+    slots = next_slots(schedule_of("0 9 29 2 *", "UTC"), MONDAY, 3)
+
+    assert [slot.year for slot in slots] == [2028, 2032, 2036]
+
+
+def test_the_last_day_of_the_month_is_another_each_month():
+    monthly = Schedule(preset="monthly", cron="0 7 L * *", time_zone="UTC")
+
+    assert [slot.day for slot in next_slots(monthly, MONDAY, 4)] == [30, 31, 31, 28]
+
+
+def test_a_topic_run_by_hand_has_no_next_runs():
+    assert next_slots(Schedule(preset="none"), MONDAY) == []
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("0 9 30 2 *", "never fires"),
+        ("0 9 31 4,6 *", "never fires"),
+        ("* * * * *", "15 minutes"),
+        ("*/10 9 * * *", "15 minutes"),
+        ("0,59 0,23 * * *", "15 minutes"),
+        ("61 9 * * *", "minute (0 to 59)"),
+        ("0 9 * * FUNDAY", "weekday"),
+        ("every monday", "five fields"),
+        ("", "five fields"),
+        ("0 0 9 * * *", "five fields"),
+        ("１ ９ * * *", "minute"),
+        ("0 9 " + ",".join(["1"] * 60) + " * *", "at most 100"),
+    ],
+)
+def test_a_line_that_cannot_be_is_refused_in_words(line: str, words: str):
+    with pytest.raises(InvalidValue) as refused:
+        check_cron(line, "UTC")
+
+    assert words in str(refused.value)
+    assert "cron" in refused.value.errors
+
+
+def test_a_time_zone_that_does_not_exist_is_refused_with_an_example():
+    with pytest.raises(InvalidValue) as refused:
+        check_cron("0 9 * * *", "Europe/Atlantis")
+
+    assert "Europe/Berlin" in refused.value.errors["time_zone"][0]
+
+
+@pytest.mark.parametrize("zone", ["../../etc/passwd", "", "Europe", "a\x00b"])
+def test_what_is_no_zone_name_is_refused_too(zone: str):
+    with pytest.raises(InvalidValue):
+        check_cron("0 9 * * *", zone)
+
+
+@pytest.mark.parametrize("line", ["*/15 * * * *", "0,59 0,23 1 * *", "0 7 * * mon-fri"])
+def test_a_line_that_keeps_the_least_gap_is_taken(line: str):
+    assert check_cron(f"  {line} ", "UTC") == line.upper()
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"preset": "none"}, "only by hand"),
+        ({"preset": "daily", "hour": 6}, "every day at 06:00 (UTC)"),
+        ({"preset": "weekdays"}, "every weekday at 07:00 (UTC)"),
+        ({"preset": "weekly", "weekday": 0}, "every Sunday at 07:00 (UTC)"),
+        ({"preset": "monthly", "day": "L"}, "on the last day of every month at 07:00 (UTC)"),
+        ({"preset": "cron", "cron": "0 9 * * 1#3"}, "at 09:00, on the third Monday of the month"),
+    ],
+)
+def test_a_schedule_reads_as_a_phrase(chosen: dict[str, Any], words: str):
+    fields = scheduling.schedule_fields(time_zone="UTC", **chosen)
+
+    assert in_words(Schedule(**fields)).startswith(words)
+
+
+def test_the_form_finds_hour_weekday_and_day_again():
+    fields = scheduling.schedule_fields(preset="weekly", time_zone="UTC", hour=22, weekday=5)
+
+    assert scheduling.choices_of(Schedule(**fields)) == {"hour": 22, "weekday": 5, "day": "1"}
+
+
+# --- expiry ---------------------------------------------------------------------------------------
+
+
+def test_memory_of_a_weekly_topic_lives_thirty_days(weekly: Topic):
+    assert scheduling.memory_lifetime(weekly) == timedelta(days=30)
+
+
+def test_memory_of_a_quarterly_topic_lives_twice_its_longest_gap(weekly: Topic):
+    scheduling.set_schedule(weekly, by=SYSTEM, preset="cron", cron="0 9 1 */3 *", time_zone="UTC")
+
+    assert scheduling.memory_lifetime(weekly) == timedelta(days=2 * 92)
+
+
+# --- people ---------------------------------------------------------------------------------------
+
+
+@time_machine.travel(MONDAY, tick=False)
+def test_setting_a_schedule_says_when_the_next_run_is_and_who_set_it(weekly: Topic, alice: Any):
+    schedule = scheduling.set_schedule(
+        weekly, by=alice.actor, preset="daily", hour=6, time_zone="UTC"
+    )
+
+    assert schedule.next_run_at == datetime(2026, 11, 24, 6, tzinfo=UTC)
+    assert Activity.objects.get(kind="schedule-set").actor == "human:alice"
+
+
+def test_what_fell_due_in_a_pause_is_not_caught_up_with(weekly: Topic, alice: Any):
+    scheduling.set_paused(weekly, paused=True, by=alice.actor)
+    with time_machine.travel(MONDAY, tick=False):
+        assert scheduling.start_due() == []
+        scheduling.set_paused(weekly, paused=False, by=alice.actor)
+        assert scheduling.start_due() == []
+
+    weekly.schedule.refresh_from_db()
+    assert weekly.schedule.next_run_at == datetime(2026, 11, 30, 7, tzinfo=UTC)
+
+
+def test_pausing_twice_is_told_from_pausing(weekly: Topic, alice: Any):
+    assert scheduling.set_paused(weekly, paused=True, by=alice.actor)
+    assert not scheduling.set_paused(weekly, paused=True, by=alice.actor)
+
+
+# --- the tick -------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R54")
+def test_a_recurring_topic_really_runs_again(weekly: Topic):
+    slots = []
+    for week in range(3):
+        (run,) = scheduling.start_due(MONDAY + timedelta(weeks=week))
+        Run.objects.filter(pk=run.pk).update(status=Run.Status.SUCCEEDED, number=week + 1)
+        slots.append(run.scheduled_for)
+
+    assert slots == [datetime(2026, 11, 23, 7, tzinfo=UTC) + timedelta(weeks=w) for w in range(3)]
+    assert scheduling.start_due(MONDAY + timedelta(weeks=2)) == []
+
+
+@pytest.mark.requirement("R54")
+def test_a_scheduled_run_says_what_started_it(weekly: Topic):
+    (run,) = scheduling.start_due(MONDAY)
+
+    assert (run.trigger, run.actor, run.status) == ("schedule", "research", "queued")
+
+
+def test_nothing_starts_before_its_time(weekly: Topic):
+    assert scheduling.start_due(datetime(2026, 11, 23, 6, 59, tzinfo=UTC)) == []
+
+
+def test_of_two_beats_one_starts_the_run(weekly: Topic):
+    seen_by_both = Schedule.objects.select_related("topic__owner", "topic__settings").get()
+
+    first = scheduling.start_due(MONDAY)
+    second = scheduling._take(seen_by_both, MONDAY)
+
+    assert (len(first), second, Run.objects.count()) == (1, None, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_beats_at_the_very_same_time_start_one_run(weekly: Topic):
+    def beat(_number: int) -> int:
+        try:
+            return len(scheduling.start_due(MONDAY))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(beat, range(4))) == 1
+    assert Activity.objects.filter(kind="schedule-skipped").count() == 0
+
+
+def test_for_all_that_was_missed_one_run_comes(weekly: Topic):
+    (run,) = scheduling.start_due(MONDAY + timedelta(weeks=3, days=2))
+
+    assert run.scheduled_for == datetime(2026, 11, 23, 7, tzinfo=UTC)
+    weekly.schedule.refresh_from_db()
+    assert weekly.schedule.next_run_at == datetime(2026, 12, 21, 7, tzinfo=UTC)
+
+
+def test_a_schedule_that_skips_says_so_and_moves_on(weekly: Topic):
+    Schedule.objects.update(missed="skip")
+
+    assert scheduling.start_due(MONDAY + timedelta(hours=3)) == []
+
+    assert "missed" in Activity.objects.get(kind="schedule-skipped").detail["why"]
+    weekly.schedule.refresh_from_db()
+    assert weekly.schedule.next_run_at == datetime(2026, 11, 30, 7, tzinfo=UTC)
+
+
+def test_a_schedule_that_skips_still_takes_the_slot_that_is_on_time(weekly: Topic):
+    Schedule.objects.update(missed="skip")
+
+    (run,) = scheduling.start_due(datetime(2026, 12, 7, 7, 5, tzinfo=UTC))
+
+    assert run.scheduled_for == datetime(2026, 12, 7, 7, tzinfo=UTC)
+
+
+@pytest.mark.requirement("R53")
+def test_a_slot_that_meets_an_unfinished_run_is_skipped_with_a_warning(weekly: Topic, alice: Any):
+    Run.objects.start(weekly, trigger="person", by=alice.actor)
+
+    assert scheduling.start_due(MONDAY) == []
+
+    line = Activity.objects.get(kind="schedule-skipped")
+    assert line.is_warning
+    assert "going on" in line.detail["why"]
+    weekly.schedule.refresh_from_db()
+    assert weekly.schedule.next_run_at == datetime(2026, 11, 30, 7, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("act", ["archive", "trash"])
+def test_a_topic_put_away_is_not_run(weekly: Topic, alice: Any, act: str):
+    getattr(weekly, act)(by=alice.actor)
+
+    assert scheduling.start_due(MONDAY) == []
+
+
+def test_a_schedule_that_cannot_be_read_stops_no_other(weekly: Topic, alice: Any):
+    broken = create_topic(owner=alice, title="Broken", by=alice.actor)
+    due = MONDAY - timedelta(days=1)
+    Schedule.objects.filter(topic=broken).update(preset="cron", cron="nonsense", next_run_at=due)
+
+    assert [run.topic for run in scheduling.start_due(MONDAY)] == [weekly]
+    assert Activity.objects.get(kind="schedule-unreadable").is_warning
