@@ -1,11 +1,12 @@
 """Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner.
 
-`python -m beacon_site.health worker|beat` is the same question for a container's healthcheck:
-exit code 0 if a process of that kind spoke within its time.
+`python -m beacon_site.health web|worker|beat` is the same question for a container's healthcheck:
+exit code 0 if a process of that kind spoke within its time, or the web server beside it answers.
 """
 
 from __future__ import annotations
 
+import http.client
 import os
 import sys
 from typing import Any
@@ -72,9 +73,26 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse(state)
 
 
+def web_answers() -> bool:
+    """Say whether the web server of this machine, or container, answers `/livez`."""
+    bind = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
+    server = http.client.HTTPConnection(bind, settings.BEACON_PORT, timeout=5)
+    # A host that the site answers to, whatever address it is asked at.
+    host = next((name for name in settings.ALLOWED_HOSTS if name not in {"*", ""}), "localhost")
+    try:
+        server.request("GET", "/livez", headers={"Host": host.removeprefix(".")})
+        return server.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        server.close()
+
+
 def main(kind: str) -> int:
-    """Return 0 if a process of `kind` spoke lately, else 1."""
+    """Return 0 if a process of `kind` spoke lately (or, for `web`, answers), else 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    if kind == "web":
+        return 0 if web_answers() else 1
     try:
         age = ages().get(kind)
     except DatabaseError as exc:
@@ -86,6 +104,6 @@ def main(kind: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in OLDEST:
-        sys.exit("usage: python -m beacon_site.health worker|beat")
+    if len(sys.argv) != 2 or sys.argv[1] not in {"web", *OLDEST}:
+        sys.exit("usage: python -m beacon_site.health web|worker|beat")
     sys.exit(main(sys.argv[1]))

@@ -1,4 +1,8 @@
-"""`python -m beacon_site.up` (what `make up` calls once its environment stands) and `… down`."""
+"""`python -m beacon_site.up`: what `make up` and `make down` call, and what containers run.
+
+up       everything under one runner, the default       down     stop it
+prepare  bring database and static files up to date      web, worker, beat  become that one
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import django
@@ -33,7 +39,6 @@ def up() -> int:
     began = time.monotonic()
     folder = embedded.data_dir()
     os.environ["BEACON_DATA_DIR"] = str(folder)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     embedded.load_env_file()
     prepare(folder)
     if not locks.take(folder / "up.lock", wait=False):
@@ -52,8 +57,8 @@ def up() -> int:
     servers = embedded.ensure(folder, need=missing)
     try:
         os.environ |= servers.urls
-        for note in servers.notes:
-            print(note, flush=True)
+        for line in servers.notes:
+            print(line, flush=True)
         return _run(folder, began)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -138,10 +143,33 @@ def down() -> int:
     return 0
 
 
+def prepare_site() -> int:
+    """Migrate, collect static files, and print the first account's link if there is no account."""
+    django.setup()
+    if link := _prepare_site(production=settings.PRODUCTION):
+        print(f"There is no account yet. Make the first one, once, at {link}")
+    return 0
+
+
+def become(name: str) -> int:
+    """Turn this process into the web server, the worker or beat, in the foreground."""
+    os.environ["BEACON_PROCESS"] = name
+    schedule = settings.DATA_DIR / "celerybeat-schedule"
+    arguments, own = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)[name]
+    os.execve(arguments[0], arguments, {**os.environ, **own})  # noqa: S606
+
+
 def main(arguments: list[str]) -> int:
-    """Carry out `up` (the default) or `down`; return the exit code."""
+    """Carry out what the one argument names (see the module); return the exit code."""
+    acts: dict[str, Callable[[], int]] = {"up": up, "down": down, "prepare": prepare_site}
+    acts |= {name: partial(become, name) for name in ("web", "worker", "beat")}
+    name = arguments[0] if arguments else "up"
+    if name not in acts or len(arguments) > 1:
+        print(f"usage: python -m beacon_site.up [{'|'.join(acts)}]", file=sys.stderr)
+        return 2
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     try:
-        return down() if arguments == ["down"] else up()
+        return acts[name]()
     except (CannotStart, ImproperlyConfigured, embedded.EmbeddedError) as exc:
         print(f"Beacon: {exc}", file=sys.stderr)
         return 1

@@ -190,7 +190,7 @@ def _launch(
     # Root wrote it, the server reads it: contents only, the owner stays.
     with (cluster / "postgresql.auto.conf").open("w", encoding="utf-8") as conf:
         conf.writelines(f"{name} = {value}\n" for name, value in options.items())
-    with (cluster.parent / "postgres.log").open("ab") as log:
+    with processes.private_log(cluster.parent / "postgres.log") as log:
         child = subprocess.Popen(
             [programs / "postgres", "-D", cluster],
             stdin=subprocess.DEVNULL,

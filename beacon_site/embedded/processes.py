@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
+LOG_BYTES = 5_000_000
 _kept: list[subprocess.Popen[bytes]] = []
 
 
@@ -87,6 +89,15 @@ def free_port(preferred: int | None = None) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise OSError("no free port on 127.0.0.1")
+
+
+def private_log(path: Path) -> IO[bytes]:
+    """Open a log for appending that only its owner can read; one above 5 MB begins anew."""
+    log = path.open("ab")
+    path.chmod(0o600)
+    if path.stat().st_size > LOG_BYTES:
+        log.truncate(0)
+    return log
 
 
 def end_of(path: Path, lines: int = 12) -> str:

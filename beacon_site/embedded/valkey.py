@@ -78,7 +78,7 @@ def _launch(
         "save 60 1" if durable else 'save ""',
         "appendonly no",
     )
-    with (folder.parent / "valkey.log").open("ab") as log:
+    with processes.private_log(folder.parent / "valkey.log") as log:
         child = subprocess.Popen(
             # By standard input, so that the password stands in no file and no process list.
             [program, "-"],

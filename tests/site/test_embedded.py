@@ -3,7 +3,203 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from beacon_site import embedded
+from beacon_site.embedded import account, locks, places, processes
+from beacon_site.embedded.commands import servers_for
+from tests.site.waiting import eventually
+
+HOLD = """
+import sys, pathlib
+from beacon_site import embedded
+embedded.ensure(pathlib.Path(sys.argv[1]))
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder with a space and a quote in its path, reachable for the servers' user."""
+    folder = tmp_path_factory.mktemp("it's data") / "my data"
+    for parent in [folder.parent, *list(folder.parents)[1:3]]:
+        parent.chmod(0o711)
+    yield folder
+    embedded.stop_servers(folder) if folder.exists() else None
+
+
+def another_user_of(folder: Path) -> subprocess.Popen[str]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "up\n"
+    return child
+
+
+def marks(folder: Path) -> list[str]:
+    state = places.read_state(folder)
+    return [state["postgres"]["process"], state["valkey"]["process"]]
 
 
 def test_the_tests_run_on_servers_of_their_own():
     assert "beacon-test-" in os.environ["BEACON_DATA_DIR"]
+
+
+def test_both_servers_answer_in_a_path_with_a_space_and_stop_with_their_last_user(folder: Path):
+    with embedded.ensure(folder) as servers:
+        running = embedded.running_urls(folder)
+        assert running == servers.urls
+        started = marks(folder)
+
+    assert not any(processes.is_alive(mark) for mark in started)
+    assert embedded.running_urls(folder) is None
+
+
+def test_a_second_user_shares_the_servers_and_the_last_one_stops_them(folder: Path):
+    other = another_user_of(folder)
+    with embedded.ensure(folder) as servers:
+        shared = embedded.running_urls(folder) == servers.urls
+    started = marks(folder)
+    assert shared
+    assert all(processes.is_alive(mark) for mark in started)
+
+    other.communicate()  # its input ends, so it does, without a word of goodbye
+
+    assert eventually(lambda: not any(processes.is_alive(mark) for mark in started))
+
+
+def test_what_was_stored_is_there_after_both_servers_and_their_user_were_killed(folder: Path):
+    other = another_user_of(folder)
+    url = embedded.running_urls(folder)["DATABASE_URL"]
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept (n int)")
+    for pid in [*map(processes.pid_of, marks(folder)), other.pid]:
+        os.kill(pid, signal.SIGKILL)
+    other.wait()
+
+    with embedded.ensure(folder) as servers, psycopg.connect(servers.urls["DATABASE_URL"]) as again:
+        assert again.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_a_dead_server_comes_back_at_its_old_address(folder: Path):
+    with embedded.ensure(folder) as servers:
+        os.kill(processes.pid_of(marks(folder)[1]), signal.SIGKILL)
+        eventually(lambda: not processes.is_alive(marks(folder)[1]))
+
+        assert embedded.revive(folder) == ["valkey"]
+        assert embedded.running_urls(folder) == servers.urls
+
+
+def test_a_lost_state_file_loses_no_data(folder: Path):
+    with embedded.ensure(folder) as servers, psycopg.connect(servers.urls["DATABASE_URL"]) as first:
+        first.execute("CREATE TABLE kept (n int)")
+    (folder / "state.json").unlink()
+
+    with embedded.ensure(folder) as servers, psycopg.connect(servers.urls["DATABASE_URL"]) as again:
+        assert again.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_strangers_on_the_machine_are_refused_without_the_password():
+    url = os.environ["DATABASE_URL"]
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(url, password="wrong")
+
+
+def test_the_state_file_and_the_logs_are_closed_to_others(folder: Path):
+    with embedded.ensure(folder):
+        storage, _ = account.storage_of(folder)
+        closed = [folder / "state.json", storage / "postgres.log", storage / "valkey.log"]
+
+        assert [oct(path.stat().st_mode & 0o777) for path in closed] == ["0o600"] * 3
+
+
+def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path):
+    taker = (
+        "import sys, pathlib; from beacon_site.embedded import locks\n"
+        "locks.take(pathlib.Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", taker, str(tmp_path / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    child.stdout.readline()
+    assert locks.take(tmp_path / "lock", wait=False) is False
+
+    child.kill()
+    child.wait()
+
+    assert locks.take(tmp_path / "lock", wait=False) is True
+
+
+def test_a_zombie_counts_as_dead():
+    child = subprocess.Popen(["true"])
+    time.sleep(0.3)
+
+    assert processes.identity(child.pid) is None
+    child.wait()
+
+
+def test_the_environment_wins_over_beacon_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "beacon.env").write_text(
+        "# mine\nBEACON_CONTACT='a b'\nexport BEACON_PORT=9\n", "utf-8"
+    )
+    monkeypatch.setenv("BEACON_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("BEACON_PORT", "8123")
+    monkeypatch.setenv("BEACON_CONTACT", "")
+    monkeypatch.delenv("BEACON_CONTACT")
+
+    embedded.load_env_file()
+
+    assert (os.environ["BEACON_CONTACT"], os.environ["BEACON_PORT"]) == ("a b", "8123")
+
+
+@pytest.mark.parametrize("line", ["no equals sign", "BEACON_DATA_DIR=/elsewhere", "two words=1"])
+def test_a_line_of_beacon_env_that_means_nothing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+):
+    (tmp_path / "beacon.env").write_text(f"\n{line}\n", encoding="utf-8")
+    monkeypatch.setenv("BEACON_DATA_DIR", str(tmp_path))
+
+    with pytest.raises(embedded.EmbeddedError, match="line 2"):
+        embedded.load_env_file()
+
+
+def test_help_starts_no_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BEACON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("DATABASE_URL", "")
+    monkeypatch.setenv("REDIS_URL", "")
+
+    with servers_for(["help"]):
+        assert os.environ["DATABASE_URL"].endswith("127.0.0.1:1/none")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_under_a_folder_that_the_service_user_cannot_enter_the_database_lies_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    elsewhere = tmp_path / "var"
+    elsewhere.mkdir()
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.setattr(account, "SYSTEM_STORAGE", elsewhere)
+
+    storage, chosen = account.storage_of(closed / "data")
+
+    assert storage.parent == elsewhere
+    assert chosen.name in {"postgres", "nobody"}
