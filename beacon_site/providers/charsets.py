@@ -54,7 +54,14 @@ ALIASES = {
 }
 # These would run escapes of the page's choice, or are no charsets of documents.
 NEVER = frozenset(
-    {"utf-7", "idna", "punycode", "unicode_escape", "raw-unicode-escape", "undefined"}
+    {"utf-7", "hz", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"}
+)
+# Detection takes short Western texts for these; the letters of each other's overlap.
+LATIN = re.compile(
+    r"cp12(50|52|54|57)|iso8859_(1|2|3|4|9|10|13|14|15|16)|mac_.*|cp(437|85\d)|hp_.*"
+)
+WESTERN = frozenset(
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜßàáâãäåæçèéêëìíîïñòóôõöøùúûüÿŒœ ¡«»¿°£§©®·‘’‚“”„•–—…€"
 )
 DECLARATION = re.compile(
     rb"""(?:<meta[^>]{0,200}?charset\s*=|<\?xml[^>]{0,200}?encoding\s*=)\s*["']?\s*([\w.:-]{1,40})""",
@@ -73,7 +80,7 @@ def decode(content: bytes, declared: str = "") -> str:
     for mark, name in MARKS:
         if content.startswith(mark):
             return content[len(mark) :].decode(name, "replace")
-    wide = _unmarked_utf16(content)
+    wide = _unmarked_utf16(content, known(declared))
     if wide:
         return content.decode(wide, "replace")
     for escape, name in ISO_2022:
@@ -97,7 +104,7 @@ def known(name: str) -> str:
         b"a".decode(found)  # codecs that are no charsets, such as zlib, refuse this
     except (LookupError, ValueError, AssertionError):
         return ""
-    return "" if found in NEVER else WIDER.get(found, found)
+    return "" if found.replace("_", "-") in NEVER else WIDER.get(found, found)
 
 
 def _high(content: bytes) -> bool:
@@ -113,16 +120,18 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _unmarked_utf16(content: bytes) -> str:
+def _unmarked_utf16(content: bytes, declared: str) -> str:
+    """Every other byte of its ASCII letters is NUL, which no other charset has in a text."""
     sample = content[:2000]
     half = len(sample) // 2
-    if half < 8:
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    if half < 8 or not even + odd:
         return ""
-    if sample[1::2].count(0) > 0.7 * half and sample[0::2].count(0) < 0.1 * half:
+    if declared.startswith(("utf-16", "utf-32")):
+        return declared
+    if odd > 0.2 * half and even < 0.02 * half:
         return "utf-16-le"
-    if sample[0::2].count(0) > 0.7 * half and sample[1::2].count(0) < 0.1 * half:
-        return "utf-16-be"
-    return ""
+    return "utf-16-be" if even > 0.2 * half and odd < 0.02 * half else ""
 
 
 def _declared_within(content: bytes) -> str:
@@ -135,5 +144,14 @@ def _detected(content: bytes) -> str:
     sample = MARKUP.sub(b" ", content[: 4 * SAMPLE_BYTES])[:SAMPLE_BYTES]
     # A character cut in two at the end of the sample would rule its charset out.
     lines = sample.rsplit(b"\n", 1)
-    best = from_bytes(lines[0] if len(lines[0]) > SAMPLE_BYTES // 2 else sample).best()
-    return (known(best.encoding) if best is not None else "") or "cp1252"
+    sample = lines[0] if len(lines[0]) > SAMPLE_BYTES // 2 else sample
+    best = from_bytes(sample).best()
+    name = known(best.encoding) if best is not None else ""
+    if not name or (LATIN.fullmatch(name.replace("-", "_")) and _is_western(sample)):
+        return "cp1252"
+    return name
+
+
+def _is_western(sample: bytes) -> bool:
+    high = {char for char in sample.decode("cp1252", "replace") if char > "~"}
+    return high <= WESTERN

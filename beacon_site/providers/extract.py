@@ -47,6 +47,8 @@ START_SECONDS = 30.0
 QUEUE_SECONDS = 60.0
 ANSWER_LIMIT = 24 * MIB
 LOOK_SECONDS = 0.05
+# A child that ends so soon after it was given a page may have been dead before: asked again.
+AT_ONCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class Extractor:
         return child.pid if child is not None else None
 
     def _ask(self, request: bytes) -> dict[str, Any]:
-        """Have one page read; a child that died while it was idle is replaced once."""
+        """Have one page read; a child that died, perhaps while it was idle, is replaced once."""
         for attempt in (1, 2):
             child = self._running_child()
             try:
@@ -202,7 +204,7 @@ class Extractor:
         """Send a page and wait for its text, watching the clock and the child's memory.
 
         Raises _Hung when a limit is passed, or when the child ended over this page, and
-        OSError (a broken pipe) when it had ended before.
+        OSError (a broken pipe) when it may have ended before.
         """
         if not self._ready:
             self._converse(child, b"", time.monotonic() + START_SECONDS)
@@ -217,7 +219,7 @@ class Extractor:
         stdin, stdout = child.stdin, child.stdout
         if stdin is None or stdout is None:
             raise BrokenPipeError
-        left, line = memoryview(request), bytearray()
+        left, line, began = memoryview(request), bytearray(), time.monotonic()
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if left:
@@ -231,6 +233,8 @@ class Extractor:
                             selector.unregister(stdin)
                         continue
                     piece = os.read(key.fd, 1 << 20)
+                    if not piece and time.monotonic() - began < AT_ONCE:
+                        raise BrokenPipeError
                     if not piece or len(line) + len(piece) > ANSWER_LIMIT:
                         raise _Hung("crashed")
                     line += piece

@@ -27,11 +27,11 @@ from pypdf.errors import PyPdfError
 from beacon_site.providers.charsets import decode
 from beacon_site.providers.extract_html import (
     READER_ERRORS,
-    hostile,
+    HostileMarkup,
     language_of,
     read_html,
 )
-from beacon_site.providers.reflow import join_hard_wraps, join_lines
+from beacon_site.providers.reflow import join_hard_wraps
 
 HTML_BYTES = 2 * 1024 * 1024
 TEXT_BYTES = 4 * 1024 * 1024
@@ -61,8 +61,10 @@ def read(content: bytes, content_type: str, url: str) -> dict[str, Any]:
         answer = {"trouble": "binary"}
     elif is_html(content, kind):
         html = decode(content[:HTML_BYTES], declared).replace("\x00", "")
-        trouble = hostile(html)
-        answer = {"trouble": trouble} if trouble else read_html(html, url, today)
+        try:
+            answer = read_html(html, url, today)
+        except HostileMarkup as exc:
+            answer = {"trouble": exc.args[0]}
     else:
         answer = read_plain(decode(content[:TEXT_BYTES], declared))
     if not answer.get("trouble") and not answer["text"].strip():
@@ -110,9 +112,10 @@ def read_pdf(content: bytes, today: date) -> dict[str, Any]:
         title, published = _pdf_facts(document)
     except (*READER_ERRORS, PyPdfError, OSError, NotImplementedError):
         return {"trouble": "damaged"}
-    text = join_lines("\n\n".join(pages))
+    text = join_hard_wraps("\n\n".join(pages))
     if not text:
         return {"trouble": "scanned"}
+    title = title or next(filter(None, (line.strip() for line in pages[0].split("\n"))), "")
     day = published.isoformat() if published and date(1990, 1, 1) <= published <= today else None
     return {"text": text, "title": title, "date": day, "language": language_of(text)}
 

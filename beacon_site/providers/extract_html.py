@@ -13,12 +13,14 @@ import trafilatura
 from lxml import etree
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from beacon_site.providers.reflow import join_lines
+from beacon_site.providers.reflow import join_lines, join_wide_lines
 
 MAX_ATTRIBUTES = 200
 MAX_LEVELS = 500
 # Below this many characters trafilatura probably missed the text, and the plain reader is asked.
 FEW_CHARACTERS = 200
+# Above this many tags trafilatura would take longer than a page may, so only the other is asked.
+MANY_TAGS = 30_000
 # What a reader may raise on broken markup.  Anything else ends the child, and only the page.
 READER_ERRORS = (
     ValueError,
@@ -37,6 +39,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 TAG = re.compile(r"<(?:(!--)|(/?)([a-zA-Z][^\s/>]{0,60}))")
+WHOLE = re.compile(r"\s*<(?:html|!doctype|\?xml)\b", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"""[\s/]*[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]*))?""")
 # What stands inside is not markup.
 RAW = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
@@ -54,12 +57,16 @@ BLOCKS = _names(
 NOISE = "script,style,noscript,template,svg,iframe,nav,footer,aside,form,button,select,dialog,head"
 
 
-def hostile(html: str) -> str:
-    """Return "attributes" or "levels" if a tag has too many, or tags are nested too deep.
+class HostileMarkup(Exception):
+    """A tag has too many attributes, or tags are nested too deep; `args[0]` says which."""
+
+
+def count_tags(html: str) -> int:
+    """Return the number of start tags; raises HostileMarkup("attributes" or "levels").
 
     One linear pass over the text, without a parser: parsers are what such pages stall.
     """
-    depth = position = 0
+    depth = position = tags = 0
     while found := TAG.search(html, position):
         comment, closing, name = found.groups()
         position = found.end()
@@ -71,15 +78,16 @@ def hostile(html: str) -> str:
             depth = max(0, depth - (name not in FLAT))
             continue
         position, attributes, closed = _tag_end(html, position)
+        tags += 1
         if attributes > MAX_ATTRIBUTES:
-            return "attributes"
+            raise HostileMarkup("attributes")
         if name in RAW:
             position = _behind_raw(html, name, position)
         elif name not in FLAT and not closed:
             depth += 1
             if depth > MAX_LEVELS:
-                return "levels"
-    return ""
+                raise HostileMarkup("levels")
+    return tags
 
 
 def _behind(html: str, mark: str, position: int) -> int:
@@ -107,17 +115,26 @@ def _tag_end(html: str, position: int) -> tuple[int, int, bool]:
 
 
 def read_html(html: str, url: str, today: date) -> dict[str, Any]:
-    """Return text, title, date and language of a page that `hostile()` found harmless."""
+    """Return text, title, date and language of a page; raises HostileMarkup."""
+    tags = count_tags(html)
+    html = join_wide_lines(html)
+    if not WHOLE.match(html):
+        html = f"<!DOCTYPE html>{html}"  # else lxml takes the first element for all there is
     tree = LexborHTMLParser(html)
-    text, title, published = _by_trafilatura(html, url)
+    language = _language(tree)
+    text = title = published = ""
+    if tags <= MANY_TAGS:
+        text, title, published = _by_trafilatura(html, url)
+    title = _best_title(title, tree)
     if len(text) < FEW_CHARACTERS:
         plain = _by_selectolax(tree)
-        text = plain if len(plain) > 2 * len(text) else text
+        few = 0 < len(plain) < FEW_CHARACTERS
+        text = plain if few or len(plain) > 2 * len(text) else text
     return {
         "text": text,
-        "title": title or _title(tree),
+        "title": title,
         "date": _plausible(published, today),
-        "language": _language(tree) or language_of(text),
+        "language": language or language_of(text),
     }
 
 
@@ -220,6 +237,7 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
     body = tree.body
     if body is None:
         return ""
+    # From here on the tree is spoilt for anything else.
     for node in body.css(NOISE):
         node.decompose()
     blocks: list[str] = []
@@ -232,6 +250,18 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
             line = []
     blocks.append("".join(line))
     return "\n\n".join(filter(None, (join_lines(block).strip() for block in blocks)))
+
+
+def _best_title(found: str, tree: LexborHTMLParser) -> str:
+    """The title that trafilatura found, unless the page itself says quite another one.
+
+    Its guess goes without the site's name, which is better; but it may take a heading of a
+    dialog or a menu for the title.
+    """
+    own = _title(tree)
+    shared = _attribute(tree.css_first('meta[property="og:title"]'), "content")
+    said = " ".join(f"{own} {shared}".split()).casefold()
+    return found if found and (not said or " ".join(found.split()).casefold() in said) else own
 
 
 def _title(tree: LexborHTMLParser) -> str:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from itertools import pairwise
 
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 # A line that begins so stands for itself: list items, headings, quotes, tables, code.
 OWN_LINE = re.compile(r"(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|```|    |\t)")
 HEADING = re.compile(r"\#{1,6}\s")
+# Scripts that write words without spaces between them; Korean, as wide, is not one.
+WIDE = re.compile(
+    "[\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
+)
+BROKEN_WIDE = re.compile(rf"(?<={WIDE.pattern})[ \t\r]*\n[ \t]*(?={WIDE.pattern})")
 FENCE = re.compile(r"(?:```|~~~)")
 
 
 def join_lines(text: str) -> str:
     """Return running text with one line a paragraph and a blank line between paragraphs.
 
-    Where both sides are East Asian wide characters, lines are joined without a space.
+    Where both sides are Chinese or Japanese, lines are joined without a space.
     """
     blocks = (
         _joined([line.strip() for line in block.split("\n")]) for block in PARAGRAPHS.split(text)
     )
     return "\n\n".join(block for block in blocks if block)
+
+
+def join_wide_lines(text: str) -> str:
+    """Return text or markup without the line breaks between two East Asian characters.
+
+    A reader that turns every line break into a space would put one in mid-word.
+    """
+    return BROKEN_WIDE.sub("", text)
 
 
 def join_hard_wraps(text: str) -> str:
@@ -73,4 +85,4 @@ def _joined(lines: list[str]) -> str:
 
 
 def _wide(char: str) -> bool:
-    return unicodedata.east_asian_width(char) in "WF"
+    return WIDE.match(char) is not None

@@ -1,0 +1,373 @@
+"""The reader of pages: what it finds, and that no page stops it for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from pathlib import Path
+
+import psutil
+import pytest
+
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.extract import Extractor, get_extractor, valid_text
+from tests.providers.pdf import pdf
+
+ROOT = Path(__file__).parents[2]
+READY = "import sys, time; print('{}', flush=True); sys.stdin.readline(); "
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Extractor]:
+    """One warm reader for all tests that do not break it."""
+    extractor = Extractor()
+    yield extractor
+    extractor.close()
+
+
+@pytest.fixture
+def scripted() -> Iterator[list[Extractor]]:
+    """Extractors to be closed at the end of the test."""
+    made: list[Extractor] = []
+    yield made
+    for extractor in made:
+        extractor.close()
+
+
+def read(reader: Extractor, html: str) -> str:
+    return reader.extract(html.encode(), content_type="text/html").text
+
+
+def article(*paragraphs: str) -> str:
+    body = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
+    return f"<html><body><article>{body}</article></body></html>"
+
+
+LONG = "The line is to make two million cells a year once both halls have been equipped. " * 4
+
+
+def test_line_breaks_inside_a_paragraph_are_joined(reader: Extractor):
+    text = read(reader, article(LONG, "It was\nbuilt\n   in <b>two</b>\nyears.", LONG))
+
+    assert "\n\nIt was built in two years.\n\n" in text
+
+
+def test_chinese_lines_are_joined_without_a_space(reader: Extractor):
+    text = read(reader, article("新型固态电池的能量密度\n提高了两倍。" * 20))
+
+    assert "能量密度提高了两倍" in text
+
+
+def test_korean_lines_are_joined_with_a_space(reader: Extractor):
+    text = read(reader, article("새로운 고체 배터리를\n발표했다. " * 20))
+
+    assert "배터리를 발표했다" in text
+
+
+def test_lists_and_tables_keep_a_line_for_each_entry(reader: Extractor):
+    rest = "<ul><li>one\nthing<li>two</ul><table><tr><td>a<td>b<tr><td>1<td>2</table>"
+    text = read(reader, f"<article><p>{LONG}</p>{rest}</article>")
+
+    assert "- one thing\n- two" in text
+    assert "a | b\n1 | 2" in text
+
+
+def test_a_page_of_few_words_is_read_as_well(reader: Extractor):
+    page = "<title>Short</title><nav>Menu</nav><div>Only <b>this</b>.</div><script>no()</script>"
+    found = reader.extract(page.encode(), content_type="text/html")
+
+    assert (found.title, found.text) == ("Short", "Only this.")
+
+
+def test_a_heading_of_a_menu_is_not_taken_for_the_title(reader: Extractor):
+    page = "<title>Lints - The book</title><div><h1>Keyboard shortcuts</h1></div>" + article(LONG)
+
+    assert reader.extract(page.encode(), content_type="text/html").title == "Lints - The book"
+
+
+@pytest.mark.parametrize(
+    ("head", "day"),
+    [
+        (
+            '<meta property="article:published_time" content="2026-05-04T03:00:00Z">',
+            date(2026, 5, 4),
+        ),
+        (
+            '<script type="application/ld+json">{"datePublished":"2026-05-04"}</script>',
+            date(2026, 5, 4),
+        ),
+        ('<meta name="date" content="2199-01-01">', None),
+        ("", None),
+    ],
+)
+def test_the_date_is_the_one_that_the_page_declares(head: str, day: date | None, reader: Extractor):
+    page = f"<html><head>{head}</head><body><p>{LONG} On 3 March 2019 it rained.</p></body></html>"
+
+    assert reader.extract(page.encode(), content_type="text/html").published_at == day
+
+
+@pytest.mark.parametrize(
+    ("page", "language"),
+    [
+        ('<html lang="de-AT"><p>Hallo zusammen', "de-at"),
+        ('<html><meta property="og:locale" content="pt_BR"><p>Oi', "pt-br"),
+        ("<p>これは日本語の文章です。電池についての記事です。", "ja"),
+        ("<p>이것은 한국어 문장입니다. 배터리에 대한 기사입니다.", "ko"),
+        ("<p>这是一篇关于固态电池的中文文章。", "zh"),
+        ("<p>Who can tell?", ""),
+        ('<html lang="&quot;><script>"><p>Who can tell?', ""),
+    ],
+)
+def test_the_language_is_declared_or_told_by_the_script(
+    page: str, language: str, reader: Extractor
+):
+    assert reader.extract(page.encode(), content_type="text/html").language == language
+
+
+def test_markdown_keeps_its_lists_and_code_and_joins_its_paragraphs(reader: Extractor):
+    source = "---\na: b\n---\n# Cells\n\nA line\nbroken.\n\n- one\n- two\n\n```\nx\ny\n```\nEnd.\n"
+    found = reader.extract(source.encode(), content_type="text/markdown")
+
+    assert found.title == "Cells"
+    assert found.text == "# Cells\n\nA line broken.\n\n- one\n- two\n\n```\nx\ny\n```\n\nEnd."
+
+
+def test_markup_sent_as_plain_text_is_read_as_markup(reader: Extractor):
+    assert (
+        reader.extract(b"<!DOCTYPE html><p>Hi there", content_type="text/plain").text == "Hi there"
+    )
+
+
+def test_a_pdf_is_read_with_its_title_and_date(reader: Extractor):
+    paper = pdf("Cells that last were meas-", "ured for a year.", title="On cells")
+    found = reader.extract(paper, content_type="application/pdf")
+
+    assert found.text == "Cells that last were measured for a year."
+    assert (found.title, found.published_at) == ("On cells", date(2026, 3, 14))
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "words"),
+    [
+        (pdf(), "application/pdf", "pictures of pages and no text"),
+        (pdf("secret", password="x"), "application/pdf", "locked by a password"),
+        (b"%PDF-1.7 and nothing else", "application/pdf", "damaged"),
+        (b"<html>", "application/pdf", "damaged"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "text/html", "is not text"),
+        (b"PK\x03\x04" + bytes(50), "text/plain", "is not text"),
+        (bytes(range(256)) * 8, "application/octet-stream", "is not text"),
+        (b"", "text/html", "no text on the page"),
+        (b"\x00\x00\x00", "text/html", "no text on the page"),
+    ],
+)
+def test_what_cannot_be_read_says_why(content: bytes, kind: str, words: str, reader: Extractor):
+    with pytest.raises(ProviderRejected, match=words):
+        reader.extract(content, content_type=kind)
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("<p " + " ".join(f"a{n}=1" for n in range(50_000)) + ">x</p>", "too many attributes"),
+        ("<p " + "/a" * 201 + ">x", "too many attributes"),
+        ("<div>" * 100_000 + "x", "nested too deep"),
+        ("<b>" * 501 + "x", "nested too deep"),
+    ],
+)
+def test_a_page_built_to_stall_is_refused_at_once(page: str, words: str, reader: Extractor):
+    before = reader.pid
+    started = time.monotonic()
+    with pytest.raises(ProviderRejected, match=words):
+        read(reader, page)
+
+    assert time.monotonic() - started < 1
+    assert reader.pid == before or before is None
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<p " + " ".join(f"a{n}=1" for n in range(200)) + ">Fine",
+        "<div>" * 400 + "Fine" + "</div>" * 400,
+        "<p>Fine<li>" * 2000,
+        '<p data-x="' + "a b " * 5000 + '">Fine',
+        "<script>" + "if (a<b && c>d) {} " * 3000 + "</script><p>Fine",
+        "<!-- " + "<div>" * 3000 + " --><p>Fine",
+    ],
+)
+def test_odd_but_harmless_markup_is_read(page: str, reader: Extractor):
+    assert "Fine" in read(reader, page)
+
+
+@pytest.mark.parametrize(
+    "page", ["<td>" * 300_000 + "x", "<p>x " * 300_000, "<a href=x>link</a> " * 60_000, "<" * 2**21]
+)
+def test_two_mebibytes_of_tags_end_within_the_limits(page: str, reader: Extractor):
+    started = time.monotonic()
+    try:
+        read(reader, page)
+    except ProviderRejected as exc:
+        assert str(exc)
+    assert time.monotonic() - started < 20
+
+
+def test_html_is_read_up_to_two_mebibytes(reader: Extractor):
+    page = "<p>Begin " + "x" * 2**21 + " End</p>"
+
+    text = read(reader, page)
+
+    assert text.startswith("Begin")
+    assert "End" not in text
+
+
+def test_text_never_holds_nul_or_lone_surrogates(reader: Extractor):
+    text = read(
+        reader,
+        article(
+            "A\x00B&#0;C&#xD800;D\ud83d\ude00&#x1F600;".encode("utf-8", "surrogatepass").decode(
+                "utf-8", "replace"
+            )
+            + LONG
+        ),
+    )
+
+    assert "\x00" not in text
+    assert text.encode("utf-8").decode("utf-8") == text
+
+
+def test_valid_text_replaces_what_cannot_be_stored():
+    assert valid_text("a\x00b\ud800c\x1b\n\td\x85") == "ab\ufffdc\n\td"
+
+
+def test_a_reader_that_hangs_is_killed_and_replaced(scripted: list[Extractor]):
+    slow = Extractor(seconds=0.4, command=[sys.executable, "-c", READY + "time.sleep(60)"])
+    scripted.append(slow)
+    for _page in range(2):
+        started = time.monotonic()
+        with pytest.raises(ProviderRejected, match="took too long"):
+            slow.extract(b"<p>x")
+        assert time.monotonic() - started < 3
+        assert slow.pid is None
+
+
+def test_a_reader_that_takes_too_much_memory_is_killed(scripted: list[Extractor]):
+    greedy = READY + "x = b'x' * 200_000_000; time.sleep(60)"
+    reader = Extractor(memory_limit=100 * 2**20, command=[sys.executable, "-c", greedy])
+    scripted.append(reader)
+    started = time.monotonic()
+    with pytest.raises(ProviderRejected, match="too much memory"):
+        reader.extract(b"<p>x")
+
+    assert time.monotonic() - started < 5
+
+
+def test_a_reader_that_crashes_costs_its_page_alone(scripted: list[Extractor]):
+    crash = "page = __import__('json').loads(sys.stdin.readline()); sys.exit(1)"
+    reader = Extractor(
+        command=[sys.executable, "-c", "import sys; print('{}', flush=True); " + crash]
+    )
+    scripted.append(reader)
+
+    with pytest.raises(ProviderRejected, match="made its reader crash"):
+        reader.extract(b"<p>x")
+
+
+def test_a_reader_that_cannot_be_started_is_said_so(scripted: list[Extractor]):
+    reader = Extractor(command=["/nowhere/python"])
+    scripted.append(reader)
+
+    with pytest.raises(ProviderUnavailable, match="could not be started"):
+        reader.extract(b"<p>x")
+
+
+def test_a_reader_killed_between_pages_is_replaced_unseen(scripted: list[Extractor]):
+    reader = Extractor()
+    scripted.append(reader)
+    reader.extract(b"<p>one")
+    first = reader.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+
+    assert reader.extract(b"<p>two").text == "two"
+    assert reader.pid != first
+
+
+def test_many_threads_share_one_reader(reader: Extractor):
+    with ThreadPoolExecutor(8) as pool:
+        pages = [f"<p>page {number}".encode() for number in range(40)]
+        texts = [found.text for found in pool.map(reader.extract, pages)]
+
+    assert texts == [f"page {number}" for number in range(40)]
+
+
+def test_a_forked_process_starts_a_reader_of_its_own(reader: Extractor):
+    reader.extract(b"<p>one")
+    parents_child = reader.pid
+    source, sink = os.pipe()
+    forked = os.fork()
+    if forked == 0:
+        try:
+            text = reader.extract(b"<p>from the fork").text
+            os.write(sink, f"{text}, {reader.pid}".encode())
+            reader.close()
+        finally:
+            os._exit(0)
+    os.waitpid(forked, 0)
+    text, _, pid = os.read(source, 100).decode().partition(", ")
+
+    assert text == "from the fork"
+    assert int(pid) != parents_child
+    assert reader.extract(b"<p>two").text == "two"
+    assert reader.pid == parents_child
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_reader_ends_with_its_process(how: signal.Signals):
+    program = (
+        "import time\n"
+        "from beacon_site.providers.extract import get_extractor\n"
+        "get_extractor().extract(b'<p>Hello')\n"
+        "print(get_extractor().pid, flush=True)\n"
+        "time.sleep(60)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    assert parent.stdout is not None
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.send_signal(how)
+    parent.wait(10)
+    parent.stdout.close()
+
+    child.wait(5)
+    assert not child.is_running()
+
+
+def test_warming_up_does_not_wait(scripted: list[Extractor]):
+    reader = Extractor()
+    scripted.append(reader)
+    started = time.monotonic()
+    reader.warm_up()
+
+    assert time.monotonic() - started < 0.2
+    assert reader.pid is not None
+
+
+def test_no_secret_of_ours_is_in_the_readers_environment(scripted: list[Extractor], monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "hush-hush")
+    reader = Extractor()
+    scripted.append(reader)
+    reader.extract(b"<p>x")
+    assert reader.pid is not None
+
+    assert "hush-hush" not in psutil.Process(reader.pid).environ().values()
+
+
+def test_the_process_has_one_extractor():
+    assert get_extractor() is get_extractor()
