@@ -1,13 +1,75 @@
-"""The Celery application, and the signals by which workers say that they live or leave."""
+"""The Celery application, and the signals by which its processes say that they live or leave."""
 
 from __future__ import annotations
 
 import os
+import threading
+from typing import Any
 
-from celery import Celery
+import structlog
+from celery import Celery, signals
+from django.apps import apps
+from django.db import DatabaseError, connection
+from django.utils import timezone
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
 app = Celery("beacon")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+logger = structlog.get_logger(__name__)
+
+ALIVE_SECONDS = 10.0
+_ended = threading.Event()
+
+
+def _say_alive(name: str, kind: str) -> None:
+    """Write this process's row every ten seconds, on a connection that is not kept.
+
+    A connection held by the parent of forked children would be closed by the first of them.
+    """
+    worker = apps.get_model("research", "Worker")
+    while True:
+        try:
+            worker.objects.update_or_create(
+                name=name, defaults={"kind": kind, "seen_at": timezone.now()}
+            )
+        except DatabaseError as exc:
+            logger.warning("could not say alive", name=name, error=str(exc))
+        finally:
+            connection.close()
+        if _ended.wait(ALIVE_SECONDS):
+            return
+
+
+def _begin(name: str, kind: str) -> None:
+    _ended.clear()
+    threading.Thread(target=_say_alive, args=(name, kind), daemon=True, name="alive").start()
+
+
+@signals.worker_ready.connect  # type: ignore[untyped-decorator]
+def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
+    _begin(str(sender.hostname), "worker")
+
+
+@signals.beat_init.connect  # type: ignore[untyped-decorator]
+def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
+    _begin(f"beat@{os.uname().nodename}:{os.getpid()}", "beat")
+
+
+@signals.worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def _worker_leaves(sender: Any = None, **kwargs: Any) -> None:
+    """Mark this worker's runs: they store their progress and queue themselves again."""
+    _ended.set()
+    run = apps.get_model("research", "Run")
+    worker = apps.get_model("research", "Worker")
+    try:
+        marked = run.objects.filter(worker=str(sender), status="running").update(leaving=True)
+        worker.objects.filter(name=str(sender)).delete()
+        logger.info("worker leaves", worker=str(sender), runs=marked)
+    except DatabaseError as exc:
+        # Then its runs are freed by their leases, and count as crashed once.
+        logger.warning("could not mark the runs of a leaving worker", error=str(exc))
+    finally:
+        connection.close()

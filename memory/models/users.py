@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
 from memory.models.agents import Agent
-from memory.models.history import APPEND_ONLY, Activity
+from memory.models.history import APPEND_ONLY, Activity, OwnedQuerySet
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -142,7 +142,7 @@ class Invitation(models.Model):
         """Make the account and use the link up, or return None if it was used meanwhile."""
         with transaction.atomic():
             open_still = type(self).objects.select_for_update().filter(pk=self.pk, used_at=None)
-            if not open_still.exists():
+            if not open_still.exists() or (self.is_first and User.objects.exists()):
                 return None
             user = User.objects.create_user(
                 username,
@@ -167,6 +167,8 @@ class SignIn(models.Model):
     address = models.GenericIPAddressField(null=True)
     created = models.DateTimeField(default=timezone.now)
     last_seen_at = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[SignIn]] = OwnedQuerySet.as_manager()
 
     class Meta:
         ordering = ("-last_seen_at",)

@@ -366,6 +366,17 @@ class Run(models.Model):
         return done
 
 
+class StepQuerySet(models.QuerySet[Any]):
+    """The questions asked of steps."""
+
+    def follow_ups_waiting(self) -> models.QuerySet[Any, int]:
+        """Return the ids of follow-ups whose time has come, or whose worker was lost."""
+        ready = Q(state=Step.State.WAITING, not_before__lte=Now())
+        lost = Q(state=Step.State.RUNNING, lease_until__lt=Now())
+        found = self.filter(ready | lost, is_follow_up=True)
+        return found.order_by("pk").values_list("pk", flat=True)
+
+
 class Step(models.Model):
     """One stage of a run, or one follow-up: a row that is finished once.
 
@@ -399,6 +410,8 @@ class Step(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     not_before = models.DateTimeField(default=timezone.now)
     lease_until = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[StepQuerySet] = StepQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("run", "position", "part")

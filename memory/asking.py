@@ -1,0 +1,139 @@
+"""The one door to a model: redacts, checks the budget, counts, records.
+
+The caller has its own fallback for the two cases in which there is no answer: no model is set up
+(None is returned), and the model failed (a ProviderError is raised).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Protocol
+
+import structlog
+from django.conf import settings
+from pydantic import BaseModel
+
+from beacon_site.providers.errors import ProviderError, ProviderNonsense
+from beacon_site.providers.llm import Answer, LanguageModel, LlmProfile, Message, Usage
+from memory import connections
+from memory.models import ModelCall, User
+from memory.text import clean
+
+logger = structlog.get_logger(__name__)
+
+_KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|bcn_[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
+_STORED_ANSWER = 200_000  # characters of an answer that are kept with the call
+
+
+class BudgetReached(Exception):
+    """The run, or the month, may spend no more; the message says which limit and how much."""
+
+
+class Meter(Protocol):
+    """Whoever pays for a call: asked before, told after."""
+
+    def check(self) -> None:
+        """Raise BudgetReached if nothing more may be spent."""
+        ...
+
+    def count(self, usage: Usage, money: Decimal) -> None:
+        """Take note of what a call has spent."""
+        ...
+
+
+def ask_model(
+    purpose: str,
+    messages: Sequence[Message],
+    *,
+    owner: User,
+    source: str,
+    schema: type[BaseModel] | None = None,
+    max_tokens: int = 2048,
+    meter: Meter | None = None,
+    wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
+) -> Answer | None:
+    """Ask the site's model; None if none is set up.
+
+    `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
+    `wait_for` carries the call out, so that its caller can look at other things meanwhile.
+    Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
+    `schema`, ProviderNonsense after it; the call is recorded in each case.
+    """
+    model = connections.language_model()
+    if model is None:
+        return None
+    if meter is not None:
+        meter.check()
+    safe = [Message(m.role, redact(m.content), m.tool_calls, m.tool_call_id) for m in messages]
+    call = ModelCall(
+        owner=owner,
+        purpose=purpose,
+        source=source,
+        model=model.profile.model,
+        prompt=[{"role": m.role, "content": m.content} for m in safe],
+    )
+    return _carry_out(call, model, safe, schema, max_tokens, meter, wait_for)
+
+
+def _carry_out(
+    call: ModelCall,
+    model: LanguageModel,
+    messages: Sequence[Message],
+    schema: type[BaseModel] | None,
+    max_tokens: int,
+    meter: Meter | None,
+    wait_for: Callable[[Callable[[], Answer]], Answer] | None,
+) -> Answer:
+    usage = Usage()
+    began = time.monotonic()
+
+    def ask() -> Answer:
+        return model.ask(messages, max_tokens=max_tokens, schema=schema)
+
+    try:
+        answer = wait_for(ask) if wait_for else ask()
+        usage, call.answer = answer.usage, _storable(answer.text)
+        return answer
+    except ProviderNonsense as exc:
+        usage = Usage(exc.prompt_tokens, exc.completion_tokens)
+        call.answer, call.error = _storable(exc.text), str(exc)
+        raise
+    except ProviderError as exc:
+        call.error = str(exc)
+        raise
+    finally:
+        call.milliseconds = round((time.monotonic() - began) * 1000)
+        call.prompt_tokens, call.completion_tokens = usage.prompt_tokens, usage.completion_tokens
+        call.money = price(usage, model.profile)
+        call.save(force_insert=True)
+        if meter is not None:
+            meter.count(usage, call.money)
+        logger.info(
+            "model answered" if not call.error else "model failed",
+            purpose=call.purpose,
+            source=call.source,
+            model=call.model,
+            ms=call.milliseconds,
+            tokens=usage.total,
+        )
+
+
+def _storable(text: str) -> str:
+    return redact(clean(text)[0][:_STORED_ANSWER])
+
+
+def price(usage: Usage, profile: LlmProfile) -> Decimal:
+    """Return what a call cost, by the profile's prices per million tokens."""
+    cost = usage.prompt_tokens * profile.price_in + usage.completion_tokens * profile.price_out
+    return Decimal(cost) / 1_000_000
+
+
+def redact(text: str) -> str:
+    """Return `text` without anything that is, or looks like, one of our secrets."""
+    for secret in (settings.SECRET_KEY, settings.OPENAI_API_KEY, settings.SERPAPI_API_KEY):
+        if secret and len(secret) >= 8:
+            text = text.replace(secret, "[secret]")
+    return _KEYS.sub("[secret]", text)

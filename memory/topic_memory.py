@@ -1,0 +1,352 @@
+"""A topic's working memory: loading it for a run, putting it into prompts, saving what was found.
+
+Data flow: `load` gives a TopicMemory (plain data that a run keeps with its step) -> `as_prompt`
+puts it between marks into the planning and writing prompts -> the run hands back facts, summary
+and returned URLs -> `save` replaces, renews and retires in one transaction of the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, transaction
+from django.template.loader import render_to_string
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+
+from memory import text as texts
+from memory.actors import RESEARCH, Actor
+from memory.canonical import canonical_url, domain_of
+from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, Trust
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """One current fact as a run sees it."""
+
+    id: str
+    text: str
+    url: str = ""
+    title: str = ""
+    published_at: date | None = None
+    is_kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMemory:
+    """What is known of a topic when a run starts (seed 000's AgentMemory, and what was struck)."""
+
+    topic: str
+    facts: tuple[KnownFact, ...]
+    struck: tuple[str, ...]
+    summary: str
+    last_run_at: datetime | None
+    run_count: int
+    seen_count: int
+    batch: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the memory as JSON values, as a run's step keeps it."""
+        stored = asdict(self)
+        stored["last_run_at"] = self.last_run_at.isoformat() if self.last_run_at else None
+        for fact in stored["facts"]:
+            fact["published_at"] = str(fact["published_at"]) if fact["published_at"] else None
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> TopicMemory:
+        """Return the memory that `as_json` gave."""
+        facts = tuple(
+            KnownFact(**(fact | {"published_at": parse_date(fact["published_at"] or "")}))
+            for fact in stored["facts"]
+        )
+        last = parse_datetime(stored["last_run_at"] or "")
+        return cls(
+            **(stored | {"facts": facts, "struck": tuple(stored["struck"]), "last_run_at": last})
+        )
+
+    def as_prompt(self) -> str:
+        """Return the block for planning and writing prompts: what is known, when it was last
+        checked, what not to research again (R34).  Facts stand between marks, as data."""
+        return render_to_string("prompts/_topic_memory.txt", {"memory": self}).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What loading gave: memory, none, or the reason why it could not be had (R8)."""
+
+    memory: TopicMemory | None = None
+    problem: str = ""
+
+
+def load(topic: Topic) -> Loaded:
+    """Load the live memory of `topic`; never raises for a failing database (R7, R8).
+
+    No memory (a first run, or one after expiry) and a failure to load are told apart.
+    """
+    try:
+        with transaction.atomic():
+            return Loaded(memory=_read(topic))
+    except DatabaseError as exc:
+        logger.warning("topic memory not loaded", topic=topic.slug, error=str(exc))
+        return Loaded(
+            problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
+        )
+
+
+def _read(topic: Topic) -> TopicMemory | None:
+    fresh = Topic.objects.get(pk=topic.pk)
+    if not fresh.memory_is_live():
+        return None
+    facts = tuple(
+        KnownFact(
+            id=str(fact.pk),
+            text=fact.text,
+            url=fact.url,
+            title=fact.source_title,
+            published_at=fact.published_at,
+            is_kept=fact.is_kept,
+        )
+        for fact in TopicFact.objects.filter(topic=topic).current()
+    )
+    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
+    return TopicMemory(
+        topic=fresh.title,
+        facts=facts,
+        struck=tuple(struck),
+        summary=fresh.summary,
+        last_run_at=fresh.last_run_at,
+        run_count=fresh.run_count,
+        seen_count=SeenUrl.objects.filter(topic=topic).count(),
+        batch=fresh.memory_runs + 1,
+    )
+
+
+# --- saving --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """A fact that a run found (or found still standing), with where it stands."""
+
+    text: str
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    published_at: date | None = None
+    confirmed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedUrl:
+    """A URL that the run's searches returned, and what was done with the page."""
+
+    url: str
+    link: str = ""
+    title: str = ""
+    published_at: date | None = None
+    was_read: bool = False
+    was_cited: bool = False
+
+
+@dataclass(slots=True)
+class FactChanges:
+    """What saving did to the topic's facts."""
+
+    new: list[TopicFact] = field(default_factory=list)
+    confirmed: list[TopicFact] = field(default_factory=list)
+    retired: list[TopicFact] = field(default_factory=list)
+    kept: list[TopicFact] = field(default_factory=list)
+    struck_again: int = 0
+
+
+def save(
+    topic: Topic,
+    *,
+    number: int,
+    source: str,
+    facts: Sequence[FoundFact] | None,
+    summary: str,
+    returned: Sequence[ReturnedUrl],
+    at: datetime,
+    expires_at: datetime,
+) -> FactChanges:
+    """Store what run `number` learned and renew the memory's expiry; the caller's transaction.
+
+    `facts` None leaves facts and summary as they are (a run that found nothing new).  Facts that
+    the run names again are confirmed in place, others that no person touched are retired.
+    """
+    with transaction.atomic():
+        changes = FactChanges()
+        if facts is not None:
+            changes = replace_facts(topic, facts, number=number, source=source, at=at)
+        merge_seen_urls(topic, [item.url for item in returned], number=number, at=at)
+        keep_sources(topic, returned, number=number, at=at)
+        began_anew = not topic.memory_is_live(at)
+        update: dict[str, Any] = {
+            "expires_at": expires_at,
+            "memory_runs": 1 if began_anew else topic.memory_runs + 1,
+        }
+        if facts is not None and summary:
+            update["summary"] = summary
+        Topic.objects.filter(pk=topic.pk).update(**update)
+        for name, value in update.items():
+            setattr(topic, name, value)
+    return changes
+
+
+def replace_facts(
+    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+) -> FactChanges:
+    """Make the topic's current facts those that a run found, and those that people keep.
+
+    At most ten in all (R18); what was struck is dropped and counted; what a person touched stays
+    as it is and is at most confirmed (decision 2).
+    """
+    changes = FactChanges()
+    current = list(TopicFact.objects.filter(topic=topic).current().select_for_update())
+    struck = set(TopicFact.objects.filter(topic=topic).struck().values_list("key", flat=True))
+    by_key = {fact.key: fact for fact in current}
+    changes.kept = [fact for fact in current if fact.is_kept]
+    room = TopicFact.MOST_CURRENT - len(changes.kept)
+    place = max((fact.position for fact in changes.kept), default=0)
+    staying: set[Any] = {fact.pk for fact in changes.kept}
+    made: set[str] = set()
+    for item in found:
+        key = texts.match_key(item.text)
+        known = by_key.get(key)
+        if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
+            changes.struck_again += key in struck
+            continue
+        made.add(key)
+        if known is not None and known.is_kept:
+            _confirm(known, number=number, at=at, position=known.position)
+            changes.confirmed.append(known)
+            continue
+        if room <= 0:
+            continue
+        room -= 1
+        place += 1
+        if known is not None:
+            staying.add(known.pk)
+            if item.confirmed:
+                _confirm(known, number=number, at=at, position=place)
+                changes.confirmed.append(known)
+            else:
+                TopicFact.objects.filter(pk=known.pk).update(position=place)
+        else:
+            changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
+    TopicFact.objects.bulk_create(changes.new)
+    Revision.record_first(changes.new, by=RESEARCH, source=source)
+    changes.retired = [fact for fact in current if fact.pk not in staying]
+    _retire(changes.retired, number=number, source=source, by=RESEARCH)
+    return changes
+
+
+def _fact(
+    topic: Topic, item: FoundFact, key: str, place: int, *, number: int, source: str, at: datetime
+) -> TopicFact:
+    return TopicFact(
+        owner_id=topic.owner_id,
+        topic=topic,
+        text=item.text,
+        url=item.url,
+        source_title=item.title[:500],
+        quote=item.quote,
+        published_at=item.published_at,
+        key=key,
+        position=place,
+        first_run=number,
+        confirmed_run=number,
+        confirmed_at=at,
+        source=source,
+        trust=Trust.EXTERNAL,
+    )
+
+
+def _confirm(fact: TopicFact, *, number: int, at: datetime, position: int) -> None:
+    TopicFact.objects.filter(pk=fact.pk).update(
+        confirmed_at=at, confirmed_run=number, position=position
+    )
+
+
+def _retire(facts: Iterable[TopicFact], *, number: int, source: str, by: Actor) -> None:
+    for fact in facts:
+        fact.retire(
+            by=by,
+            why=_("not among the facts of Run #%(number)d") % {"number": number},
+            run=number,
+            source=source,
+        )
+
+
+def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:
+    """Add the URLs that run `number` returned, best first; renew those known; keep the newest 500.
+
+    The oldest returned drop out first (R16); the cap is `settings.BEACON_SEEN_URLS`.
+    """
+    unique = list(dict.fromkeys(canonical_url(url) for url in urls))
+    SeenUrl.objects.bulk_create(
+        [
+            SeenUrl(topic=topic, url=url, returned_in=number, place=place, returned_at=at)
+            for place, url in enumerate(unique)
+        ],
+        update_conflicts=True,
+        unique_fields=["topic", "url"],
+        update_fields=["returned_in", "place", "returned_at"],
+    )
+    newest = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
+    dropped = newest.values_list("pk", flat=True)[settings.BEACON_SEEN_URLS :]
+    SeenUrl.objects.filter(pk__in=list(dropped)).delete()
+
+
+def keep_sources(
+    topic: Topic, returned: Sequence[ReturnedUrl], *, number: int, at: datetime
+) -> None:
+    """Note in the ledger each page that was read or cited."""
+    used = {canonical_url(item.url): item for item in returned if item.was_read or item.was_cited}
+    known = {row.url: row for row in Source.objects.filter(topic=topic, url__in=used)}
+    fresh = []
+    for url, item in used.items():
+        row = known.get(url) or Source(topic=topic, url=url, first_run=number, first_at=at)
+        row.link, row.domain = item.link or item.url, domain_of(item.link or item.url)[:255]
+        row.title = item.title[:500] or row.title
+        row.published_at = item.published_at or row.published_at
+        row.last_run, row.last_at = number, at
+        row.times_read += item.was_read
+        row.times_cited += item.was_cited
+        fresh.append(row)
+    Source.objects.bulk_create(
+        fresh,
+        update_conflicts=True,
+        unique_fields=["topic", "url"],
+        update_fields=[
+            "link", "domain", "title", "published_at", "last_run", "last_at",
+            "times_read", "times_cited",
+        ],
+    )  # fmt: skip
+
+
+# --- the seed's JSON -------------------------------------------------------------------------------
+
+
+def agent_memory(topic: Topic) -> dict[str, Any]:
+    """Return the topic's memory as seed 000's AgentMemory: six camelCase fields (R237)."""
+    seen = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
+    facts = TopicFact.objects.filter(topic=topic).current()[: TopicFact.MOST_CURRENT]
+    last = topic.last_run_at
+    return {
+        "topic": topic.title,
+        "seenUrls": list(seen.values_list("url", flat=True)),
+        "keyFacts": [fact.text for fact in facts],
+        "lastRunAt": last.astimezone(UTC).isoformat() if last else None,
+        "runCount": topic.run_count,
+        "reportSummary": topic.summary,
+    }

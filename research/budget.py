@@ -1,0 +1,114 @@
+"""What a run, and a month, may spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db.models import F, Sum
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.llm import Usage
+from memory.asking import BudgetReached
+from memory.models import ModelCall, User
+from research.models import Run, Step, TopicSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The limits of one run; `money` None means no limit of its own."""
+
+    tokens: int
+    pages: int
+    minutes: int
+    money: Decimal | None = None
+
+
+# design.md 4: quick 15 minutes.  24 pages and 60,000 tokens are what six queries and one report
+# ask for, with room for a repair round.
+DEFAULTS = {"quick": Budget(tokens=60_000, pages=24, minutes=15)}
+
+
+def budget_of(run: Run, settings: TopicSettings) -> Budget:
+    """Return the run's limits: the topic's own, else those of its depth."""
+    default = DEFAULTS[run.depth]
+    return Budget(
+        tokens=settings.max_tokens or default.tokens,
+        pages=settings.max_pages or default.pages,
+        minutes=settings.max_minutes or default.minutes,
+        money=settings.max_money if settings.max_money is not None else default.money,
+    )
+
+
+class RunMeter:
+    """Counts what a run's model calls spend, on the run and on the step that makes them."""
+
+    def __init__(self, run: Run, budget: Budget) -> None:
+        self.run = run
+        self.budget = budget
+        self.step: Step | None = None
+
+    def check(self) -> None:
+        """Raise BudgetReached if the run, or its owner's month, has nothing left."""
+        run, budget = self.run, self.budget
+        if run.tokens >= budget.tokens:
+            raise BudgetReached(
+                _("the run's budget of %(most)d tokens is used up (%(have)d)")
+                % {"most": budget.tokens, "have": run.tokens}
+            )
+        if budget.money is not None and run.money >= budget.money:
+            raise BudgetReached(
+                _("the run's budget of $%(most)s is used up ($%(have).4f)")
+                % {"most": budget.money, "have": run.money}
+            )
+        if run.started_at is not None:
+            minutes = (timezone.now() - run.started_at).total_seconds() / 60
+            if minutes >= budget.minutes:
+                raise BudgetReached(
+                    _("the run's %(most)d minutes are over") % {"most": budget.minutes}
+                )
+        check_month(run.topic.owner)
+
+    def count(self, usage: Usage, money: Decimal) -> None:
+        """Add what one call spent to the run and its step."""
+        spent = {
+            "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,
+            "completion_tokens": F("completion_tokens") + usage.completion_tokens,
+            "money": F("money") + money,
+        }
+        self.run.held().update(
+            model_calls=F("model_calls") + 1, progress=F("progress") + 1, **spent
+        )
+        self.run.prompt_tokens += usage.prompt_tokens
+        self.run.completion_tokens += usage.completion_tokens
+        self.run.money += money
+        self.run.model_calls += 1
+        if self.step is not None:
+            Step.objects.filter(pk=self.step.pk).update(**spent)
+
+
+def spent_this_month(user: User) -> tuple[int, Decimal]:
+    """Return the tokens and the money that the user's model calls cost since the first."""
+    first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    sums = (
+        ModelCall.objects.of(user)  # type: ignore[attr-defined]
+        .filter(created__gte=first)
+        .aggregate(p=Sum("prompt_tokens"), c=Sum("completion_tokens"), m=Sum("money"))
+    )
+    return (sums["p"] or 0) + (sums["c"] or 0), sums["m"] or Decimal(0)
+
+
+def check_month(user: User) -> None:
+    """Raise BudgetReached if the user's month has nothing left."""
+    if user.monthly_tokens is None and user.monthly_money is None:
+        return
+    tokens, money = spent_this_month(user)
+    if user.monthly_tokens is not None and tokens >= user.monthly_tokens:
+        raise BudgetReached(
+            _("this month's budget of %(most)d tokens is used up") % {"most": user.monthly_tokens}
+        )
+    if user.monthly_money is not None and money >= user.monthly_money:
+        raise BudgetReached(
+            _("this month's budget of $%(most)s is used up") % {"most": user.monthly_money}
+        )

@@ -1,0 +1,120 @@
+"""Carrying out a claimed run and leaving it ended or waiting, whatever happens.
+
+Both the Celery task and the command that finds no worker call `execute`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.errors import ProviderError, ProviderUnavailable
+from memory.actors import RESEARCH
+from memory.models import Activity
+from research import pipeline
+from research.models import Run, RunLost, Step
+from research.models.runs import LEASE, MAX_TRIES
+from research.stepping import Cancelled, Interrupted, Work
+
+logger = structlog.get_logger(__name__)
+
+
+def execute(run_id: int, *, worker: str) -> bool:
+    """Carry out one queued run; False if it is taken or ended already.
+
+    Safe to be called twice: see RunQuerySet.claim().  Whatever happens the row ends, or waits, in
+    a state that says so.  An unforeseen error ends it as failed and is raised again.
+    """
+    run = Run.objects.claim(run_id, worker=worker)
+    if run is None:
+        logger.info("run is taken or finished, nothing to do", run=run_id)
+        return False
+    try:
+        with Work(run) as work:
+            pipeline.carry_out(work)
+    except RunLost:
+        logger.warning("run was given to another worker", run=run_id, attempt=run.attempt)
+    except Cancelled as exc:
+        run.finish(Run.Status.CANCELLED, str(exc))
+    except Interrupted as exc:
+        run.requeue(str(exc))
+    except SoftTimeLimitExceeded:
+        run.requeue(_("works longer than one task may"))
+    except ProviderUnavailable as exc:
+        run.postpone_or_fail(str(exc), retry_after=exc.retry_after)
+    except ProviderError as exc:
+        run.finish(Run.Status.FAILED, str(exc))
+    except Exception:
+        run.finish(Run.Status.FAILED, _("internal error: the worker's log tells what happened"))
+        raise
+    return True
+
+
+def carry_out_follow_up(step_id: int) -> bool:
+    """Carry out one follow-up of a saved run; False if it is taken or done.
+
+    Its failure is a warning on the run, never its status (decision 7); it is tried three times.
+    """
+    claimed = Step.objects.filter(
+        Q(state=Step.State.WAITING, not_before__lte=Now())
+        | Q(state=Step.State.RUNNING, lease_until__lt=Now()),
+        pk=step_id,
+        is_follow_up=True,
+    ).update(
+        state=Step.State.RUNNING,
+        attempt=F("attempt") + 1,
+        started_at=Now(),
+        lease_until=Now() + 20 * LEASE,
+    )
+    kinds = {kind.name: kind for kind in pipeline.FOLLOW_UPS}
+    if not claimed:
+        return False
+    step = Step.objects.select_related("run__topic__settings", "run__topic__owner").get(pk=step_id)
+    held = Step.objects.filter(pk=step_id, attempt=step.attempt, state=Step.State.RUNNING)
+    if step.name not in kinds:
+        held.update(state=Step.State.SKIPPED, finished_at=Now(), detail=_("no longer exists"))
+        return True
+    try:
+        work = Work(step.run)
+        work.step = work.meter.step = step
+        result = kinds[step.name].function(work)
+    except (ProviderError, SoftTimeLimitExceeded) as exc:
+        _put_off(step, str(exc) or _("works longer than one task may"))
+    except Exception as exc:
+        _put_off(step, f"{type(exc).__name__}: {exc}")
+        raise
+    else:
+        held.update(
+            state=Step.State.DONE,
+            output=result.output,
+            detail=result.detail,
+            counts=result.counts,
+            warning=result.warning,
+            finished_at=Now(),
+        )
+    return True
+
+
+def _put_off(step: Step, why: str) -> None:
+    """Let a failed follow-up wait for another try, or fail it, with a warning on its run."""
+    again = step.attempt < MAX_TRIES
+    Step.objects.filter(pk=step.pk, attempt=step.attempt).update(
+        state=Step.State.WAITING if again else Step.State.FAILED,
+        not_before=Now() + timedelta(seconds=60 * step.attempt),
+        warning=why,
+        finished_at=None if again else Now(),
+    )
+    if again:
+        return
+    run = step.run
+    message = _("%(step)s failed: %(why)s") % {"step": step.name, "why": why}
+    if message not in run.warnings:
+        Run.objects.filter(pk=run.pk).update(
+            warnings=[*run.warnings, message], progress=F("progress") + 1
+        )
+    Activity.log(run.topic.owner, RESEARCH, "follow-up-failed", subject=run, warning=True, why=why)

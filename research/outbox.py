@@ -1,0 +1,60 @@
+"""Telling a worker that a run waits: a nudge after commit, and the tick for what was missed.
+
+What must run is a row; a message lost here costs fifteen seconds, never a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.db.models import Q
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from beacon_site.celery import app
+from research.models import Run, Step
+
+logger = structlog.get_logger(__name__)
+
+# With Redis closed or silent a request must not wait: `.delay()` as it comes was seen to hang for
+# 1.6 to over 40 s (reliability.md 1.5).
+_SHORT = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3, "max_retries": 0}
+_NUDGE_AGAIN = timedelta(seconds=60)
+
+
+def send(task: str, *args: Any, queue: str) -> bool:
+    """Send one message at once or not at all; False if the broker does not take it."""
+    try:
+        with app.connection_for_write(connect_timeout=0.3, transport_options=_SHORT) as connection:
+            app.send_task(task, args=args, queue=queue, connection=connection, retry=False)
+    except (OperationalError, OSError) as exc:
+        logger.warning("broker took no message, the tick will", task=task, error=type(exc).__name__)
+        return False
+    return True
+
+
+def nudge(run_id: int) -> bool:
+    """Tell a worker that the run waits; the tick does so if this fails."""
+    sent = send("research.tasks.execute_run", run_id, queue="research")
+    if sent:
+        Run.objects.filter(pk=run_id).update(nudged_at=timezone.now())
+    return sent
+
+
+def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
+    """Nudge for each run and follow-up that waits and was not nudged lately; return how many."""
+    not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
+    waiting = Run.objects.waiting_to_start().filter(not_lately).values_list("pk", flat=True)
+    sent = 0
+    for run_id in waiting[:200]:
+        if not send_run(run_id):
+            return sent  # the broker is gone: the next tick tries again
+        sent += 1
+    for step_id in Step.objects.follow_ups_waiting()[:200]:
+        if not send("research.tasks.carry_out_follow_up", step_id, queue="reflect"):
+            return sent
+        sent += 1
+    return sent

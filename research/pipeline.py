@@ -1,0 +1,34 @@
+"""The order of the steps of a run, and of what follows it.  Nothing else."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext_lazy as _
+
+from research import gathering, planning, reading, saving, verifying, writing
+from research.stepping import StepKind, StepResult, Work
+
+
+def _save(work: Work) -> StepResult:
+    return saving.save(work, FOLLOW_UPS)
+
+
+STEPS: list[StepKind] = [
+    StepKind("load_memory", _("Load memory"), planning.load_memory),
+    StepKind("plan", _("Plan"), planning.plan),
+    StepKind("search", _("Search"), gathering.search),
+    StepKind("filter_seen", _("Filter seen"), gathering.filter_seen),
+    StepKind("read", _("Read"), reading.read),
+    StepKind("write", _("Write"), writing.write),
+    StepKind("verify", _("Verify citations"), verifying.verify),
+    StepKind("save", _("Save memory"), _save),
+]
+
+# Carried out after the save, each on its own: a failure is a warning on the run, never its status.
+FOLLOW_UPS: list[StepKind] = []
+
+
+def carry_out(work: Work) -> None:
+    """Carry out what is left of a run; its save is its end."""
+    work.lay_out(STEPS)
+    for kind in STEPS:
+        work.carry_out(kind)

@@ -1,0 +1,193 @@
+"""Steps 1 and 2: loading what is known, and planning what to ask.
+
+Data flow: topic memory -> step output (JSON) -> `known()` -> prompt or templates -> queries.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, Field, model_validator
+
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import Message
+from memory import topic_memory
+from memory.asking import BudgetReached, ask_model
+from memory.models import Use
+from memory.text import one_line
+from memory.topic_memory import TopicMemory
+from research import facets
+from research.models import TopicSettings
+from research.stepping import StepResult, Work
+
+LEAST_QUERIES, MOST_QUERIES = 3, 6
+MOST_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
+_FRAMES = {
+    TopicSettings.TimeFrame.DAY: timedelta(days=1),
+    TopicSettings.TimeFrame.WEEK: timedelta(days=7),
+    TopicSettings.TimeFrame.MONTH: timedelta(days=31),
+    TopicSettings.TimeFrame.YEAR: timedelta(days=366),
+}
+
+
+class Plan(BaseModel):
+    """The planner's answer: search queries.  A bare list is taken for one."""
+
+    queries: list[str] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_list(cls, value: Any) -> Any:
+        return {"queries": value} if isinstance(value, list) else value
+
+    def usable(self) -> list[str]:
+        """Return the queries as they can be asked: not empty, each once, few, short."""
+        cleaned = (one_line(query)[:MOST_QUERY_LENGTH] for query in self.queries)
+        by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
+        return list(by_fold.values())[:MOST_QUERIES]
+
+
+def load_memory(work: Work) -> StepResult:
+    """Load the topic's memory; without live memory the run is a baseline, whatever its number."""
+    loaded = topic_memory.load(work.topic)
+    work.run.put(is_baseline=loaded.memory is None)
+    if loaded.problem:
+        work.run.warn(loaded.problem)
+        return StepResult(
+            {"memory": None, "problem": loaded.problem},
+            warning=loaded.problem,
+            detail=_("failed: the run is written as a baseline"),
+        )
+    if loaded.memory is None:
+        return StepResult({"memory": None, "problem": ""}, detail=_("none yet: a baseline"))
+    memory = loaded.memory
+    Use.objects.bulk_create(
+        [
+            Use(
+                owner=work.topic.owner,
+                record_type="topicfact",
+                record_id=fact.id,
+                place=work.run.source,
+            )
+            for fact in memory.facts
+        ],
+        ignore_conflicts=True,
+    )
+    return StepResult(
+        {"memory": memory.as_json(), "problem": ""},
+        detail=_("%(facts)d facts, %(seen)d seen URLs, last run %(when)s")
+        % {
+            "facts": len(memory.facts),
+            "seen": memory.seen_count,
+            "when": f"{memory.last_run_at:%Y-%m-%d}" if memory.last_run_at else "?",
+        },
+        counts={"facts": len(memory.facts), "seen": memory.seen_count},
+    )  # fmt: skip
+
+
+def known(work: Work) -> TopicMemory | None:
+    """Return the memory that the run's first step loaded, or None for a baseline."""
+    stored = work.output("load_memory").get("memory")
+    return TopicMemory.from_json(stored) if stored else None
+
+
+def since(settings: TopicSettings) -> Any:
+    """Return the first day of the topic's time frame, or None for any time."""
+    frame = _FRAMES.get(TopicSettings.TimeFrame(settings.time_frame))
+    return timezone.localdate() - frame if frame else None
+
+
+def plan(work: Work) -> StepResult:
+    """Plan the queries: by the model with the memory in its prompt, else by templates.
+
+    No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
+    """
+    memory = known(work)
+    warning = ""
+    try:
+        if work.is_stopping:
+            queries, by = _by_facets(work, memory), "facets"
+        else:
+            asked = _by_model(work, memory)
+            queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
+    except BudgetReached as exc:
+        work.stop(_("stopped early: %(why)s") % {"why": exc})
+        queries, by = _by_facets(work, memory), "facets"
+    except ProviderError as exc:
+        warning = _("the model could not plan, three standard queries are asked: %(why)s") % {
+            "why": exc
+        }
+        work.run.warn(warning)
+        queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
+    return StepResult(
+        {"queries": queries, "by": by},
+        detail=_("%(count)d queries, planned %(how)s")
+        % {"count": len(queries), "how": _by_words(by)},
+        counts={"queries": len(queries)},
+        warning=warning,
+    )
+
+
+def _by_words(by: str) -> str:
+    return {
+        "model": _("by the model"),
+        "facets": _("by templates"),
+        "fallback": _("without the model, which failed"),
+    }[by]
+
+
+def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:
+    return facets.facet_queries(
+        work.topic.title,
+        objective=work.settings.objective,
+        focus=work.settings.focus,
+        now=timezone.localdate(),
+        last_run_at=memory.last_run_at if memory else None,
+        phrases=_recent_phrases(work),
+    )
+
+
+def _recent_phrases(work: Work) -> list[str]:
+    """Return phrases of the last report's sources that no query has asked for."""
+    last = work.topic.runs.saved().order_by("-number").first()  # type: ignore[attr-defined]
+    found: list[str] = (last.manifest.get("phrases") or []) if last else []
+    return found
+
+
+def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
+    settings = work.settings
+    context = {
+        "least": LEAST_QUERIES,
+        "most": MOST_QUERIES,
+        "languages": ", ".join(settings.languages),
+        "memory": memory.as_prompt() if memory else "",
+        "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
+        "observations": [],
+        "topic": work.topic.title,
+        "objective": settings.objective,
+        "focus": settings.focus,
+        "time_frame": settings.get_time_frame_display() if since(settings) else "",
+        "allow_domains": ", ".join(settings.allow_domains),
+        "today": timezone.localdate().isoformat(),
+    }
+    answer = ask_model(
+        "plan",
+        [
+            Message("system", render_to_string("prompts/plan_system.txt", context)),
+            Message("user", render_to_string("prompts/plan_user.txt", context)),
+        ],
+        owner=work.topic.owner,
+        source=work.run.source,
+        schema=Plan,
+        max_tokens=600,
+        meter=work.meter,
+        wait_for=work.wait_for,
+    )
+    if answer is None:
+        return []
+    queries = answer.parsed.usable() if isinstance(answer.parsed, Plan) else []
+    return queries or facets.fallback_queries(work.topic.title, timezone.localdate())

@@ -1,0 +1,167 @@
+"""Step 5: reading the pages behind new and returning hits, in parallel, through the guard.
+
+Data flow: hits in order -> pages fetched by who can reach them -> text as content items, with the
+reason on each hit that gave none -> near-duplicates set aside -> `readings()` for the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from functools import partial
+
+import structlog
+from django.db.models import Q
+from django.utils.translation import gettext as _
+
+from beacon_site.providers import sample
+from beacon_site.providers.errors import ProviderError, ProviderRejected
+from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
+from memory import injection, library
+from memory.models import ContentItem, Trust
+from memory.text import clean
+from research import extractive
+from research.extractive import Reading
+from research.models import Hit
+from research.stepping import StepResult, Work
+
+logger = structlog.get_logger(__name__)
+
+MOST_TEXT = 200_000  # characters of one page that are kept and written from
+
+
+def read(work: Work) -> StepResult:
+    """Read the new and returning pages, as many as the budget allows.
+
+    A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
+    """
+    wanted = _to_read(work)
+    left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    fetcher = get_fetcher()
+    calls = [partial(_fetch, hit, fetcher, work) for hit in left]
+    done = len(wanted) - len(left)
+    for outcome in work.each_of(calls):
+        hit = left[outcome.place]
+        done += 1
+        _keep(work, hit, outcome.get)
+        work.progress(
+            _("%(done)d of %(all)d pages · %(domain)s")
+            % {"done": done, "all": len(wanted), "domain": hit.domain},
+            read=done,
+            pages=len(wanted),
+        )
+    return _read(work, wanted)
+
+
+def _to_read(work: Work) -> list[Hit]:
+    """Return the hits whose pages are read: new ones first, then returning, within the budget."""
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
+    hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    hits.sort(key=lambda hit: hit.state == Hit.State.RETURNING)
+    return hits[: work.budget.pages]
+
+
+def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
+    """Fetch one page from where it lies: the sample, the library, or the web."""
+    if sample.is_sample_url(hit.link):
+        return sample.SampleFetcher().fetch(hit.link)
+    if hit.link.startswith("library:"):
+        return library.text_of(work.topic.owner, hit.link)
+    return fetcher.fetch(hit.link)
+
+
+def _keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
+    try:
+        page = get()
+        text = clean(page.text)[0][:MOST_TEXT].strip()
+        if not text:
+            raise ProviderRejected(_("the page holds no text"))
+    except CancelledError:
+        return
+    except ProviderError as exc:
+        hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
+        hit.save(update_fields=["reading", "reason"])
+        logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
+        return
+    hit.title = (clean(page.title)[0] or hit.title)[:500]
+    hit.published_at = page.published_at or hit.published_at
+    hit.reading = Hit.Reading.READ
+    hit.content_item = _content_item(work, hit, text)
+    hit.save(update_fields=["title", "published_at", "reading", "content_item"])
+
+
+def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
+    """Store the page's text; what smells of instructions is kept, but quarantined."""
+    smell = injection.smells_of_instructions(text)
+    if smell:
+        hit.reason = _("parts of the page give orders and are left out: %(why)s") % {"why": smell}
+        hit.save(update_fields=["reason"])
+    item: ContentItem = ContentItem.objects.create(
+        owner=work.topic.owner,
+        type=ContentItem.Type.WEB_CONTENT,
+        title=hit.title[:500],
+        url=hit.link,
+        content=text,
+        size=len(text),
+        scope=work.run.source,
+        source=work.run.source,
+        trust=Trust.QUARANTINED if smell else Trust.EXTERNAL,
+        tags=["page", hit.domain[:80]],
+    )
+    return item
+
+
+def _read(work: Work, wanted: list[Hit]) -> StepResult:
+    read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
+    repeated = extractive.near_duplicates([_reading(hit) for hit in read_hits])
+    by_place = {hit.place: hit for hit in read_hits}
+    for place, of in repeated.items():
+        hit = by_place[place]
+        hit.reading = Hit.Reading.NEAR_DUPLICATE
+        hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.save(update_fields=["reading", "reason"])
+    failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
+    work.run.put(read_count=len(read_hits))
+    warning = ""
+    if failed:
+        warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
+            "failed": failed,
+            "all": len(wanted),
+        }
+        work.run.warn(warning)
+    return StepResult(
+        {"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
+        detail=_("%(read)d pages read, %(same)d near-duplicates set aside")
+        % {"read": len(read_hits), "same": len(repeated)},
+        counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
+        warning=warning,
+    )
+
+
+def _reading(hit: Hit) -> Reading:
+    text = hit.content_item.content if hit.content_item else hit.snippet
+    return Reading(
+        number=hit.place,
+        url=hit.link,
+        title=hit.title,
+        domain=hit.domain,
+        text=text,
+        snippet=hit.snippet,
+        published_at=hit.published_at,
+    )
+
+
+def readings(work: Work) -> list[Reading]:
+    """Return what the report may be written from, by the hits' place.
+
+    Pages that were read; and, unless the run is stopping, the snippets of those that could not be
+    or were beyond the budget.  Near-duplicates, known and blocked hits are left out.
+    """
+    hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    hits = hits.exclude(reading=Hit.Reading.NEAR_DUPLICATE).select_related("content_item")
+    usable = [
+        hit
+        for hit in hits.order_by("place")
+        if hit.reading == Hit.Reading.READ or (hit.snippet and not work.is_stopping)
+    ]
+    return [_reading(hit) for hit in usable]

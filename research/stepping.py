@@ -1,0 +1,284 @@
+"""Carrying out one step of a run: the row, the heartbeat, and the looks at what people ask for.
+
+Data flow: `pipeline.carry_out` goes through the steps -> `Work.carry_out` makes or resumes the
+step's row, calls its function with this Work, and stores the StepResult -> later steps read it by
+`Work.output`.  A finished step is never done twice; an unfinished one finds its progress in its
+row.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import structlog
+from django.db import DatabaseError, connection
+from django.db.models import F
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+from memory.asking import BudgetReached
+from research.budget import RunMeter, budget_of
+from research.models import Run, RunLost, Step
+
+logger = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+BEAT_SECONDS = 10.0  # reliability.md 1.1
+LOOK_SECONDS = 1.0  # "Cancel works within 5 s" (ui.md) with room to spare
+TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
+
+
+class Cancelled(Exception):
+    """A person cancelled the run, or moved its topic to the trash; the message says which."""
+
+
+class Interrupted(Exception):
+    """The worker must let go of the run, which is to be queued again behind its last step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step leaves: its output as JSON, a line for people, counts, and a warning."""
+
+    output: dict[str, Any] = field(default_factory=dict)
+    detail: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepKind:
+    """One entry of `pipeline.STEPS` or `pipeline.FOLLOW_UPS`."""
+
+    name: str
+    label: str | Promise
+    function: Callable[[Work], StepResult]
+
+
+class Work:
+    """One worker's hold on one run, from claim to end."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.topic = run.topic
+        self.settings = run.topic.settings
+        self.budget = budget_of(run, self.settings)
+        self.meter = RunMeter(run, self.budget)
+        self.step = Step()
+        self.stop_reason = ""
+        self._lost = threading.Event()
+        self._looked_at = 0.0
+        self._began = time.monotonic()
+        self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def lay_out(self, kinds: list[StepKind]) -> None:
+        """Make a row for each step that has none yet, so that a viewer sees what is to come."""
+        missing = [
+            Step(run=self.run, name=kind.name, position=position)
+            for position, kind in enumerate(kinds)
+            if kind.name not in self._steps
+        ]
+        Step.objects.bulk_create(missing, ignore_conflicts=True)
+        rows = self.run.steps.filter(part=0, is_follow_up=False)
+        self._steps = {step.name: step for step in rows}
+
+    def output(self, name: str) -> dict[str, Any]:
+        """Return what the step `name` of this run stored."""
+        stored: dict[str, Any] = self._steps[name].output
+        return stored
+
+    def carry_out(self, kind: StepKind) -> None:
+        """Carry out one step, unless it is done."""
+        step = self._steps[kind.name]
+        if step.state == Step.State.DONE:
+            return
+        self.look(at_once=True)
+        self._check_budget()
+        self.step = self.meter.step = step
+        self._put_step(
+            state=Step.State.RUNNING,
+            attempt=self.run.attempt,
+            started_at=step.started_at or timezone.now(),
+        )
+        began = time.monotonic()
+        try:
+            result = kind.function(self)
+        except (Cancelled, Interrupted, RunLost):
+            raise
+        except Exception as exc:
+            self._put_step(state=Step.State.FAILED, warning=str(exc), finished_at=timezone.now())
+            raise
+        if self.run.status == Run.Status.RUNNING:  # else the step has ended the run, and itself
+            self._end_step(result)
+        logger.info(
+            "step done",
+            run=self.run.pk,
+            topic=self.topic.slug,
+            step=kind.name,
+            ms=round((time.monotonic() - began) * 1000),
+            result=result.detail,
+            **result.counts,
+        )
+
+    def _end_step(self, result: StepResult) -> None:
+        self._put_step(
+            state=Step.State.DONE,
+            output=result.output,
+            detail=result.detail,
+            counts=result.counts,
+            warning=result.warning,
+            finished_at=timezone.now(),
+        )
+
+    def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
+        """Show how far the present step is, and keep its `output` so far for a resumed run."""
+        fields: dict[str, Any] = {"detail": detail, "counts": counts}
+        if output is not None:
+            fields["output"] = output
+        self._put_step(**fields)
+
+    def _put_step(self, **fields: Any) -> None:
+        # The step is written only while this worker holds the run: the fence of every write.
+        written = Step.objects.filter(
+            pk=self.step.pk, run__attempt=self.run.attempt, run__status=Run.Status.RUNNING
+        ).update(**fields)
+        if not written:
+            raise RunLost(str(self.run.pk))
+        self.run.held().update(progress=F("progress") + 1)
+        for name, value in fields.items():
+            setattr(self.step, name, value)
+
+    # --- looks at what people ask for -----------------------------------------------------------------
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the run is to end with what is there: asked for by a person, or by its budget."""
+        return bool(self.stop_reason)
+
+    def stop(self, reason: str) -> None:
+        """End the run with what is there; `reason` stands on the run as its first warning."""
+        if not self.stop_reason:
+            self.stop_reason = reason
+            self.run.warn(reason)
+
+    def look(self, *, at_once: bool = False) -> None:
+        """See whether the run goes on; reads at most once a second unless `at_once`.
+
+        Raises Cancelled, Interrupted or RunLost; notes a wish to stop in `is_stopping`.
+        """
+        now = time.monotonic()
+        if not at_once and now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        if self._lost.is_set():
+            raise RunLost(str(self.run.pk))
+        row = (
+            Run.objects.filter(pk=self.run.pk)
+            .values(
+                "attempt",
+                "status",
+                "cancel_requested_at",
+                "stop_requested_at",
+                "leaving",
+                "topic__trashed_at",
+            )
+            .first()
+        )
+        if row is None or row["attempt"] != self.run.attempt or row["status"] != "running":
+            raise RunLost(str(self.run.pk))
+        if row["cancel_requested_at"]:
+            raise Cancelled(_("cancelled by hand"))
+        if row["topic__trashed_at"]:
+            raise Cancelled(_("the topic was moved to the trash"))
+        if row["leaving"]:
+            raise Interrupted(_("the worker is stopping"))
+        if now - self._began > TASK_SECONDS:
+            raise Interrupted(_("works longer than one task may"))
+        if row["stop_requested_at"]:
+            self.stop(_("stopped early by hand: the report is written from what was there"))
+
+    def _check_budget(self) -> None:
+        try:
+            self.meter.check()
+        except BudgetReached as exc:
+            self.stop(_("stopped early: %(why)s") % {"why": exc})
+
+    def wait_for(self, call: Callable[[], T]) -> T:
+        """Carry `call` out in a thread and return what it gives, looking about meanwhile."""
+        return next(self.each_of([call])).get()
+
+    def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
+        """Carry the calls out in parallel threads; yield outcomes as they come.
+
+        Between outcomes it looks at what people ask for: when the run is to stop, calls that have
+        not begun are dropped and no further outcome is yielded; when it is cancelled or lost, the
+        calls under way are left to end by their own time limits.
+        """
+        pool = ThreadPoolExecutor(max_workers=max(1, min(at_once, len(calls))))
+        futures = {
+            pool.submit(_without_connection, call): place for place, call in enumerate(calls)
+        }
+        try:
+            while futures:
+                ready = [future for future in futures if future.done()]
+                for future in ready:
+                    place = futures.pop(future)
+                    yield Outcome(place, future.result, future.exception())
+                self.look()
+                if self.is_stopping and len(calls) > 1:
+                    return
+                if futures and not ready:
+                    wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- the heartbeat ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> Work:
+        self._ended = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name=f"heart-{self.run.pk}", daemon=True)
+        self._heart.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._heart.join(timeout=5)
+
+    def _beat(self) -> None:
+        try:
+            while not self._ended.wait(BEAT_SECONDS):
+                try:
+                    if not self.run.beat():
+                        self._lost.set()
+                        return
+                except DatabaseError as exc:
+                    # The next beat tries again; if none comes through, the lease runs out.
+                    logger.warning("heartbeat failed", run=self.run.pk, error=str(exc))
+                    connection.close()
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What became of one of several calls: its place among them, and its result or failure."""
+
+    place: int
+    get: Callable[[], T]
+    failure: BaseException | None
+
+
+def _without_connection(call: Callable[[], T]) -> T:
+    """Carry out `call` in a pool's thread, which must not leave a database connection behind."""
+    try:
+        return call()
+    finally:
+        connection.close()

@@ -1,0 +1,131 @@
+"""Step 7: does each quoted span stand in the stored text of the source that it is cited from?
+
+Data flow: findings and changes of `write` -> each quote looked up in the stored page -> found ones
+become the quotes of citation cards, the others mark their sentence as unsupported and withhold it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from rapidfuzz import fuzz, process
+
+from memory.text import match_key, one_line
+from research.models import Hit
+from research.sentences import split_sentences
+from research.stepping import StepResult, Work
+
+CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
+LEAST_QUOTE = 12  # characters below which a quote proves nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The stored text of one cited source, as quotes are looked up in it."""
+
+    folded: str
+    text: str
+
+
+def verify(work: Work) -> StepResult:
+    """Check every citation; what is not supported is marked, and neither fact nor delta item."""
+    written = work.output("write")
+    pages = _pages(work, written["sources"])
+    unsupported: list[str] = []
+    checked = [
+        _checked(finding, pages, written["sources"], unsupported) for finding in written["findings"]
+    ]
+    bad = {match_key(sentence) for sentence in unsupported}
+    reason = _("unsupported: the quoted words do not stand in the source")
+    changes = [
+        {**change, "withheld": reason}
+        if match_key(change["sentence"]) in bad and change["status"] != "gone quiet"
+        else change
+        for change in written["changes"]
+    ]
+    body = _marked(written["body"], unsupported)
+    warning = ""
+    if unsupported:
+        warning = _(
+            "%(count)d sentences are marked unsupported: their quotes do not stand in the source"
+        ) % {"count": len(unsupported)}
+        work.run.warn(warning)
+    return StepResult(
+        {"findings": checked, "changes": changes, "body": body, "sources": written["sources"]},
+        detail=_("%(good)d of %(all)d quotes found in their sources")
+        % {"good": len(checked) - len(unsupported), "all": len(checked)},
+        counts={"checked": len(checked), "unsupported": len(unsupported)},
+        warning=warning,
+    )
+
+
+def _pages(work: Work, sources: list[dict[str, Any]]) -> dict[int, Page]:
+    links = {source["link"]: source["n"] for source in sources}
+    hits = Hit.objects.filter(run=work.run, link__in=links).select_related("content_item")
+    pages = {}
+    for hit in hits:
+        text = hit.content_item.content if hit.content_item else ""
+        text = "\n".join([text, hit.snippet, hit.title])
+        pages[links[hit.link]] = Page(fold(text), text)
+    return pages
+
+
+def fold(text: str) -> str:
+    """Return text as quotes are compared: one line, one kind of quote mark and dash, case folded."""
+    text = unicodedata.normalize("NFKC", one_line(text)).casefold()
+    return text.translate(
+        str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "–": "-", "—": "-"})
+    )
+
+
+def stands_in(quote: str, page: Page) -> str:
+    """Return the words of the page that `quote` quotes, or an empty string.
+
+    A quote that is not there word for word may be a sentence of the page told slightly
+    differently: the closest sentence counts from a similarity of 88 of 100.
+    """
+    if len(one_line(quote)) >= LEAST_QUOTE and fold(quote) in page.folded:
+        return one_line(quote)
+    sentences = split_sentences(page.text)
+    best = process.extractOne(
+        fold(quote), [fold(s) for s in sentences], scorer=fuzz.ratio, score_cutoff=CLOSE
+    )
+    return one_line(sentences[best[2]]) if best else ""
+
+
+def _checked(
+    finding: dict[str, Any],
+    pages: dict[int, Page],
+    sources: list[dict[str, Any]],
+    unsupported: list[str],
+) -> dict[str, Any]:
+    by_number = {source["n"]: source for source in sources}
+    supported = False
+    for number in finding["citations"]:
+        page = pages.get(number)
+        if page is None:
+            continue
+        quote = stands_in(finding["quote"] or finding["sentence"], page)
+        by_number[number]["quotes"].append(
+            {
+                "sentence": finding["sentence"],
+                "quote": quote or finding["quote"],
+                "found": bool(quote),
+            }
+        )
+        if quote and not supported:
+            supported, finding = True, {**finding, "quote": quote}
+    if not supported:
+        unsupported.append(finding["sentence"])
+    return {**finding, "supported": supported}
+
+
+def _marked(body: str, unsupported: list[str]) -> str:
+    mark = " *" + _("(unsupported)") + "*"
+    for sentence in unsupported:
+        if sentence and sentence in body:
+            body = body.replace(sentence, sentence + mark, 1)
+    return body
