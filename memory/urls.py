@@ -2,7 +2,46 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
+
+from memory.views import accounts, connections, people, settings
 
 app_name = "memory"
-urlpatterns: list[URLPattern] = []
+
+_accounts = [
+    path("sign-in/", accounts.sign_in, name="sign-in"),
+    path("sign-out/", accounts.sign_out, name="sign-out"),
+    path("welcome/", accounts.welcome, name="welcome"),
+    path("first-account/<str:token>/", accounts.first_account, name="first-account"),
+    path("invitation/<str:token>/", accounts.invitation, name="invitation"),
+]
+
+_settings = [
+    path("settings/", settings.settings, name="settings"),
+    path("settings/profile/", settings.profile, name="profile"),
+    path("settings/sign-ins/", settings.sign_in_list, name="sign-ins"),
+    path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
+    path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
+    path("settings/password/", settings.password, name="password"),
+]
+
+_staff = [
+    path("settings/people/", people.people_list, name="people"),
+    path("settings/people/<int:pk>/disable/", people.disable, name="person-disable"),
+    path("settings/people/<int:pk>/enable/", people.enable, name="person-enable"),
+    path(
+        "settings/people/invitations/<int:pk>/revoke/",
+        people.revoke_invitation,
+        name="invitation-revoke",
+    ),
+    path("settings/connections/", connections.connection_list, name="connections"),
+    path("settings/connections/feeds/test/", connections.test_feed, name="feed-test"),
+    path("settings/connections/<str:name>/", connections.save_connection, name="connection"),
+    path(
+        "settings/connections/<str:name>/test/",
+        connections.test_connection,
+        name="connection-test",
+    ),
+]
+
+urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff]

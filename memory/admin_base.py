@@ -1,0 +1,197 @@
+"""How the admin shows rows that only the product's own methods write: to read, and masked.
+
+Staff see all accounts here; the text of what is marked sensitive is shown to its owner alone,
+and a secret to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.apps import apps
+from django.contrib import admin
+from django.db import models
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.models import Remembered, Sensitivity
+
+if TYPE_CHECKING:
+    _Admin = admin.ModelAdmin[Any]
+else:
+    _Admin = admin.ModelAdmin
+
+MASK = "••••••"
+CUT = 100  # characters of a text in a list
+TEXTS = (models.TextField, models.CharField, models.JSONField)
+
+
+class ReadOnlyAdmin(_Admin):
+    """Rows to read: no adding, changing or deleting around the methods that keep the rules.
+
+    `MASKED` names the texts that are hidden where the row is sensitive, `SECRET` those that are
+    always hidden; `PAGE` is the route of the row's own page and the attributes it takes.
+    `OWNER` and `SENSITIVE` are paths to the owner's key and to what says how sensitive it is.
+    """
+
+    MASKED: ClassVar[tuple[str, ...]] = ()
+    SECRET: ClassVar[tuple[str, ...]] = ()
+    OWNER: ClassVar[str] = "owner_id"
+    SENSITIVE: ClassVar[str] = ""
+    PAGE: ClassVar[tuple[str, tuple[str, ...]] | None] = None
+    ALSO_SHOWN: ClassVar[tuple[str, ...]] = ()
+
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse: rows are made by the product."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse: rows change by their own methods."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse: what is remembered goes by the trash."""
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """Let each row carry who looks at it: a column's method is told only the row."""
+        return super().get_queryset(request).annotate(viewer=models.Value(request.user.pk))
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Return every column, hidden ones by their masked twin, and the link to the page."""
+        names = [f.name for f in self.model._meta.fields if f.editable or f.name in ("id", "hash")]
+        if not names or self.model._meta.pk.name not in names:
+            names.insert(0, self.model._meta.pk.name)
+        hidden = self._hidden_columns()
+        shown = [f"shown_{name}" if name in hidden else name for name in names]
+        return [*shown, *self.ALSO_SHOWN, *(["page"] if self.PAGE else [])]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        """Return every field: nothing here is written."""
+        return self.get_fields(request, obj)
+
+    def __getattr__(self, name: str) -> Callable[[Any], str]:
+        """Return the masked twin of a column, for `shown_<column>`."""
+        column = name.removeprefix("shown_")
+        if column == name or column not in self._hidden_columns():
+            raise AttributeError(name)
+
+        def shown(row: Any) -> str:
+            return self.text_of(row, column)
+
+        shown.short_description = self.model._meta.get_field(column).verbose_name  # type: ignore[attr-defined]
+        return shown
+
+    def _hidden_columns(self) -> set[str]:
+        """Return the columns with a masked twin: texts, secrets, and what names a record."""
+        columns = self.model._meta.fields
+        named = {f.name for f in columns if f.is_relation and _is_remembered(f.related_model)}
+        return {*self.MASKED, *self.SECRET, *named}
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **more: Any
+    ) -> Any:
+        """Mask the row's name in the page's title and path too."""
+        response = super().render_change_form(request, context, *args, **more)
+        row = response.context_data["original"]
+        name = self.label(row)
+        response.context_data |= {"original": _Named(row.pk, name), "subtitle": name}
+        return response
+
+    def text_of(self, row: Any, column: str) -> str:
+        """Return a column's text, or the mask."""
+        value = getattr(row, column)
+        if column in self.SECRET:
+            return MASK if value else _("none")
+        if not value:
+            return "-"
+        if self.is_hidden(row):
+            return MASK
+        if isinstance(value, models.Model):
+            place = f"admin:{value._meta.app_label}_{value._meta.model_name}_change"
+            return format_html('<a href="{}">{}</a>', reverse(place, args=[value.pk]), value)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+    def is_hidden(self, row: Any) -> bool:
+        """Whether the row's text is sensitive and the viewer not its owner."""
+        return self.is_sensitive(row) and _walk(row, self.OWNER) != row.viewer
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Whether the row, or what it hangs on, is marked sensitive."""
+        path = self.SENSITIVE or ("sensitivity" if hasattr(row, "sensitivity") else "")
+        return bool(path) and _walk(row, path) == Sensitivity.SENSITIVE
+
+    @admin.display(description=gettext_lazy("text"))
+    def label(self, row: Any) -> str:
+        """Return what a list calls the row."""
+        if self.is_hidden(row):
+            return MASK
+        text = str(row)
+        return text if len(text) <= CUT else text[:CUT] + "…"
+
+    @admin.display(description=gettext_lazy("page"))
+    def page(self, row: Any) -> str:
+        """Return a link to the record's own page, which only its owner can open."""
+        if self.PAGE is None or _walk(row, self.OWNER) != row.viewer:
+            return _("only its owner can open it")
+        route, attributes = self.PAGE
+        try:
+            address = reverse(route, args=[_walk(row, attribute) for attribute in attributes])
+        except NoReverseMatch:
+            return "-"
+        return format_html('<a href="{}">{}</a>', address, _("Open the page"))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A row's stand-in where a page names it."""
+
+    pk: Any
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _is_remembered(model: Any) -> bool:
+    return isinstance(model, type) and issubclass(model, Remembered)
+
+
+def _walk(row: Any, path: str) -> Any:
+    """Follow `a__b__c`; None where the way ends."""
+    for name in path.split("__"):
+        row = getattr(row, name, None)
+    return row
+
+
+class AboutRecordAdmin(ReadOnlyAdmin):
+    """Rows that tell of a record by type and id: hidden where that record is sensitive."""
+
+    TYPE: ClassVar[str] = "record_type"
+    ID: ClassVar[str] = "record_id"
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Whether the record that is told of is sensitive; one that is gone counts as such."""
+        model = _remembered(getattr(row, self.TYPE))
+        key = getattr(row, self.ID)
+        if model is None or not key:
+            return False
+        found = model._default_manager.filter(pk=key).values_list("sensitivity", flat=True).first()
+        return found != Sensitivity.NORMAL
+
+
+def _remembered(record_type: str) -> type[Remembered] | None:
+    """Return the model whose records go by this type in the history."""
+    for model in apps.get_models():
+        if _is_remembered(model) and model.record_type() == record_type:
+            return model
+    return None

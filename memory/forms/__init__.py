@@ -1,0 +1,1 @@
+"""The forms of memory's pages, one module per family of pages."""

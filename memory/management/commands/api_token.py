@@ -1,0 +1,40 @@
+"""`manage.py api_token USERNAME --scopes read,write`: a new token, alone on stdout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from memory import tokens
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.models import User
+
+
+class Command(BaseCommand):
+    """Make an API token; only its hash is stored, so this is the one time it is shown."""
+
+    help = "Make an API token for a person's agent and print the token alone."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the owner, the scopes and the agent's name."""
+        parser.add_argument("username")
+        parser.add_argument(
+            "--scopes", default="read,write", help="of read, write, admin, separated by commas"
+        )
+        parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print the token."""
+        owner = User.objects.filter(username=options["username"], is_active=True).first()
+        if owner is None:
+            raise CommandError(f"There is no open account of the name {options['username']!r}.")
+        scopes = options["scopes"].replace(",", " ").split()
+        try:
+            _token, text = tokens.issue(
+                owner, name=options["name"], scopes=scopes, by=Actor.person(owner)
+            )
+        except InvalidValue as exc:
+            raise CommandError(str(exc)) from exc
+        self.stdout.write(text)

@@ -1,0 +1,24 @@
+"""`manage.py first_account_link`: the one-time link that makes the first account."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.urls import reverse
+
+from memory.models import Invitation, User
+
+
+class Command(BaseCommand):
+    """Print the link alone, or nothing if there is an account already."""
+
+    help = "Print the one-time link that makes the first account; nothing if there is one."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Give out a link, which replaces the one given out before."""
+        if User.objects.exists():
+            return
+        _invitation, token = Invitation.give_out(by=None, makes_staff=True, is_first=True)
+        self.stdout.write(settings.BEACON_URL + reverse("memory:first-account", args=[token]))

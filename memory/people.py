@@ -1,0 +1,55 @@
+"""Who may come in: accounts that staff disable and enable, and invitations they take back."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory import sign_ins
+from memory.errors import InvalidValue
+from memory.models import Activity, Invitation, SignIn, User
+
+
+def disable(person: User, *, by: User) -> None:
+    """Close the account and sign the person out everywhere at once; what they own stays.
+
+    Raises InvalidValue for one's own account and for the last staff account that is open.
+    """
+    if person == by:
+        raise InvalidValue(_("You cannot disable your own account: ask another staff member."))
+    with transaction.atomic():
+        # Two staff members who disable each other must not leave none.
+        staff = User.objects.select_for_update().filter(is_staff=True, is_active=True)
+        open_staff = {user.pk for user in staff}
+        if open_staff == {person.pk} or by.pk not in open_staff:
+            raise InvalidValue(
+                _("Somebody must remain who can manage people: nothing was changed.")
+            )
+        User.objects.filter(pk=person.pk).update(is_active=False)
+        sign_ins.end_elsewhere(SignIn.objects.of(person))
+        Activity.log(person, by.actor, "account-disabled", subject=person)
+    person.is_active = False
+
+
+def enable(person: User, *, by: User) -> None:
+    """Open a disabled account again."""
+    with transaction.atomic():
+        User.objects.filter(pk=person.pk).update(is_active=True)
+        Activity.log(person, by.actor, "account-enabled", subject=person)
+    person.is_active = True
+
+
+def invite(*, by: User, note: str, makes_staff: bool) -> tuple[Invitation, str]:
+    """Give out a one-time link and return it with its token, which is not stored."""
+    with transaction.atomic():
+        invitation, token = Invitation.give_out(by=by, note=note, makes_staff=makes_staff)
+        Activity.log(by, by.actor, "invited", subject=invitation)
+    return invitation, token
+
+
+def revoke(invitation: Invitation, *, by: User) -> None:
+    """Take back a link that nobody has used."""
+    with transaction.atomic():
+        deleted, _rows = Invitation.objects.filter(pk=invitation.pk, used_at=None).delete()
+        if deleted:
+            Activity.log(by, by.actor, "invitation-revoked", label=str(invitation))

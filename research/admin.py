@@ -1,0 +1,148 @@
+"""Research's models in the admin, for staff: every account, to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.utils.translation import gettext_lazy
+
+from memory.admin_base import ReadOnlyAdmin
+from research import models as research
+
+
+class OfTopicAdmin(ReadOnlyAdmin):
+    """Rows that belong to a topic's owner."""
+
+    OWNER = "topic__owner_id"
+    SENSITIVE = "topic__sensitivity"
+    list_select_related: Any = ("topic__owner",)
+    search_fields: Any = ("topic__slug", "topic__owner__username")
+
+    @admin.display(description=gettext_lazy("topic"))
+    def of_topic(self, row: Any) -> str:
+        """Return the topic, masked where it is sensitive."""
+        return "••••••" if self.is_hidden(row) else str(row.topic)
+
+    @admin.display(description=gettext_lazy("owner"))
+    def owned_by(self, row: Any) -> str:
+        """Return whose topic it is."""
+        return str(row.topic.owner)
+
+
+@admin.register(research.TopicSettings)
+class TopicSettingsAdmin(OfTopicAdmin):
+    """What topics' runs look for and may spend."""
+
+    list_display = ("of_topic", "owned_by", "depth", "time_frame", "engine", "max_pages")
+    list_filter = ("depth", "time_frame", "engine")
+    MASKED = ("objective", "focus", "intent", "feeds", "allow_domains", "block_domains")
+    PAGE = ("research:topic", ("topic__slug",))
+
+
+@admin.register(research.Schedule)
+class ScheduleAdmin(OfTopicAdmin):
+    """When topics run again."""
+
+    list_display = ("of_topic", "owned_by", "preset", "cron", "time_zone", "paused", "next_run_at")
+    list_filter = ("preset", "paused")
+    PAGE = ("research:topic", ("topic__slug",))
+
+
+@admin.register(research.Run)
+class RunAdmin(OfTopicAdmin):
+    """Runs with their state, cost and worker."""
+
+    list_display = (
+        "id",
+        "of_topic",
+        "owned_by",
+        "number",
+        "status",
+        "trigger",
+        "started_at",
+        "finished_at",
+        "new_count",
+        "money",
+    )
+    list_filter = ("status", "trigger", "depth", "is_baseline")
+    date_hierarchy = "created"
+    MASKED = ("error", "warnings", "manifest")
+    PAGE = ("research:run", ("topic__slug", "pk"))
+
+
+class OfRunAdmin(OfTopicAdmin):
+    """Rows that hang on a run."""
+
+    OWNER = "run__topic__owner_id"
+    SENSITIVE = "run__topic__sensitivity"
+    list_select_related: Any = ("run__topic__owner",)
+    search_fields: Any = ("=run__id", "run__topic__slug", "run__topic__owner__username")
+    PAGE = ("research:run", ("run__topic__slug", "run_id"))
+
+    @admin.display(description=gettext_lazy("topic"))
+    def of_topic(self, row: Any) -> str:
+        """Return the topic, masked where it is sensitive."""
+        return "••••••" if self.is_hidden(row) else str(row.run.topic)
+
+    @admin.display(description=gettext_lazy("owner"))
+    def owned_by(self, row: Any) -> str:
+        """Return whose run it is."""
+        return str(row.run.topic.owner)
+
+
+@admin.register(research.Step)
+class StepAdmin(OfRunAdmin):
+    """Steps of runs, and the follow-ups behind them."""
+
+    list_display = ("name", "part", "run_id", "of_topic", "owned_by", "state", "started_at")
+    list_filter = ("state", "is_follow_up", "name")
+    MASKED = ("output", "detail", "warning")
+
+
+@admin.register(research.Hit)
+class HitAdmin(OfRunAdmin):
+    """Search results and what became of them."""
+
+    list_display = ("label", "run_id", "owned_by", "service", "state", "reading", "cited_as")
+    list_filter = ("service", "state", "reading")
+    MASKED = ("url", "link", "domain", "title", "snippet", "queries", "reason")
+
+
+@admin.register(research.Report)
+class ReportAdmin(OfRunAdmin):
+    """Reports of all accounts."""
+
+    list_display = ("label", "owned_by", "run_id", "written_by", "is_quiet", "created", "read_at")
+    list_filter = ("is_extractive", "is_quiet", "sensitivity")
+    date_hierarchy = "created"
+    MASKED = (
+        "title",
+        "body",
+        "delta",
+        "delta_heading",
+        "delta_since",
+        "summary",
+        "sources",
+    )
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Whether the report or its topic is."""
+        return super().is_sensitive(row) or row.sensitivity == "sensitive"
+
+
+@admin.register(research.DeltaItem)
+class DeltaItemAdmin(OfRunAdmin):
+    """Changed facts."""
+
+    list_display = ("label", "run_id", "of_topic", "owned_by", "status", "position")
+    list_filter = ("status",)
+    MASKED = ("sentence", "previous_text", "quote", "withheld")
+
+
+@admin.register(research.Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    """Processes, and when each last said that it is alive."""
+
+    list_display = ("name", "kind", "seen_at")
+    list_filter = ("kind",)

@@ -1,0 +1,38 @@
+"""`manage.py api_token`: a program may rely on its output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from memory.models import ApiToken, Invitation, User
+
+
+def test_it_prints_the_token_alone(alice: User, capsys: Any) -> None:
+    call_command("api_token", "alice", "--scopes", "read,write")
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("bcn_")
+    assert len(printed.split()) == 1
+
+
+def test_only_its_hash_is_stored_with_its_scopes(alice: User, capsys: Any) -> None:
+    call_command("api_token", "alice", "--scopes", "write,read", "--name", "claude")
+
+    token = ApiToken.objects.get()
+    assert token.hash == Invitation.hash_of(capsys.readouterr().out.strip())
+    assert (token.scopes, token.agent.name) == (["read", "write"], "claude")
+    assert token.agent.owner == alice
+
+
+@pytest.mark.parametrize("scopes", ["root", "read,root", ""])
+def test_an_unknown_scope_is_named_with_those_that_exist(alice: User, scopes: str) -> None:
+    with pytest.raises(CommandError, match="read, write, admin"):
+        call_command("api_token", "alice", "--scopes", scopes)
+
+
+def test_an_account_that_is_not_there_is_named(db: None) -> None:
+    with pytest.raises(CommandError, match="'nobody'"):
+        call_command("api_token", "nobody")

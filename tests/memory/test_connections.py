@@ -1,0 +1,147 @@
+"""Which services are set up: the environment first, field by field, then Settings."""
+
+from __future__ import annotations
+
+import logging
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from beacon_site.providers.probing import ProbeResult
+from memory import connections
+from memory.models import Activity, Connection, User
+
+KEY = "sk-very-secret-1234"
+
+
+def stored_model(**more: Any) -> Connection:
+    row = Connection(kind="model", name="model", base_url="http://stored/v1", model="m1", **more)
+    row.set_secret(KEY)
+    row.save()
+    return row
+
+
+def test_without_a_model_there_is_none_to_ask(db: None) -> None:
+    assert connections.llm_profile() is None
+    assert connections.language_model() is None
+
+
+def test_the_stored_model_is_used_with_its_key_and_prices(db: None) -> None:
+    stored_model(prices={"in": "0.15", "out": "0.60"}, profile={"context_tokens": 8192})
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert (profile.base_url, profile.model, profile.api_key) == ("http://stored/v1", "m1", KEY)
+    assert (profile.price_in, profile.price_out) == (Decimal("0.15"), Decimal("0.60"))
+    assert profile.context_tokens == 8192
+
+
+def test_the_environment_wins_field_by_field(db: None, settings: Any) -> None:
+    stored_model()
+    settings.BEACON_LLM_BASE_URL = "http://environment/v1"
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert (profile.base_url, profile.model) == ("http://environment/v1", "m1")
+    assert connections.fixed_fields("model") == {"base_url": "BEACON_LLM_BASE_URL"}
+
+
+def test_the_environment_alone_is_enough(db: None, settings: Any) -> None:
+    settings.BEACON_LLM_MODEL = "gpt"
+    settings.OPENAI_API_KEY = KEY
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert (profile.kind, profile.api_key) == ("openai", KEY)
+
+
+def test_what_a_test_found_out_holds_for_that_endpoint_only(db: None) -> None:
+    row = stored_model()
+    profile = connections.llm_profile()
+    assert profile is not None
+    connections.keep_probe(
+        profile,
+        ProbeResult(True, "", 1, json_mode="object", max_tokens_field="max_completion_tokens"),
+    )
+
+    found = connections.llm_profile()
+    assert found is not None
+    assert (found.json_mode, found.max_tokens_field) == ("object", "max_completion_tokens")
+    Connection.objects.filter(pk=row.pk).update(model="another")
+    other = connections.llm_profile()
+    assert other is not None
+    assert (other.json_mode, other.max_tokens_field) == ("schema", "max_tokens")
+
+
+@pytest.mark.requirement("R236")
+def test_a_key_is_stored_encrypted_and_stands_in_no_repr_and_no_log(
+    admin: User, caplog: Any
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    row = Connection(kind="model", name="model", model="m1")
+    connections.save(row, by=admin, new_secret=KEY)
+
+    told = repr(connections.llm_profile()) + repr(row) + caplog.text
+    told += str(Connection.objects.values()) + str(Activity.objects.values())
+    assert KEY not in told
+    assert Connection.objects.get().reveal_secret() == KEY
+
+
+def test_without_a_new_key_the_stored_one_stays(admin: User) -> None:
+    row = stored_model()
+
+    connections.save(row, by=admin)
+
+    assert Connection.objects.get().reveal_secret() == KEY
+
+
+def test_a_changed_secret_key_loses_the_stored_key_and_says_so(db: None, settings: Any) -> None:
+    row = stored_model()
+    settings.SECRET_KEY = "another key for this Beacon, as long as the one before it was"
+
+    assert row.secret_is_lost
+    assert connections.llm_profile().api_key == ""  # type: ignore[union-attr]
+
+
+def test_with_nothing_set_a_topic_searches_feeds_and_the_library(db: None) -> None:
+    assert connections.search_services([]) == ["feeds", "library"]
+
+
+def test_with_a_key_serpapi_comes_first(db: None, settings: Any) -> None:
+    settings.SERPAPI_API_KEY = KEY
+
+    assert connections.search_services([]) == ["serpapi", "feeds", "library"]
+
+
+def test_an_address_of_its_own_needs_no_key(db: None, settings: Any) -> None:
+    settings.SERPAPI_BASE_URL = "http://127.0.0.1:1"
+
+    assert "serpapi" in connections.search_services([])
+
+
+def test_the_sample_is_used_only_by_topics_that_name_it(db: None) -> None:
+    assert "sample" not in connections.search_services([])
+    assert connections.search_services(["sample"]) == ["sample"]
+
+
+def test_beacon_search_is_what_is_usual_and_the_outer_limit(db: None, settings: Any) -> None:
+    settings.BEACON_SEARCH = ["library"]
+
+    assert connections.search_services([]) == ["library"]
+    assert connections.search_services(["serpapi", "library"]) == ["library"]
+
+
+@pytest.mark.parametrize("name", ["serpapi", "feeds", "sample", "library"])
+def test_each_service_has_a_provider(alice: User, name: str) -> None:
+    provider = connections.search_provider(name, owner=alice)
+
+    assert provider is not None
+    assert provider.service == name
+
+
+def test_a_service_that_beacon_does_not_have_has_none(alice: User) -> None:
+    assert connections.search_provider("altavista", owner=alice) is None

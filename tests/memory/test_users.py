@@ -1,0 +1,115 @@
+"""Accounts: made by one-time links, each with what it starts with."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from memory import people
+from memory.errors import InvalidValue
+from memory.models import Activity, Agent, Invitation, Revision, Topic, User
+
+ACCOUNT = {"username": "first", "password": "horse-battery-staple"}
+
+
+def link_of(capsys: Any) -> str:
+    call_command("first_account_link")
+    return str(capsys.readouterr().out)
+
+
+def test_an_account_starts_with_the_research_agent_whose_memory_is_on(alice: User) -> None:
+    assert Agent.objects.of(alice).get().enable_memory
+
+
+def test_the_command_prints_the_link_alone(db: None, capsys: Any, settings: Any) -> None:
+    settings.BEACON_URL = "https://beacon.example"
+
+    printed = link_of(capsys)
+
+    assert printed.startswith("https://beacon.example/first-account/")
+    assert printed.endswith("/\n")
+
+
+def test_the_command_prints_nothing_once_there_is_an_account(alice: User, capsys: Any) -> None:
+    assert link_of(capsys) == ""
+
+
+def test_a_newer_first_link_replaces_the_older_one(db: None) -> None:
+    _invitation, older = Invitation.give_out(by=None, is_first=True)
+    _invitation, newer = Invitation.give_out(by=None, is_first=True)
+
+    assert Invitation.open_for(older) is None
+    assert Invitation.open_for(newer) is not None
+
+
+def test_only_the_hash_of_a_link_is_stored(db: None) -> None:
+    invitation, token = Invitation.give_out(by=None, note="Carol")
+
+    assert token not in str(Invitation.objects.filter(pk=invitation.pk).values())
+
+
+def test_a_link_is_dead_after_seven_days(db: None) -> None:
+    invitation, token = Invitation.give_out(by=None)
+    Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    assert Invitation.open_for(token) is None
+
+
+def test_a_link_makes_one_account(db: None) -> None:
+    invitation, _token = Invitation.give_out(by=None)
+
+    assert invitation.accept(**ACCOUNT) is not None
+    assert invitation.accept(username="second", password="horse-battery-staple") is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_people_with_the_first_link_at_once_make_one_account() -> None:
+    invitation, _token = Invitation.give_out(by=None, makes_staff=True, is_first=True)
+    both = threading.Barrier(2)
+
+    def take(name: str) -> None:
+        both.wait(10)
+        Invitation.objects.get(pk=invitation.pk).accept(username=name, password="horse-battery")
+        connection.close()
+
+    threads = [threading.Thread(target=take, args=[name]) for name in ("carol", "dave")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert User.objects.count() == 1
+
+
+def test_an_account_that_is_deleted_takes_its_history_along(alice: User) -> None:
+    Topic.objects.create_topic(owner=alice, title="Batteries", by=alice.actor)
+
+    alice.delete()
+
+    assert not Revision.objects.exists()
+    assert not Topic.objects.exists()
+
+
+def test_nobody_disables_their_own_account(admin: User) -> None:
+    with pytest.raises(InvalidValue, match="your own account"):
+        people.disable(admin, by=admin)
+
+
+def test_who_is_no_open_staff_any_more_disables_nobody(admin: User, alice: User) -> None:
+    User.objects.filter(pk=admin.pk).update(is_active=False)
+
+    with pytest.raises(InvalidValue, match="Somebody must remain"):
+        people.disable(alice, by=admin)
+
+
+def test_disabling_stands_in_the_persons_log(admin: User, alice: User) -> None:
+    people.disable(alice, by=admin)
+
+    line = Activity.objects.of(alice).get()
+    assert (line.kind, line.actor) == ("account-disabled", "human:admin")
