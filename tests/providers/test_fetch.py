@@ -26,7 +26,7 @@ ARTICLE = """<!doctype html><html lang="en"><head><title>Cells that last</title>
 capacity after 1,000 cycles, the group wrote on Saturday.</p>
 <p>The maker plans a first line for 2027, which is a year later than it said before.</p>
 </article></body></html>"""
-READ = {"content_type": "text/html; charset=utf-8"}
+HTML = "text/html; charset=utf-8"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def fetcher(httpserver: HTTPServer, extractor: Extractor) -> GuardedFetcher:
 def test_a_page_is_read_with_its_title_date_and_language(
     httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
-    httpserver.expect_request("/a").respond_with_data(ARTICLE, **READ)
+    httpserver.expect_request("/a").respond_with_data(ARTICLE, content_type=HTML)
 
     page = fetcher.fetch(httpserver.url_for("/a"))
 
@@ -66,7 +66,7 @@ def test_the_request_says_who_asks_and_carries_no_cookie(
     settings.BEACON_CONTACT = "desk@example.org"
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9/")
     httpserver.expect_request("/a").respond_with_data(
-        ARTICLE, headers={"Set-Cookie": "id=1"}, **READ
+        ARTICLE, headers={"Set-Cookie": "id=1"}, content_type=HTML
     )
 
     fetcher.fetch(httpserver.url_for("/a"))
@@ -81,7 +81,7 @@ def test_the_request_says_who_asks_and_carries_no_cookie(
 def test_the_operators_allow_list_comes_from_the_settings(
     httpserver: HTTPServer, extractor: Extractor, settings
 ):
-    httpserver.expect_request("/a").respond_with_data(ARTICLE, **READ)
+    httpserver.expect_request("/a").respond_with_data(ARTICLE, content_type=HTML)
     fetcher = GuardedFetcher(extractor=extractor)
     settings.BEACON_FETCH_ALLOW_HOSTS = frozenset()
     with pytest.raises(ProviderRejected, match="number and not a name"):
@@ -94,7 +94,7 @@ def test_the_operators_allow_list_comes_from_the_settings(
 def test_a_gzipped_page_is_unpacked(httpserver: HTTPServer, fetcher: GuardedFetcher):
     packed = gzip.compress(ARTICLE.encode()) + gzip.compress(b"<!-- a second member -->")
     httpserver.expect_request("/a").respond_with_data(
-        packed, headers={"Content-Encoding": "gzip"}, **READ
+        packed, headers={"Content-Encoding": "gzip"}, content_type=HTML
     )
 
     assert "1,000 cycles" in fetcher.fetch(httpserver.url_for("/a")).text
@@ -107,7 +107,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
     encoding: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
     httpserver.expect_request("/a").respond_with_data(
-        b"\x00" * 20, headers={"Content-Encoding": encoding}, **READ
+        b"\x00" * 20, headers={"Content-Encoding": encoding}, content_type=HTML
     )
 
     with pytest.raises(ProviderRejected, match="was not asked for"):
@@ -131,7 +131,7 @@ def test_an_encoding_that_was_not_asked_for_is_refused(
 def test_a_refusal_is_told_in_words_and_by_kind(
     status: int, kind: type, words: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
-    httpserver.expect_request("/a").respond_with_data(ARTICLE, status=status, **READ)
+    httpserver.expect_request("/a").respond_with_data(ARTICLE, status=status, content_type=HTML)
 
     with pytest.raises(kind, match=words):
         fetcher.fetch(httpserver.url_for("/a"))
@@ -164,7 +164,7 @@ def test_what_is_no_text_is_refused_by_its_type(
 def test_an_empty_page_says_that_it_is_empty(
     body: str, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
-    httpserver.expect_request("/a").respond_with_data(body, **READ)
+    httpserver.expect_request("/a").respond_with_data(body, content_type=HTML)
 
     with pytest.raises(ProviderRejected, match=r"is empty|no text on the page"):
         fetcher.fetch(httpserver.url_for("/a"))
@@ -179,7 +179,7 @@ def test_a_redirect_is_followed_and_the_final_address_kept(
     status: int, httpserver: HTTPServer, fetcher: GuardedFetcher
 ):
     _redirect(httpserver, "/old", "/new?x=1#part", status)
-    httpserver.expect_request("/new").respond_with_data(ARTICLE, **READ)
+    httpserver.expect_request("/new").respond_with_data(ARTICLE, content_type=HTML)
 
     page = fetcher.fetch(httpserver.url_for("/old"))
 
@@ -192,7 +192,7 @@ def test_five_redirects_are_followed_and_a_sixth_is_not(
 ):
     for step in range(30):
         _redirect(httpserver, f"/{step}", f"/{step + 1}")
-    httpserver.expect_request("/30").respond_with_data(ARTICLE, **READ)
+    httpserver.expect_request("/30").respond_with_data(ARTICLE, content_type=HTML)
 
     assert fetcher.fetch(httpserver.url_for("/25")).final_url.endswith("/30")
     with pytest.raises(ProviderRejected, match="more than 5 times"):
@@ -293,7 +293,7 @@ def test_a_header_that_smuggles_another_is_not_sent(
 def test_many_threads_share_one_fetcher(httpserver: HTTPServer, fetcher: GuardedFetcher):
     for number in range(16):
         httpserver.expect_request(f"/{number}").respond_with_data(
-            ARTICLE.replace("Saturday", f"day {number}"), **READ
+            ARTICLE.replace("Saturday", f"day {number}"), content_type=HTML
         )
 
     with ThreadPoolExecutor(8) as pool:
