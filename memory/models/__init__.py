@@ -7,8 +7,9 @@ from memory.models.base import Lock, Remembered, Sensitivity, Trust
 from memory.models.connections import Connection
 from memory.models.content import ContentItem
 from memory.models.history import Activity, ModelCall, Revision, Use
-from memory.models.library import LibraryDocument
+from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.proposals import Proposal, ReviewLevel
+from memory.models.search import SearchEntry, SearchSpace, SearchTerm
 from memory.models.sessions import Message, Session
 from memory.models.sources import SeenUrl, Source
 from memory.models.topic_facts import TopicFact
@@ -23,6 +24,7 @@ __all__ = [
     "ContentItem",
     "Invitation",
     "LibraryDocument",
+    "LibraryFolder",
     "Lock",
     "Message",
     "ModelCall",
@@ -30,6 +32,9 @@ __all__ = [
     "Remembered",
     "ReviewLevel",
     "Revision",
+    "SearchEntry",
+    "SearchSpace",
+    "SearchTerm",
     "SeenUrl",
     "Sensitivity",
     "Session",

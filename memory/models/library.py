@@ -1,22 +1,58 @@
-"""Documents that a person added, or that lie in a watched folder, for the library search."""
+"""Documents that a person added, or that lie in the watched folder, for the library search."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, ClassVar, Self
 
-from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.search import SearchVectorField
-from django.db import models
+from django.db import models, transaction
+from django.db.models import Q
+from django.urls import reverse
+from django.utils import timezone
 
+from memory.actors import Actor
 from memory.models.base import Remembered, RememberedQuerySet
+from memory.models.history import OwnedQuerySet, Revision
+from memory.recall import bm25
+
+ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
+
+# The folder's documents are ranked among themselves: everyone reads them, and nobody's own
+# documents may show through in what their words count.
+OWN, FOLDER = "librarydocument", "libraryfolder"
+
+
+class LibraryQuerySet(RememberedQuerySet):
+    """The questions asked of the library."""
+
+    def readable_by(self, user: Any) -> Self:
+        """Keep what `user` may read: their own, and the watched folder's, which are everyone's."""
+        return self.filter(Q(owner=user) | ~Q(path=""))
+
+    def from_folder(self) -> Self:
+        """Keep what lies, or lay, in the watched folder."""
+        return self.exclude(path="")
+
+    def add(
+        self, documents: Sequence[LibraryDocument], *, by: Actor, source: str = ""
+    ) -> Sequence[LibraryDocument]:
+        """Store new documents with their first revision, and make them findable."""
+        with transaction.atomic():
+            self.bulk_create(documents)
+            Revision.record_first(documents, by=by, source=source)
+            bm25.index(document for document in documents if not document.problem)
+        return documents
 
 
 class LibraryDocument(Remembered):
     """One document: its text, and where it came from.
 
     `path` is the file below the watched folder, empty for a document added by hand; `digest` the
-    SHA-256 of its bytes, by which a changed file is noticed.  Each version of a document has an
-    address of its own (`library:<id>/<version>`), so a changed document is read again.
+    SHA-256 of its bytes and `size` their number, by which a changed file is noticed; `problem`
+    says why a file could not be read.  Each version of a document has an address of its own
+    (`library:<id>/<version>`), so a changed document is read again.
     """
 
     REVISED = ("title", "text", "path", "digest")
@@ -26,12 +62,11 @@ class LibraryDocument(Remembered):
     path = models.TextField(blank=True)
     media_type = models.CharField(max_length=100, blank=True)
     digest = models.CharField(max_length=64, blank=True)
+    size = models.PositiveIntegerField(default=0)
     modified_at = models.DateTimeField(null=True, blank=True)
     problem = models.TextField(blank=True)
-    words = SearchVectorField(null=True, editable=False)
-    length = models.PositiveIntegerField(default=0, editable=False)
 
-    objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()
+    objects: ClassVar[LibraryQuerySet] = LibraryQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("-created", "-id")
@@ -43,14 +78,93 @@ class LibraryDocument(Remembered):
             )
         ]
         indexes = [
-            GinIndex(fields=["words"], name="library_words"),
             models.Index(fields=["owner", "-created", "-id"], name="library_of_owner"),
+            models.Index(
+                fields=["-created", "-id"], condition=~models.Q(path=""), name="library_of_folder"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.title
 
+    def get_absolute_url(self) -> str:
+        """Return the document's page."""
+        return reverse("memory:library-document", args=[self.pk])
+
     @property
     def address(self) -> str:
         """Return the address by which a hit names this version of the document."""
         return f"library:{self.pk}/{self.version}"
+
+    @property
+    def day(self) -> date:
+        """Return the day of the document's last change: the file's, or the last edit's."""
+        return (self.modified_at or self.updated).date()
+
+    @property
+    def is_markdown(self) -> bool:
+        """Whether the text is Markdown, to be shown as such."""
+        return self.media_type == "text/markdown"
+
+    def search_type(self) -> str:
+        """Return among what the document is ranked: its owner's own, or the folder's."""
+        return FOLDER if self.path else OWN
+
+    def search_text(self) -> str:
+        """Return what the document is found by."""
+        return f"{self.title}\n{self.text}"
+
+    def change(self, **how: Any) -> Self:
+        """Set fields as every record does, and have the index follow in the same transaction."""
+        with transaction.atomic():
+            super().change(**how)
+            if self.trashed_at is None and not self.problem:
+                bm25.index([self])
+            else:
+                bm25.unindex([self])
+        return self
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the document, its history and its place in the index for good."""
+        with transaction.atomic():
+            bm25.unindex([self])
+            super().purge(by=by)
+
+    def text_at(self, version: int) -> str | None:
+        """Return the text as it was at `version`, from the revisions; None if there was none."""
+        if not 1 <= version <= self.version:
+            return None
+        later = Revision.objects.filter(
+            record_type=self.record_type(), record_id=self.pk, version__gt=version
+        ).order_by("version")
+        changes = later.filter(before__has_key="text").values_list("before__text", flat=True)
+        before = changes.first()
+        return self.text if before is None else str(before)
+
+
+class LibraryFolder(models.Model):
+    """The watched folder's state: whose rows its documents are, when it was looked at, what for.
+
+    There is one, `BEACON_LIBRARY_DIR`; `files` counts those that can be searched, `left` those
+    that the last look had no time for.
+    """
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    folder = models.TextField()
+    checked_at = models.DateTimeField(null=True)
+    files = models.PositiveIntegerField(default=0)
+    unreadable = models.PositiveIntegerField(default=0)
+    left = models.PositiveIntegerField(default=0)
+    problem = models.TextField(blank=True)
+
+    objects: ClassVar[models.Manager[LibraryFolder]] = OwnedQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.folder
+
+    @property
+    def age(self) -> float:
+        """Return the seconds since the last look; infinite before the first."""
+        if self.checked_at is None:
+            return float("inf")
+        return (timezone.now() - self.checked_at).total_seconds()

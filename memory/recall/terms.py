@@ -1,0 +1,262 @@
+"""How text becomes search terms: the same for what is stored and for what is asked.
+
+Postgres' own parsers do not split Chinese, Japanese or Thai, and tear `C++` and `don't` apart; so
+the terms are made here and Postgres only counts them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import snowballstemmer
+
+LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
+MOST_TIMES = 255  # a tsvector keeps at most so many positions of one term
+LAST_POSITION = 16_383  # and none beyond this one
+VECTOR_BYTES = 1_000_000  # a tsvector holds 1,048,575 bytes of terms and positions
+
+# Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer).
+_UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u1049\u1100-\u11ff\u1780-\u17d3"
+    "\u2e80-\u2fd5\u3005-\u3007\u3021-\u3029\u3041-\u3096\u309d-\u309f\u30a1-\u30fa"
+    "\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
+    "\uac00-\ud7a3\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003fffd"
+)
+
+
+def _marks() -> str:
+    """Return, as a character class, the vowel signs and accents that `\\w` leaves out."""
+    codes = (code for code in range(0x300, 0xFE30) if unicodedata.category(chr(code))[0] == "M")
+    return "".join(re.escape(chr(code)) for code in codes)
+
+
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_RUN = rf"{_LETTER}+(?:[{_marks()}]+{_LETTER}*)*"
+_TERM = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)"
+    r"|(?P<number>\d+(?:\.\d+)+(?!\w))"
+    rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
+    rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
+)
+_ENGLISH = re.compile(r"[a-z']+")
+
+# Words that say nothing of what is sought; left out of a query that has others.
+STOP_WORDS = frozenset(
+    [
+        "a",
+        "about",
+        "all",
+        "also",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "because",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "may",
+        "me",
+        "more",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "she",
+        "so",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
+)
+
+_stemmer = snowballstemmer.stemmer("english")
+_stemming = threading.Lock()  # the stemmer keeps the word it works on in itself
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One search term and where in the text it stands; `start` and `end` count characters."""
+
+    text: str
+    start: int
+    end: int
+
+
+def search_terms(text: str) -> list[str]:
+    """Return what is indexed of a text, in its order and with repetitions.
+
+    English words are stemmed, letters lose case and accents; runs of a script without spaces
+    give each character and each pair of neighbours.
+    """
+    return [term.text for _place, term in _indexed(text)]
+
+
+def query_terms(text: str) -> list[str]:
+    """Return the terms to look for: of runs without spaces the pairs, of words no fillers.
+
+    A query that holds nothing but filler words keeps them.  Any text is a query; one without a
+    letter or digit has no terms.
+    """
+    terms = [term.text for term in query_spans(text)]
+    fillers = {_stem(word) for word in STOP_WORDS}
+    return [term for term in terms if term not in fillers] or terms
+
+
+def query_spans(text: str) -> Iterator[Term]:
+    """Yield the terms of a query, or those of a text that a query could name, with their places."""
+    for found in _TERM.finditer(text):
+        if found.lastgroup == "unspaced":
+            yield from _pairs(found)
+        else:
+            yield Term(_normal(found.group(), found.lastgroup), *found.span())
+
+
+def vector_of(text: str) -> tuple[str, int]:
+    """Return the text as a tsvector literal, and how many positions it holds.
+
+    Positions are those of the words, for phrases.  What a tsvector cannot hold is bounded here:
+    a term counts at most 255 times, and past a megabyte new terms are left out.  A position past
+    the last possible one is stored as a free one, so that the count stays right.
+    """
+    places: dict[str, list[int]] = {}
+    room = VECTOR_BYTES
+    for place, term in _indexed(text):
+        known = places.get(term.text)
+        if known is None:
+            room -= len(term.text.encode()) + 6
+            if room < 0:
+                break
+            places[term.text] = [place]
+        elif len(known) < MOST_TIMES:
+            room -= 2
+            known.append(place)
+    words = (f"{_quoted(term)}:{','.join(map(str, _held(at)))}" for term, at in places.items())
+    return " ".join(words), sum(map(len, places.values()))
+
+
+def counts_of(text: str) -> Counter[str]:
+    """Return how often each term is counted in a text that fits a tsvector: what BM25 calls tf."""
+    counts = Counter(search_terms(text))
+    return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
+
+
+def _held(places: list[int]) -> list[int]:
+    """Return the positions, those past the last possible one moved to free ones below it."""
+    if places[-1] <= LAST_POSITION:
+        return places
+    held = [place for place in places if place <= LAST_POSITION]
+    taken = set(held)
+    free = (place for place in range(LAST_POSITION, 0, -1) if place not in taken)
+    return sorted([*held, *(next(free) for _ in range(len(places) - len(held)))])
+
+
+def _indexed(text: str) -> Iterator[tuple[int, Term]]:
+    """Yield each term that is indexed with its position, counted from 1."""
+    place = 0
+    for found in _TERM.finditer(text):
+        if found.lastgroup != "unspaced":
+            place += 1
+            yield place, Term(_normal(found.group(), found.lastgroup), *found.span())
+            continue
+        pairs = list(_pairs(found))
+        start = found.start()
+        for offset, char in enumerate(found.group()):
+            place += 1
+            yield place, Term(_folded(char), start + offset, start + offset + 1)
+            if len(found.group()) > 1 and offset < len(pairs):
+                yield place, pairs[offset]
+
+
+def _pairs(found: re.Match[str]) -> Iterator[Term]:
+    """Yield a run's pairs of neighbours, or its only character."""
+    run, start = found.group(), found.start()
+    if len(run) == 1:
+        yield Term(_folded(run), start, start + 1)
+    for offset in range(len(run) - 1):
+        yield Term(_folded(run[offset : offset + 2]), start + offset, start + offset + 2)
+
+
+@lru_cache(maxsize=100_000)
+def _normal(word: str, kind: str | None) -> str:
+    """Return the term of a word: without case and accents, English stemmed, not too long."""
+    term = _folded(word)
+    if kind == "word" and _ENGLISH.fullmatch(term):
+        term = _stem(term)
+    return term[:LONGEST_TERM]
+
+
+def _folded(word: str) -> str:
+    """Return a word without case; accents go where plain letters remain (`café`, not `й`)."""
+    term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'").replace("\x00", "")
+    if term.isascii():
+        return term
+    bare = "".join(c for c in unicodedata.normalize("NFD", term) if not unicodedata.combining(c))
+    return bare if bare and bare.isascii() else term
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    with _stemming:
+        return str(_stemmer.stemWord(word))
+
+
+def _quoted(term: str) -> str:
+    escaped = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"

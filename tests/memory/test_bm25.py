@@ -1,0 +1,247 @@
+"""Exact BM25 in Postgres: equal to a plain reference, transactional, never in error."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+import memory
+from memory.models import SearchEntry, SearchSpace, SearchTerm
+from memory.recall import bm25
+from memory.recall.terms import MOST_TIMES, counts_of, query_terms
+
+NAUGHTY = (
+    "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",
+    "💥🔥", "!!!", "::", "a:b:c", "'' '' ''", "\ud800", "ﷺ ½ ﬁ", "\u202eabc", "AND OR NOT", "*",
+    "c++ c# .net", "word " * 5000, "x" * 100_000, "人", "人工智能", "\u0301\u0301", "‍‍", "$1 $2 {}",
+)  # fmt: skip
+
+
+@dataclass
+class Text:
+    """The least that can be indexed."""
+
+    text: str
+    owner_id: Any
+    kind: str = "text"
+    pk: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    def search_type(self) -> str:
+        return self.kind
+
+    def search_text(self) -> str:
+        return self.text
+
+
+def paragraphs() -> list[str]:
+    """Return several hundred real texts: the functions of this product's own source."""
+    files = sorted(Path(memory.__file__).parent.parent.glob("*/**/*.py"))
+    sources = [path.read_text() for path in files if "migrations" not in path.parts]
+    return [part for source in sources for part in source.split("\n\n\n") if len(part) > 200][:500]
+
+
+def reference(
+    texts: list[Text], query: str, limit: int, counts: dict[uuid.UUID, Counter[str]] | None = None
+) -> list[tuple[uuid.UUID, float]]:
+    """Rank by BM25 as the books have it (Lucene's variant), in plain Python."""
+    counts = counts or {text.pk: counts_of(text.text) for text in texts}
+    lengths = {pk: sum(found.values()) for pk, found in counts.items()}
+    average = sum(lengths.values()) / len(texts)
+    found_in = Counter(term for found in counts.values() for term in found)
+    scores: dict[uuid.UUID, float] = {}
+    for term in query_terms(query):
+        idf = math.log(1 + (len(texts) - found_in[term] + 0.5) / (found_in[term] + 0.5))
+        for pk, found in counts.items():
+            if tf := found[term]:
+                norm = 1.2 * (1 - 0.75 + 0.75 * lengths[pk] / average)
+                scores[pk] = scores.get(pk, 0) + idf * tf / (tf + norm)
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
+
+
+@pytest.fixture
+def texts(alice: Any) -> list[Text]:
+    made = [Text(text, alice.pk) for text in paragraphs()]
+    bm25.index(made)
+    return made
+
+
+def queries(texts: list[Text]) -> Iterator[str]:
+    """Yield queries of rare, middling and frequent words, alone and together."""
+    known = Counter(term for text in texts for term in counts_of(text.text))
+    ranked = [term for term, _times in known.most_common()]
+    yield from (" ".join(ranked[start : start + 3]) for start in range(0, 60, 3))
+    yield from (" ".join((ranked[n], ranked[n * 7], ranked[-n])) for n in range(1, 60))
+    yield from (" ".join(text.text.split()[5:11]) for text in texts[::10])
+    yield from ("revision revision trash", "the", "of the and", "nowhere-to-be-found")
+
+
+@pytest.mark.requirement("R75", "R97")
+def test_scores_and_order_equal_a_plain_reference(alice: Any, texts: list[Text]) -> None:
+    asked = list(queries(texts))
+    counts = {text.pk: counts_of(text.text) for text in texts}
+    assert len(texts) > 300
+    assert len(asked) > 100
+    for query in asked:
+        expected = reference(texts, query, 10, counts)
+        found = bm25.search(alice, "text", query, 10)
+        assert [score for _pk, score in found] == pytest.approx(
+            [score for _pk, score in expected], rel=1e-9
+        ), query
+        assert {pk for pk, _s in found} == {pk for pk, _s in expected} or _tied(expected), query
+
+
+def _tied(expected: list[tuple[uuid.UUID, float]]) -> bool:
+    """Whether scores lie so near each other that rounding decides the order."""
+    scores = [score for _pk, score in expected]
+    return any(math.isclose(a, b, rel_tol=1e-9) for a, b in pairwise(scores))
+
+
+def test_every_count_of_a_word_is_read_back_exactly(alice: Any) -> None:
+    texts = [Text("word " * tf + "filler " * (300 - tf), alice.pk) for tf in range(1, 261)]
+    bm25.index(texts)
+    assert bm25.search(alice, "text", "word", 300) == [
+        (pk, pytest.approx(score, rel=1e-9)) for pk, score in reference(texts, "word", 300)
+    ]
+
+
+def test_a_text_longer_than_a_vector_has_positions_keeps_its_counts(alice: Any) -> None:
+    texts = [Text("filler word " * 9000 + "needle " * 40, alice.pk), Text("needle", alice.pk)]
+    bm25.index(texts)
+    assert SearchEntry.objects.get(record_id=texts[0].pk).length == 2 * MOST_TIMES + 40
+    assert bm25.search(alice, "text", "needle") == [
+        (pk, pytest.approx(score, rel=1e-9)) for pk, score in reference(texts, "needle", 2)
+    ]
+
+
+def test_a_text_of_more_words_than_a_vector_holds_is_indexed_by_its_first(alice: Any) -> None:
+    huge = Text(" ".join(f"word{n}" for n in range(300_000)), alice.pk)
+    bm25.index([huge])
+    assert bm25.search(alice, "text", "word17")[0][0] == huge.pk
+
+
+@pytest.mark.requirement("R239")
+def test_no_query_is_an_error(alice: Any) -> None:
+    bm25.index([Text("plain text", alice.pk)])
+    for query in NAUGHTY:
+        assert bm25.search(alice, "text", query) == [], query
+
+
+def test_any_text_can_be_indexed(alice: Any) -> None:
+    bm25.index([Text(text, alice.pk) for text in NAUGHTY])
+    assert SearchEntry.objects.count() == len(NAUGHTY)
+    assert len(bm25.search(alice, "text", "人工智能")) == 1
+
+
+@pytest.mark.requirement("R79")
+def test_words_are_found_by_their_stem_without_case_and_accents(alice: Any) -> None:
+    text = Text("Cafés were RUNNING tests", alice.pk)
+    bm25.index([text])
+    for query in ("cafe", "run", "tested", "CAFÉ"):
+        assert [pk for pk, _s in bm25.search(alice, "text", query)] == [text.pk], query
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [("C", "plain C"), ("C++", "templates in C++"), ("C#", "records in C#")],
+)
+def test_c_is_not_c_plus_plus_nor_c_sharp(alice: Any, query: str, wanted: str) -> None:
+    texts = [Text(t, alice.pk) for t in ("plain C", "templates in C++", "records in C#")]
+    bm25.index(texts)
+    found = bm25.search(alice, "text", query)
+    assert [pk for pk, _s in found] == [text.pk for text in texts if text.text == wanted]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("固态电池", "晨星公司宣布固态电池试产线投产。"),
+        ("锂", "使用锂金属负极。"),
+        ("電池", "新しい電池の発表"),
+        ("배터리", "전고체배터리 양산"),
+        ("แบตเตอรี่", "ราคาแบตเตอรี่ลดลง"),
+        ("बैटरी", "ठोस बैटरी का उत्पादन"),
+        ("бата", "бата бата"),
+        ("بطارية", "أول بطارية صلبة"),
+    ],
+)
+def test_languages_without_spaces_and_other_scripts_are_found(
+    alice: Any, query: str, text: str
+) -> None:
+    wanted = Text(text, alice.pk)
+    bm25.index([wanted, Text("something else 其他内容", alice.pk)])
+    assert [pk for pk, _s in bm25.search(alice, "text", query)] == [wanted.pk]
+
+
+def test_what_was_just_written_is_found_and_a_rollback_leaves_nothing(alice: Any) -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        bm25.index([Text("unicorn", alice.pk)])
+        assert len(bm25.search(alice, "text", "unicorn")) == 1
+        raise ZeroDivisionError
+    assert bm25.search(alice, "text", "unicorn") == []
+    assert not SearchTerm.objects.filter(lexeme="unicorn").exists()
+
+
+def test_the_figures_do_not_drift_over_changes_and_removals(alice: Any, texts: list[Text]) -> None:
+    for number, text in enumerate(texts[:200]):  # some a line, some seven
+        text.text = f"rewritten {number} " * (number % 7 + 1)
+    bm25.index(texts[:200])
+    bm25.unindex(texts[200:400])
+    bm25.unindex(texts[200:250])
+    kept = [*texts[:200], *texts[400:]]
+    assert _figures() == _figures_of(kept)
+    assert bm25.search(alice, "text", "rewritten 7", 5) == [
+        (pk, pytest.approx(score, rel=1e-9)) for pk, score in reference(kept, "rewritten 7", 5)
+    ]
+
+
+def _figures() -> tuple[int, int, dict[str, int]]:
+    space = SearchSpace.objects.get()
+    terms = SearchTerm.objects.exclude(documents=0).values_list("lexeme", "documents")
+    return space.documents, space.length, dict(terms)
+
+
+def _figures_of(texts: list[Text]) -> tuple[int, int, dict[str, int]]:
+    counts = [counts_of(text.text) for text in texts]
+    found_in = Counter(term for found in counts for term in found)
+    return len(texts), sum(sum(found.values()) for found in counts), dict(found_in)
+
+
+@pytest.mark.requirement("R239")
+def test_the_index_can_be_rebuilt_from_the_rows(alice: Any, texts: list[Text]) -> None:
+    before = bm25.search(alice, "text", "revision of a record")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE memory_searchterm SET documents = 1")
+    bm25.rebuild(alice, "text", texts)
+    assert bm25.search(alice, "text", "revision of a record") == before
+    assert _figures() == _figures_of(texts)
+
+
+def test_owners_and_types_are_ranked_apart(alice: Any, bob: Any) -> None:
+    bm25.index([Text("shared word", alice.pk), Text("shared word", bob.pk, kind="other")])
+    assert len(bm25.search(alice, "text", "shared")) == 1
+    assert bm25.search(alice, "other", "shared") == []
+    assert bm25.search(bob, "text", "shared") == []
+
+
+@pytest.mark.requirement("R77", "R78")
+def test_relevance_lies_between_nothing_and_one_and_keeps_the_order() -> None:
+    raw = [0, 0.001, 0.5, 1, 7, 300]
+    brought: list[float] = [bm25.relevance(score) for score in raw]
+    assert brought == sorted(brought)
+    assert all(0 <= score < 1 for score in brought)
+
+
+def test_an_account_is_deleted_with_its_index(alice: Any) -> None:
+    bm25.index([Text("words of alice", alice.pk)])
+    alice.delete()
+    assert not SearchSpace.objects.exists()
+    assert not SearchTerm.objects.exists()
