@@ -80,9 +80,9 @@ class OpenAIModel:
     @cached_property
     def _wire(self) -> ChatWire:
         # Put off: 0.6 s and 50 MB, which a process without a model never pays.
-        from beacon_site.providers.openai_wire import ChatWire
+        from beacon_site.providers.openai_wire import wire_for
 
-        return ChatWire(self.profile)
+        return wire_for(self.profile)
 
     def ask(
         self,
