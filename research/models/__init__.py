@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from research.models.hits import Hit, Worker
 from research.models.reports import DeltaItem, Report
-from research.models.runs import Hit, Run, RunInTheWay, RunLost, Step, Worker
+from research.models.runs import Run, RunInTheWay, RunLost
+from research.models.steps import Step
 from research.models.topic_settings import Schedule, TopicSettings
 
 __all__ = [

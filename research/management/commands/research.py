@@ -1,0 +1,116 @@
+"""`manage.py research TOPIC`: run a topic from the command line."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site import health
+from memory.actors import Actor
+from memory.errors import MemoryRefused
+from memory.models import Topic, User
+from research import executing, starting
+from research.models import Report, Run, RunInTheWay
+from research.starting import NotNow
+
+POLL_SECONDS = 0.5
+NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
+
+
+class Command(BaseCommand):
+    """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
+
+    help = "Start a run of a topic (made if there is none); with --wait print its report."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the topic and the options of `design.md` 6."""
+        parser.add_argument("topic", help="the topic's title, as you would type it")
+        parser.add_argument("--sample", action="store_true", help="research the bundled articles")
+        parser.add_argument("--wait", action="store_true", help="wait and print the report")
+        parser.add_argument("--user", help="whose topic it is; not needed with one account")
+        parser.add_argument("--depth", default="", choices=["", "quick"], help="quick")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Start the run; the report goes to stdout as Markdown, all else to stderr."""
+        user = self._user(options["user"])
+        topic = self._topic(user, options["topic"], sample=options["sample"])
+        try:
+            run = starting.start_run(
+                topic, trigger=Run.Trigger.COMMAND, by=user.actor, depth=options["depth"]
+            )
+        except RunInTheWay as exc:
+            if exc.run is None:
+                raise CommandError(str(exc)) from exc
+            self.stderr.write(_("A run of this topic is going on already; this waits for it."))
+            run = exc.run
+        except NotNow as exc:
+            raise CommandError(str(exc)) from exc
+        worker_is_alive = "worker" not in health.silent(health.ages())
+        if not worker_is_alive:
+            self.stderr.write(_("No worker is running: the run is carried out here."))
+            self._carry_out(run)
+        elif not options["wait"]:
+            self.stderr.write(_("Run %(run)d is queued.") % {"run": run.pk})
+            return
+        self._wait(run)
+        if options["wait"] or not worker_is_alive:
+            self._print(run)
+
+    def _user(self, username: str | None) -> User:
+        people = User.objects.filter(is_active=True)
+        if username:
+            found = people.filter(username=username).first()
+            if found is None:
+                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
+            return found
+        if people.count() != 1:
+            raise CommandError(
+                _("Say whose topic it is with --user: there are %(count)d accounts.")
+                % {"count": people.count()}
+                if people.exists()
+                else _("There is no account yet: make the first by `make up` or createsuperuser.")
+            )
+        return people.get()
+
+    def _topic(self, user: User, title: str, *, sample: bool) -> Topic:
+        try:
+            if sample:
+                return starting.create_sample_topic(user, by=user.actor, title=title)
+            found = Topic.objects.titled(user, title)
+            by: Actor = user.actor
+            return found or starting.create_topic(owner=user, title=title, by=by)
+        except MemoryRefused as exc:
+            raise CommandError(str(exc)) from exc
+
+    def _carry_out(self, run: Run) -> None:
+        # A run that was put off (a service was down) is claimed again when its time has come.
+        executing.execute(run.pk, worker=f"command:{os.getpid()}")
+
+    def _wait(self, run: Run) -> None:
+        since = time.monotonic()
+        while True:
+            run.refresh_from_db()
+            if not run.is_unfinished:
+                return
+            waits_too_long = time.monotonic() - since > NOBODY_TOOK_IT
+            if run.status == Run.Status.QUEUED and (
+                waits_too_long or "worker" in health.silent(health.ages())
+            ):
+                self._carry_out(run)
+            time.sleep(POLL_SECONDS)
+
+    def _print(self, run: Run) -> None:
+        for warning in run.warnings:
+            self.stderr.write(_("warning: %(text)s") % {"text": warning})
+        report = Report.objects.filter(run=run).select_related("run").first()
+        if report is None:
+            raise CommandError(
+                _("The run is %(status)s: %(why)s")
+                % {"status": run.get_status_display(), "why": run.error or "?"}  # type: ignore[attr-defined]
+            )
+        self.stdout.write(report.as_markdown(), ending="")

@@ -1,0 +1,116 @@
+"""Import directions and the shape of the house, as design.md 2 draws them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("memory", "research", "beacon_site")
+
+
+def _files(folder: str) -> list[Path]:
+    return [p for p in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in p.parts]
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _offenders(folder: str, forbidden: tuple[str, ...]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in _files(folder)
+        for name in _imports(path)
+        if any(name == bad or name.startswith(bad + ".") for bad in forbidden)
+    ]
+
+
+def test_memory_does_not_know_research():
+    assert _offenders("memory", ("research",)) == []
+
+
+def test_providers_import_no_app():
+    assert _offenders("beacon_site/providers", ("memory", "research")) == []
+
+
+def test_providers_read_settings_only_inside_functions():
+    at_import = []
+    for path in _files("beacon_site/providers"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                continue
+            names = {
+                n.value.id
+                for n in ast.walk(node)
+                if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)
+            }
+            if "settings" in names:
+                at_import.append(str(path.relative_to(ROOT)))
+    assert at_import == []
+
+
+@pytest.mark.parametrize("app", ["memory", "research"])
+def test_views_do_not_import_views_and_models_no_tasks(app: str):
+    offenders = []
+    for path in _files(app):
+        inside = path.relative_to(ROOT / app).parts
+        for name in _imports(path):
+            is_view = inside[0] == "views" and path.name != "__init__.py"
+            if is_view and (name.startswith((f"{app}.views.", "memory.views.", "research.views."))):
+                offenders.append(f"{path.relative_to(ROOT)} imports {name}")
+            if inside[0] == "models" and name.startswith(
+                (f"{app}.tasks", f"{app}.views", f"{app}.forms")
+            ):
+                offenders.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert offenders == []
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_no_file_is_a_drawer_for_everything(app: str):
+    drawers = {"services.py", "utils.py", "helpers.py", "signals.py", "misc.py", "common.py"}
+    assert [str(p) for p in _files(app) if p.name in drawers] == []
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_files_are_under_400_lines_and_functions_under_50(app: str):
+    too_long = []
+    for path in _files(app):
+        text = path.read_text()
+        if text.count("\n") >= 400:
+            too_long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > 50:
+                    too_long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {length}")
+    assert too_long == []
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_each_module_has_a_docstring_and_postponed_annotations(app: str):
+    bare = []
+    for path in _files(app):
+        text = path.read_text()
+        if not text.strip():
+            continue
+        if ast.get_docstring(ast.parse(text)) is None:
+            bare.append(f"{path.relative_to(ROOT)}: no docstring")
+        imports = any(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.parse(text).body)
+        if imports and "from __future__ import annotations" not in text:
+            bare.append(f"{path.relative_to(ROOT)}: no postponed annotations")
+    assert bare == []
+
+
+@pytest.mark.parametrize("app", ["memory", "research"])
+def test_no_receivers_on_our_models(app: str):
+    hooks = ("django.db.models.signals", "django.dispatch")
+    assert _offenders(app, hooks) == []
