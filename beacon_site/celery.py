@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+from importlib import import_module
 from typing import Any
 
 import structlog
 from celery import Celery, signals
 from django.apps import apps
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
+
+from beacon_site.providers import extract
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 
@@ -46,6 +50,14 @@ def _say_alive(name: str, kind: str) -> None:
 def _begin(name: str, kind: str) -> None:
     _ended.clear()
     threading.Thread(target=_say_alive, args=(name, kind), daemon=True, name="alive").start()
+
+
+@signals.worker_process_init.connect  # type: ignore[untyped-decorator]
+def _warm_up(**kwargs: Any) -> None:
+    """Load what the first run would otherwise wait for: the model client, and the reader's child."""
+    if settings.BEACON_LLM_MODEL:
+        import_module("beacon_site.providers.openai_wire")
+    extract.get_extractor().warm_up()
 
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]

@@ -91,6 +91,10 @@ def search(work: Work) -> StepResult:
             queries=len(done),
             hits=place,
         )
+    for provider, _options in services:
+        # A feed that answered but was broken in part says so here.
+        for warning in getattr(provider, "warnings", ()):
+            work.run.warn(str(warning))
     return _searched(work, done, place)
 
 
