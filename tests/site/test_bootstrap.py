@@ -1,0 +1,86 @@
+"""What `make` does before there is an environment."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script as a module, for a folder in which nothing is there yet."""
+    spec = importlib.util.spec_from_file_location("bootstrap", ROOT / "scripts" / "bootstrap.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(module, "PYTHON", tmp_path / ".venv" / "bin" / "python")
+    return module
+
+
+def test_it_needs_nothing_that_python_does_not_bring_along():
+    tree = ast.parse((ROOT / "scripts" / "bootstrap.py").read_text())
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+
+    assert imported - sys.stdlib_module_names == set()
+
+
+def test_a_missing_ensurepip_names_the_package(bootstrap, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    wanted = "apt install python{}.{}-venv".format(*sys.version_info)
+
+    with pytest.raises(SystemExit, match=wanted):
+        bootstrap.make_venv()
+
+
+def test_a_python_that_is_too_old_is_named(bootstrap, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bootstrap, "LEAST", (99, 0))
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
+
+    with pytest.raises(SystemExit, match=r"needs Python 99\.0 or later"):
+        bootstrap.need_python()
+
+
+def test_under_ci_a_missing_chromium_is_a_failure(bootstrap, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.delenv("BEACON_TEST_CHROMIUM", raising=False)
+    monkeypatch.setattr(bootstrap, "MAC_CHROMIUMS", ())
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
+
+    with pytest.raises(SystemExit, match="No Chromium was found"):
+        bootstrap.test([])
+
+
+def test_an_unchanged_lock_is_not_installed_again(bootstrap, monkeypatch, tmp_path: Path):
+    lock = tmp_path / "base.txt"
+    lock.write_text("a==1 --hash=sha256:00\n")
+    calls: list[list[str]] = []
+    monkeypatch.setattr(bootstrap, "works", lambda: True)
+    monkeypatch.setattr(
+        bootstrap.subprocess,
+        "run",
+        lambda command, **more: calls.append(command) or subprocess.CompletedProcess(command, 0),
+    )
+    bootstrap.VENV.mkdir()
+
+    bootstrap.install(lock)
+    first = len(calls)
+    bootstrap.install(lock)
+
+    assert (first, len(calls)) == (2, 2)
+    assert "--require-hashes" in calls[1]
+
+
+def test_an_environment_that_was_moved_is_made_anew(bootstrap):
+    bootstrap.PYTHON.parent.mkdir(parents=True)
+    bootstrap.PYTHON.symlink_to(sys.executable)
+
+    assert bootstrap.works() is False

@@ -1,0 +1,189 @@
+"""`make up` as a process: it says where it is, runs once, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from beacon_site import embedded, runner
+from beacon_site.embedded import processes
+from beacon_site.embedded.places import read_state
+from tests.site.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("make up")]
+
+
+class Beacon:
+    """One `make up` on a data folder of its own, its environment already there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder.with_suffix(".log")
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}},
+            "BEACON_DATA_DIR": str(folder),
+            "BEACON_PORT": str(processes.free_port()),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Beacon:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "beacon_site.up"],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+            )
+        eventually(lambda: self.says("Beacon is ready at") or self.process.poll() is not None, 60)
+        assert self.says("Beacon is ready at"), self.log.read_text()
+        return self
+
+    def says(self, words: str) -> bool:
+        return words in self.log.read_text()
+
+    def once(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "beacon_site.up", *arguments],
+            cwd=ROOT,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def started(self) -> list[str]:
+        """Return what runs for it: its processes and both servers."""
+        eventually(lambda: "processes" in read_state(self.folder))
+        state = read_state(self.folder)
+        listed = state["processes"]
+        servers = [state["postgres"]["process"], state["valkey"]["process"]]
+        return [*listed["groups"], *listed["readers"], *servers]
+
+    def is_free(self) -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return probe.connect_ex(("127.0.0.1", int(self.environment["BEACON_PORT"]))) != 0
+
+
+def none_alive(marks: list[str]) -> bool:
+    return not any(processes.is_alive(mark) for mark in marks)
+
+
+@contextmanager
+def beacon_in(folder: Path) -> Iterator[Beacon]:
+    for parent in list(folder.parents)[:3]:
+        parent.chmod(0o711)
+    beacon = Beacon(folder)
+    try:
+        yield beacon
+    finally:
+        beacon.once("down")
+        if beacon.process:
+            beacon.process.wait(timeout=60)
+
+
+@pytest.fixture
+def beacon(tmp_path: Path) -> Iterator[Beacon]:
+    """A Beacon that can be started, stopped at the test's end."""
+    with beacon_in(tmp_path / "its data") as made:
+        yield made
+
+
+def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beacon: Beacon):
+    beacon.start()
+    started = beacon.started()
+    port = beacon.environment["BEACON_PORT"]
+    assert urllib.request.urlopen(f"http://127.0.0.1:{port}/livez").status == 200
+
+    twin = beacon.once()
+    beacon.process.send_signal(signal.SIGTERM)
+
+    assert twin.returncode == 1
+    assert f"already runs on {beacon.folder}, at http://127.0.0.1:{port}" in twin.stderr
+    assert beacon.process.wait(timeout=60) == 0
+    assert none_alive(started)
+    assert beacon.is_free()
+
+
+def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(beacon: Beacon):
+    started = beacon.start().started()
+
+    beacon.process.kill()
+    beacon.process.wait()
+
+    assert eventually(lambda: none_alive(started), 60)
+    assert eventually(beacon.is_free)
+
+
+def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(beacon: Beacon):
+    started = beacon.start().started()
+    state = read_state(beacon.folder)
+    victims = [state["janitor"], state["postgres"]["process"], state["valkey"]["process"]]
+    for pid in [*map(processes.pid_of, victims), beacon.process.pid]:
+        os.kill(pid, signal.SIGKILL)
+    beacon.process.wait()
+    beacon.log.write_text("")
+
+    beacon.start()
+
+    assert beacon.says("Ended the processes that an earlier, killed Beacon had left.")
+    assert none_alive(started)
+
+
+def test_a_server_that_dies_comes_back_while_beacon_runs(beacon: Beacon):
+    beacon.start()
+    os.kill(processes.pid_of(read_state(beacon.folder)["postgres"]["process"]), signal.SIGKILL)
+
+    assert eventually(lambda: beacon.says("postgres had died and was started again"), 40)
+    assert set(embedded.running_urls(beacon.folder)) == {"DATABASE_URL", "REDIS_URL"}
+
+
+def test_down_stops_a_beacon_that_runs_elsewhere(beacon: Beacon):
+    started = beacon.start().started()
+
+    assert beacon.once("down").returncode == 0
+    assert none_alive(started)
+
+
+def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
+    with socket.create_server(("127.0.0.1", int(beacon.environment["BEACON_PORT"]))):
+        refused = beacon.once()
+
+    assert refused.returncode == 1
+    assert "cannot listen at 127.0.0.1, port" in refused.stderr
+    assert "BEACON_PORT" in refused.stderr
+    assert embedded.running_urls(beacon.folder) is None
+
+
+def test_a_setting_that_is_wrong_stops_the_start_and_is_named(beacon: Beacon):
+    refused = beacon.once(BEACON_PORT="eighty")
+
+    assert refused.returncode == 1
+    assert "BEACON_PORT must be a whole number" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_an_unknown_word_gets_the_usage(beacon: Beacon):
+    assert "usage:" in beacon.once("sideways").stderr
+
+
+def test_the_commands_are_those_of_the_design(tmp_path: Path):
+    commands = runner.commands("::1", 8000, tmp_path / "schedule")
+
+    assert {"--worker-class=gthread", "--no-control-socket", "--bind=[::1]:8000"} <= set(
+        commands["web"][0]
+    )
+    assert "--queues=research,reflect,maintenance" in commands["worker"][0]
+    assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
+    assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]
