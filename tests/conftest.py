@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
+
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str:
+    """Return the Chromium to test with: the one `make test` found, else one on the PATH, or ""."""
+    found = [os.environ.get("BEACON_TEST_CHROMIUM"), *map(shutil.which, CHROMIUMS)]
+    return next((path for path in found if path), "")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the browser tests out where there is no browser; under CI they fail instead."""
+    if chromium() or os.environ.get("CI") == "true":
+        return
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason="no Chromium was found: see `make test`"))
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The program to give to Playwright as `executable_path`."""
+    path = chromium()
+    assert path, "no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM"
+    return path
 
 
 def _user(name: str, **more: Any) -> Any:

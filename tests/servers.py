@@ -16,7 +16,14 @@ from pathlib import Path
 from beacon_site import embedded
 
 OURS = ("BEACON_", "OPENAI_", "SERPAPI_", "TAVILY_", "BRAVE_", "SEARXNG_", "DJANGO_SUPERUSER_")
-NAMED = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS")
+NAMED = (
+    "DATABASE_URL",
+    "REDIS_URL",
+    "EMAIL_URL",
+    "SECRET_KEY",
+    "ALLOWED_HOSTS",
+    "CSRF_TRUSTED_ORIGINS",
+)
 
 _servers: embedded.Servers | None = None
 _folder: Path | None = None
@@ -24,7 +31,8 @@ _folder: Path | None = None
 
 def _clean_environment() -> None:
     for name in list(os.environ):
-        if name.startswith(OURS) or name in NAMED or name == "EMAIL_URL":
+        ours = name.startswith(OURS) and not name.startswith("BEACON_TEST_")
+        if ours or name in NAMED:
             del os.environ[name]
 
 
