@@ -11,7 +11,6 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
