@@ -168,7 +168,7 @@ def lint(rest: list[str]) -> None:
     module = [str(PYTHON), "-m"]
     checks = [
         ([*module, "ruff", "check", "."], {}),
-        ([*module, "ruff", "format", "--check", "."], {}),
+        ([*module, "ruff", "format", "--check", "--output-format=concise", "."], {}),
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
         ([*module, "djlint", "templates", "--check", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),

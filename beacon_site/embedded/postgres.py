@@ -65,7 +65,7 @@ def start(
         _end_leftover(cluster)
         if not known.get("password"):
             _set_password(programs, cluster, account, password)
-    entry = {"password": password, "port": known.get("port")}
+    entry: dict[str, Any] = {"password": password, "port": known.get("port")}
     give_up = time.monotonic() + RETRY_SECONDS
     while True:
         entry["port"] = processes.free_port(entry["port"])
