@@ -170,7 +170,7 @@ def lint(rest: list[str]) -> None:
         ([*module, "ruff", "check", "."], {}),
         ([*module, "ruff", "format", "--check", "--output-format=concise", "."], {}),
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
-        ([*module, "djlint", "templates", "--check", "--lint", "--quiet"], {}),
+        ([*module, "djlint", "templates", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),
         ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),
     ]
