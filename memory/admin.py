@@ -163,6 +163,41 @@ class LibraryDocumentAdmin(RememberedAdmin):
     MASKED = ("title", "text", "path")
 
 
+@admin.register(memory.LibraryFolder)
+class LibraryFolderAdmin(ReadOnlyAdmin):
+    """The watched folder, as last looked at."""
+
+    list_display = ("folder", "owner", "files", "unreadable", "checked_at", "problem")
+    list_select_related = ("owner",)
+
+
+@admin.register(memory.SearchSpace)
+class SearchSpaceAdmin(ReadOnlyAdmin):
+    """Whose records of which type are ranked among each other.
+
+    (Their terms, `SearchTerm`, have a key of two columns, which no admin of Django 5.2 takes.)
+    """
+
+    list_display = ("record_type", "owner", "documents", "length")
+    list_filter = ("record_type",)
+    list_select_related = ("owner",)
+
+
+@admin.register(memory.SearchEntry)
+class SearchEntryAdmin(ReadOnlyAdmin):
+    """What recall has indexed; the words themselves may be of sensitive records."""
+
+    list_display = ("record_id", "space", "length")
+    list_filter = ("space__record_type",)
+    list_select_related = ("space",)
+    search_fields = ("=record_id",)
+    SECRET = ("words",)
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """Leave the vectors in the database: they are large."""
+        return super().get_queryset(request).defer("words")
+
+
 @admin.register(memory.Session)
 class SessionAdmin(RememberedAdmin):
     """Conversations with the agent."""

@@ -18,6 +18,7 @@ from django.utils import timezone
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
+from memory.library import library_search
 from memory.models import Activity, Connection, User
 
 MODEL = "model"
@@ -169,8 +170,6 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
     One that is not set up is returned all the same: asked, it says what is missing.
     """
     if name == "library":
-        from memory.library import library_search
-
         return library_search(owner)
     if name not in SERVICES:
         return None

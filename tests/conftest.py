@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
 
@@ -35,6 +36,12 @@ def chromium_path() -> str:
     path = chromium()
     assert path, "no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM"
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _quick_passwords() -> None:
+    """Hash the cast's passwords cheaply: the real hasher takes half a second on purpose."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def _user(name: str, **more: Any) -> Any:

@@ -39,10 +39,10 @@ class BaseUrlField(forms.CharField):
 
     def clean(self, value: Any) -> str:
         """Return the address without a trailing slash, or empty."""
-        url = str(super().clean(value)).rstrip("/")
+        url = str(super().clean(value))
         if url and (problem := _problem_of(url)):
             raise ValidationError(problem)
-        return url
+        return url.rstrip("/")
 
 
 def _problem_of(url: str) -> str:

@@ -55,7 +55,7 @@ def test_only_the_hash_of_a_link_is_stored(db: None) -> None:
 
 
 def test_a_link_is_dead_after_seven_days(db: None) -> None:
-    invitation, token = Invitation.give_out(by=None)
+    _invitation, token = Invitation.give_out(by=None)
     Invitation.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
     assert Invitation.open_for(token) is None

@@ -1,0 +1,227 @@
+"""Coming in and going out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+
+from memory.models import Activity, Invitation, SignIn, User
+
+SIGN_IN = "/sign-in/"
+PASSWORD = "alice-horse-battery"
+NEW = {
+    "username": "carol",
+    "display_name": "Carol",
+    "password1": "horse-battery-staple",
+    "password2": "horse-battery-staple",
+    "time_zone": "Europe/Berlin",
+}
+
+
+@pytest.fixture
+def browser() -> Client:
+    """A browser in which nobody is signed in."""
+    return Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"})
+
+
+def sign_in(browser: Client, **more: str) -> Any:
+    return browser.post(SIGN_IN, {"username": "alice", "password": PASSWORD} | more)
+
+
+def first_link() -> str:
+    _invitation, token = Invitation.give_out(by=None, makes_staff=True, is_first=True)
+    return reverse("memory:first-account", args=[token])
+
+
+# --- the first visit ---------------------------------------------------------------------------
+
+
+def test_the_first_visit_tells_how_to_get_the_one_time_link(db: None, browser: Client) -> None:
+    response = browser.get("/settings/", follow=True)
+
+    assert response.redirect_chain[-1][0] == "/welcome/"
+    assert b"first_account_link" in response.content
+
+
+def test_the_first_account_is_staff_and_signed_in_at_once(db: None, browser: Client) -> None:
+    response = browser.post(first_link(), NEW)
+
+    carol = User.objects.get()
+    assert response.url == "/"
+    assert (carol.is_staff, carol.is_superuser, carol.time_zone) == (True, True, "Europe/Berlin")
+    assert SignIn.objects.of(carol).count() == 1
+
+
+def test_the_first_link_is_dead_once_an_account_exists(alice: User, browser: Client) -> None:
+    response = browser.get(first_link())
+
+    assert response.status_code == 404
+    assert b"does not work any more" in response.content
+
+
+def test_with_an_account_there_is_no_welcome_page(alice: User, browser: Client) -> None:
+    assert browser.get("/welcome/").url == SIGN_IN
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
+        ("username", "", "This field is required"),
+        ("username", "with space", "Enter a valid username"),
+        ("username", "nul\0byte", "Null characters are not allowed"),
+        ("password2", "another-horse", "The two passwords differ"),
+        ("display_name", "x" * 151, "at most 150 characters"),
+    ],
+)
+def test_what_is_wrong_with_a_new_account_is_said(
+    db: None, browser: Client, field: str, value: str, told: str
+) -> None:
+    response = browser.post(first_link(), NEW | {field: value})
+
+    assert told in response.content.decode()
+    assert not User.objects.exists()
+
+
+def test_a_weak_password_is_refused_with_the_reason(db: None, browser: Client) -> None:
+    response = browser.post(first_link(), NEW | {"password1": "12345", "password2": "12345"})
+
+    assert "too short" in response.content.decode()
+
+
+# --- invitations -------------------------------------------------------------------------------
+
+
+def test_an_invited_person_gets_an_account_that_is_no_staff(admin: User, browser: Client) -> None:
+    _invitation, token = Invitation.give_out(by=admin, note="Carol")
+    address = reverse("memory:invitation", args=[token])
+
+    assert "admin invites you" in browser.get(address).content.decode()
+    browser.post(address, NEW)
+
+    assert not User.objects.get(username="carol").is_staff
+    assert browser.get(address).status_code == 404
+
+
+def test_a_username_that_differs_only_in_case_is_taken(admin: User, browser: Client) -> None:
+    _invitation, token = Invitation.give_out(by=admin)
+
+    browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": "ADMIN"})
+
+    assert User.objects.count() == 1
+
+
+def test_a_made_up_link_is_dead(alice: User, browser: Client) -> None:
+    assert browser.get(reverse("memory:invitation", args=["made-up"])).status_code == 404
+
+
+# --- signing in --------------------------------------------------------------------------------
+
+
+def test_signing_in_leads_home_and_is_logged(alice: User, browser: Client) -> None:
+    assert sign_in(browser).url == "/"
+
+    assert SignIn.objects.of(alice).get().user_agent.endswith("Firefox/140.0")
+    assert Activity.objects.of(alice).get().kind == "signed-in"
+
+
+def test_signing_in_leads_where_one_wanted_to_go(alice: User, browser: Client) -> None:
+    asked = browser.get("/settings/profile/")
+
+    assert asked.url == "/sign-in/?next=/settings/profile/"
+    assert sign_in(browser, next="/settings/profile/").url == "/settings/profile/"
+
+
+@pytest.mark.parametrize(
+    "goal", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "\\\\evil", ""]
+)
+def test_next_never_leads_elsewhere(alice: User, browser: Client, goal: str) -> None:
+    assert sign_in(browser, next=goal).url == "/"
+
+
+def test_a_wrong_password_is_explained_and_logged(alice: User, browser: Client) -> None:
+    response = sign_in(browser, password="wrong")
+
+    assert "No account opens" in response.content.decode()
+    assert Activity.objects.of(alice).get().kind == "sign-in-failed"
+
+
+def test_an_unknown_name_is_not_kept(alice: User, browser: Client) -> None:
+    sign_in(browser, username="my-password-by-mistake")
+
+    assert "by-mistake" not in str(Activity.objects.values())
+
+
+def test_after_five_failures_even_the_right_password_waits(alice: User, browser: Client) -> None:
+    for _try in range(5):
+        sign_in(browser, password="wrong")
+
+    response = sign_in(browser)
+
+    assert response.status_code == 429
+    assert response["Retry-After"] == "900"
+    assert "try again at" in response.content.decode()
+
+
+def test_another_person_at_the_same_address_is_not_locked_out(
+    alice: User, bob: User, browser: Client
+) -> None:
+    for _try in range(6):
+        sign_in(browser, password="wrong")
+
+    assert sign_in(browser, username="bob", password="bob-horse-battery").status_code == 302
+
+
+def test_a_disabled_account_does_not_open(alice: User, browser: Client) -> None:
+    User.objects.update(is_active=False)
+
+    assert sign_in(browser).status_code == 200
+    assert not Session.objects.exists()
+
+
+def test_over_htmx_a_session_that_is_over_moves_the_whole_page(
+    alice: User, browser: Client
+) -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/settings/people/"}
+
+    response = browser.get(SIGN_IN + "?next=/fragment/", headers=headers)
+
+    assert response["HX-Redirect"] == "/sign-in/?next=%2Fsettings%2Fpeople%2F"
+
+
+def test_signing_out_ends_the_session(alice: User, browser: Client) -> None:
+    sign_in(browser)
+
+    assert browser.post("/sign-out/").url == SIGN_IN
+
+    assert not SignIn.objects.exists()
+    assert browser.get("/settings/profile/").status_code == 302
+
+
+def test_signing_out_needs_a_post(alice: User, client_of: Callable[[User], Client]) -> None:
+    assert client_of(alice).get("/sign-out/").status_code == 405
+
+
+def test_last_seen_is_written_at_most_once_a_minute(
+    alice: User, browser: Client, django_assert_num_queries: Any
+) -> None:
+    sign_in(browser)
+    SignIn.objects.update(last_seen_at="2020-01-01T00:00:00Z")
+    with django_assert_num_queries(3):  # session, user, the UPDATE
+        browser.get("/settings/")
+    with django_assert_num_queries(2):
+        browser.get("/settings/")
+
+    assert SignIn.objects.get().last_seen_at.year > 2020
+
+
+def test_the_sign_in_page_asks_the_database_once(
+    alice: User, browser: Client, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(1):
+        browser.get(SIGN_IN)

@@ -1,0 +1,101 @@
+"""People: accounts and invitations, for staff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from memory.models import Invitation, User
+
+HTMX = {"HX-Request": "true"}
+PEOPLE = "/settings/people/"
+
+
+@pytest.fixture
+def browser(admin: User, client_of: Callable[[User], Client]) -> Client:
+    """The admin's browser."""
+    return client_of(admin)
+
+
+def test_all_accounts_are_listed_and_what_staff_see_is_said(
+    browser: Client, alice: User, bob: User
+) -> None:
+    body = browser.get(PEOPLE).content.decode()
+
+    assert "alice" in body
+    assert "bob" in body
+    assert "Staff see all accounts in the admin" in body
+
+
+def test_a_link_is_shown_once(browser: Client, admin: User) -> None:
+    body = browser.post(PEOPLE, {"note": "Carol"}).content.decode()
+
+    assert "http://127.0.0.1:8000/invitation/" in body
+    assert "/invitation/" not in browser.get(PEOPLE).content.decode().replace("/invitations/", "")
+    assert Invitation.objects.get().makes_staff is False
+
+
+def test_over_htmx_the_list_comes_back_alone_with_the_link(browser: Client) -> None:
+    body = browser.post(PEOPLE, {"note": "Carol", "makes_staff": "on"}, headers=HTMX)
+
+    assert body.content.decode().lstrip().startswith('<div id="people"')
+    assert Invitation.objects.get().makes_staff is True
+
+
+def test_an_invitation_for_nobody_is_explained(browser: Client) -> None:
+    assert "This field is required" in browser.post(PEOPLE, {"note": ""}).content.decode()
+    assert not Invitation.objects.exists()
+
+
+def test_an_open_invitation_can_be_taken_back(browser: Client, admin: User) -> None:
+    invitation, token = Invitation.give_out(by=admin, note="Carol")
+
+    browser.post(f"{PEOPLE}invitations/{invitation.pk}/revoke/")
+
+    assert Invitation.open_for(token) is None
+
+
+def test_a_disabled_person_is_signed_out_at_once_and_can_come_back(
+    browser: Client, alice: User
+) -> None:
+    hers = Client()
+    hers.post("/sign-in/", {"username": "alice", "password": "alice-horse-battery"})
+    sessions = Session.objects.count()
+
+    browser.post(f"{PEOPLE}{alice.pk}/disable/")
+
+    assert Session.objects.count() == sessions - 1
+    assert hers.get("/settings/profile/").status_code == 302
+    browser.post(f"{PEOPLE}{alice.pk}/enable/")
+    alice.refresh_from_db()
+    assert alice.is_active
+
+
+def test_nobody_disables_themselves_and_is_told_why(browser: Client, admin: User) -> None:
+    body = browser.post(f"{PEOPLE}{admin.pk}/disable/", headers=HTMX).content.decode()
+
+    assert "You cannot disable your own account" in body
+    admin.refresh_from_db()
+    assert admin.is_active
+
+
+@pytest.mark.parametrize("address", ["", "1/disable/", "1/enable/", "invitations/1/revoke/"])
+def test_for_who_is_no_staff_there_are_no_people(
+    alice: User, client_of: Callable[[User], Client], address: str
+) -> None:
+    assert client_of(alice).post(PEOPLE + address, {"note": "x"}).status_code == 404
+    assert not Invitation.objects.exists()
+
+
+def test_the_number_of_queries_does_not_grow_with_people(
+    browser: Client, admin: User, django_assert_num_queries: Any
+) -> None:
+    for number in range(5):
+        User.objects.create_user(f"person{number}", password=None)
+        Invitation.give_out(by=admin, note=str(number))
+    with django_assert_num_queries(6):
+        browser.get(PEOPLE)

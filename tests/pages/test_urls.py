@@ -1,0 +1,117 @@
+"""Every address has a rule: who may come, and how.  A new one needs a sign-in unless listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from memory.models import User
+
+PUBLIC = {
+    "livez",
+    "readyz",
+    "memory:sign-in",
+    "memory:sign-out",  # signing out twice harms nobody
+    "memory:welcome",
+    "memory:first-account",
+    "memory:invitation",
+}
+STAFF = {
+    "memory:people",
+    "memory:person-disable",
+    "memory:person-enable",
+    "memory:invitation-revoke",
+    "memory:connections",
+    "memory:connection",
+    "memory:connection-test",
+    "memory:feed-test",
+}
+NO_TOKEN_NEEDED: set[str] = set()  # routes that may be POSTed without a CSRF token
+EXAMPLES: dict[str, Any] = {
+    "int": 1,
+    "str": "x",
+    "slug": "x",
+    "path": "x",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+
+
+def routes(resolver: Any = None, space: str = "") -> Iterator[tuple[str, str, URLPattern]]:
+    """Yield name, example address and pattern of every route outside the admin and the API."""
+    for entry in (resolver or get_resolver()).url_patterns:
+        if isinstance(entry, URLResolver):
+            if entry.namespace not in ("admin", "api-1.0.0"):
+                yield from routes(entry, entry.namespace or space)
+        else:
+            name = f"{space}:{entry.name}" if space else str(entry.name)
+            yield name, _address(name, entry), entry
+
+
+def _address(name: str, entry: URLPattern) -> str:
+    converters = entry.pattern.converters
+    example = {
+        key: EXAMPLES.get(type(converter).__name__.removesuffix("Converter").lower(), "x")
+        for key, converter in converters.items()
+    }
+    if not entry.name:
+        pytest.fail(f"the route {entry.pattern} has no name, so no page can link to it")
+    return reverse(name, kwargs=example)
+
+
+ALL = [(name, address) for name, address, _entry in routes()]
+GUARDED = [(name, address) for name, address in ALL if name not in PUBLIC]
+
+
+def test_the_lists_name_routes_that_exist() -> None:
+    assert {*PUBLIC, *STAFF} <= {name for name, _address in ALL}
+
+
+def test_every_address_has_its_own_name() -> None:
+    names = [name for name, _address in ALL]
+    assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize(("name", "address"), GUARDED, ids=[name for name, _address in GUARDED])
+def test_a_stranger_is_sent_to_sign_in(alice: User, name: str, address: str, method: str) -> None:
+    response = getattr(Client(), method)(address)
+
+    assert response.status_code in (302, 404, 405)
+    if response.status_code == 302:
+        assert response.url.startswith("/sign-in/?next=")
+
+
+@pytest.mark.parametrize(("name", "address"), GUARDED, ids=[name for name, _address in GUARDED])
+def test_a_stranger_gets_no_page_by_any_method(alice: User, name: str, address: str) -> None:
+    browser = Client()
+    answers = [browser.get(address), browser.post(address)]
+
+    assert any(answer.status_code in (302, 404) for answer in answers)
+
+
+@pytest.mark.parametrize(("name", "address"), ALL, ids=[name for name, _address in ALL])
+def test_a_post_without_its_token_is_refused(
+    alice: User, client_of: Callable[[User], Client], name: str, address: str
+) -> None:
+    if name in NO_TOKEN_NEEDED:
+        pytest.skip("takes posts from programs")
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(alice, backend="django.contrib.auth.backends.ModelBackend")
+
+    # Where only GET is answered, that may be said before the token is looked at.
+    assert browser.post(address).status_code in (403, 405)
+
+
+@pytest.mark.parametrize("name", sorted(STAFF))
+def test_for_who_is_no_staff_a_staff_page_does_not_exist(
+    alice: User, client_of: Callable[[User], Client], name: str
+) -> None:
+    address = dict(ALL)[name]
+    browser = client_of(alice)
+
+    answers = {browser.get(address).status_code, browser.post(address).status_code}
+    assert answers <= {404, 405}
