@@ -1,0 +1,194 @@
+"""What a sentence states, taken apart: its numbers, its subject, its state, and the words round them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from memory.text import match_key, one_line, without_citations
+from research.sentences import language_of
+from research.states import ONE_HOLDER, STATES
+from research.terms import is_wide_text, terms
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "january jan januar janvier enero gennaio janeiro",
+            "february feb februar février febrero febbraio fevereiro",
+            "march mar märz mars marzo março",
+            "april apr avril abril aprile",
+            "may mai mayo maggio maio",
+            "june jun juni juin junio giugno junho",
+            "july jul juli juillet julio luglio julho",
+            "august aug août agosto",
+            "september sep sept septembre septiembre settembre setembro",
+            "october oct oktober octobre octubre ottobre outubro",
+            "november nov novembre noviembre novembro",
+            "december dec dezember décembre diciembre dicembre dezembro",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_DAY_MONTH = re.compile(
+    rf"(?<![\w.])(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:de\s+)?({_MONTH})\b\.?(?:,?\s+(?:de\s+)?(\d{{4}}))?"
+)
+_MONTH_DAY = re.compile(
+    rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?![.\d%])(?:,?\s+(\d{{4}}))?"
+)
+_MONTH_YEAR = re.compile(rf"\b({_MONTH})\.?,?\s+(?:de\s+)?(\d{{4}})\b")
+_ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
+_WIDE_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})[日号])?")
+_IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:-\d+){1,2}[\w-]*\b")
+_NUMBER = re.compile(
+    r"(?<![a-z0-9_.])v?(\d+(?:[.,]\d+)*)(\s*(?:%|percent\b|per cent\b|prozent\b))?"
+)
+_SPELLED_OUT = "two three four five six seven eight nine ten eleven twelve"
+_SPELLED = {word: str(number) for number, word in enumerate(_SPELLED_OUT.split(), start=2)}
+_SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
+
+_DESIGNATED = re.compile(
+    r"\b(?:[A-Z][\w.+#&-]*|[Vv]ersions?|[Rr]eleases?|[Mm]odels?|[Pp]hase|[Ss]tage|[Ll]evel|[Cc]hapter|[Aa]rticle|[Bb]atch)"
+    r"\s+v?(\d+(?:\.\d+)*)\b(?!\s*(?:%|percent|per cent|million|billion|thousand))"
+)
+_NAME = re.compile(r"(?<![.!?:]\s)(?<!^)\b[A-Z][\w&+#-]*")
+_NOT_NAMES = frozenset(
+    (
+        "release",
+        "candidate",
+        "beta",
+        "alpha",
+        "version",
+        "final",
+        "the",
+        "a",
+        "in",
+        "on",
+        "at",
+        "of",
+        "for",
+        "since",
+        "after",
+        "before",
+        "and",
+        "by",
+    )
+)
+
+
+# Words that may stand before the subject's name: "The final release of PostgreSQL 17 …".
+_BEFORE_NAMES = (
+    "the a an of for in with final first second third major minor new version release beta "
+    "candidate support database project latest current newest stable and users operators"
+)
+_SMALL = frozenset(_BEFORE_NAMES.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A sentence taken apart.
+
+    `numbers` hold dates as year, `m<month>` and `day<day>`, shares as `31%`; `subject` the numbers
+    that name what is spoken of (the 13 of "Version 13 …"); `states` a state by dimension (life:
+    ended); `frame` the remaining terms, each once, with a mark for every dimension; `names` the
+    proper names; `is_one` says that its role has one holder ("the current release").
+    """
+
+    text: str
+    key: str
+    numbers: frozenset[str]
+    subject: frozenset[str]
+    states: tuple[tuple[str, str], ...]
+    frame: tuple[str, ...]
+    names: frozenset[str]
+    is_one: bool
+    is_wide: bool
+
+
+def take_apart(sentence: str) -> Stated:
+    """Return what a sentence states; citations and markup aside."""
+    text = one_line(without_citations(sentence))
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    found, rest = _numbers_of(folded)
+    states: dict[str, str] = {}
+    marks: list[str] = []
+    for dimension, state, pattern in STATES:
+        changed = pattern.sub(" ", rest)
+        if changed != rest:
+            rest = changed
+            states.setdefault(dimension, state)
+            marks.append(f"§{dimension}")
+    frame = [term for term in terms(rest, language_of(text)) if not term[0].isdigit()]
+    return Stated(
+        text=text,
+        key=match_key(text),
+        numbers=frozenset(found),
+        subject=_subject(text),
+        states=tuple(sorted(states.items())),
+        frame=tuple(dict.fromkeys([*marks, *frame])),
+        names=_names(text),
+        is_one=ONE_HOLDER.search(folded) is not None,
+        is_wide=is_wide_text(text),
+    )
+
+
+def numbers(text: str) -> frozenset[str]:
+    """Return the numbers, versions and parts of dates in a text, in one spelling."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return frozenset(_numbers_of(folded)[0])
+
+
+def _numbers_of(folded: str) -> tuple[list[str], str]:
+    """Return the numbers of a case-folded text, and the text without them."""
+    found: list[str] = []
+
+    def identifier(match: re.Match[str]) -> str:
+        found.append(match.group())
+        return " "
+
+    def date(year: str | None, month: int, day: str | None) -> str:
+        found.append(f"m{month}")
+        if year:
+            found.append(year)
+        if day:
+            found.append(f"day{int(day)}")
+        return " "
+
+    def number(match: re.Match[str]) -> str:
+        plain = re.sub(r",(?=\d{3}(?!\d))", "", match[1])
+        found.append(plain + ("%" if match[2] else ""))
+        return " "
+
+    def spelled(match: re.Match[str]) -> str:
+        found.append(_SPELLED[match.group()])
+        return " "
+
+    rest = _ISO.sub(lambda m: date(m[1], int(m[2]), m[3]), folded)
+    rest = _IDENTIFIER.sub(identifier, rest)
+    rest = _DAY_MONTH.sub(lambda m: date(m[3], _MONTHS[m[2]], m[1]), rest)
+    rest = _MONTH_YEAR.sub(lambda m: date(m[2], _MONTHS[m[1]], None), rest)
+    rest = _MONTH_DAY.sub(lambda m: date(m[3], _MONTHS[m[1]], m[2]), rest)
+    rest = _WIDE_DATE.sub(lambda m: date(m[1], int(m[2]), m[3]), rest)
+    rest = _NUMBER.sub(number, rest)
+    return found, _SPELLED_WORD.sub(spelled, rest)
+
+
+def _subject(text: str) -> frozenset[str]:
+    """Return the numbers that name the subject: those by a name before the verb is likely reached."""
+    head = " ".join(text.split()[:9])
+    found = []
+    for match in _DESIGNATED.finditer(head):
+        if match.group().split()[0].casefold().rstrip(".") in _MONTHS:
+            continue
+        if any(word.islower() and word not in _SMALL for word in head[: match.start()].split()[1:]):
+            break
+        found.append(match[1])
+    return frozenset(found)
+
+
+def _names(text: str) -> frozenset[str]:
+    found = {match.group().casefold() for match in _NAME.finditer(text)}
+    return frozenset(name for name in found - _NOT_NAMES if name not in _MONTHS)

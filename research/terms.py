@@ -1,0 +1,84 @@
+"""The words by which sentences are compared: stems, and pairs of characters where there are no spaces."""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import pairwise
+
+import snowballstemmer
+
+_WORD = re.compile(r"[^\W_]+(?:[.'_\-][^\W_]+)*")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_STEMMERS = {
+    "en": "english",
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "it": "italian",
+    "nl": "dutch",
+    "da": "danish",
+    "pt": "portuguese",
+    "ru": "russian",
+}
+_LATIN_STOP = (
+    "a an and are as at be been being but by can could did do does for from had has have he her "
+    "his how i if in into is it its just may might more most must no not of on one only or other "
+    "our out over own s same shall she should so some such than that the their them then there "
+    "these they this those through to too under up very was we were what when where which while "
+    "who whom whose why will with would you your also any both each every many much about after "
+    "again all before between during further here nor off once until upon within without "
+    # the commonest of other languages
+    "der die das und ist ein eine einer eines den dem des im zu von mit auf für wird werden sich "
+    "le la les un une des du de et est dans pour qui sur que au aux par avec "
+    "el los las en del al y por con para se como il di che è gli della sono nel "
+    "o os as uma não em do da и в на не с по что к из для как от это"
+)
+STOP_WORDS = frozenset(_LATIN_STOP.split())
+# Characters that join words in Chinese and Japanese and say nothing by themselves.
+_WIDE_STOP = frozenset("的了在是和与及或为于之而且并也都就还将已被把其这那个一")
+_guard = threading.Lock()
+_stemmers = {code: snowballstemmer.stemmer(name) for code, name in _STEMMERS.items()}
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str, language: str = "en") -> str:
+    """Return the stem of a lower-case word; a word of a language without rules is its own stem."""
+    stemmer = _stemmers.get(language)
+    if stemmer is None or not word.isalpha():
+        return word
+    with _guard:  # a stemmer works on itself, and runs work in threads
+        return str(stemmer.stemWord(word))
+
+
+def terms(text: str, language: str = "en") -> list[str]:
+    """Return the terms of a text in order: stems without stop words, numbers, wide pairs."""
+    folded = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    found: list[str] = []
+    for word in _WORD.findall(folded):
+        if word.isascii() or not _WIDE.search(word):
+            if word not in STOP_WORDS:
+                found.append(stem(word.removesuffix("'s"), language))
+        else:
+            found += _wide_terms(word)
+    return found
+
+
+def _wide_terms(word: str) -> Iterable[str]:
+    """Return the pairs of characters of a run without spaces, and what stands between them."""
+    yield from (part for part in _WIDE.sub(" ", word).split() if part not in STOP_WORDS)
+    for run in _WIDE.findall(word):
+        if len(run) == 1:
+            yield run
+        for left, right in pairwise(run):
+            if left not in _WIDE_STOP and right not in _WIDE_STOP:
+                yield left + right
+
+
+def is_wide_text(text: str) -> bool:
+    """Whether a text is mostly written without spaces (Chinese, Japanese, Korean)."""
+    letters = sum(char.isalpha() for char in text)
+    return letters > 0 and sum(map(len, _WIDE.findall(text))) > 0.3 * letters
