@@ -8,6 +8,8 @@ import unicodedata
 
 SLUG_LENGTH = 80
 _CUT = SLUG_LENGTH - 9  # room for "-" and eight hex digits
+# What stands at a topic's place in an address but is a page of its own (/topics/new/).
+RESERVED = frozenset({"new", "sample", "bulk", "trash"})
 
 
 def normal_title(title: str) -> str:
@@ -20,12 +22,12 @@ def slug_of(title: str) -> str:
 
     The seed's rule (keep `[a-z0-9 ]`, spaces to hyphens) maps C, C++ and C# to one slug and
     人工智能 to nothing; where it dropped or cut anything, eight hex digits of the normalised
-    title's SHA-256 tell them apart.
+    title's SHA-256 tell them apart, also from the reserved words.
     """
     normal = normal_title(title)
     kept = re.sub(r"[^a-z0-9 ]", "", normal)
     slug = re.sub(r" +", "-", kept.strip())
-    lossless = kept == normal and len(slug) <= SLUG_LENGTH
+    lossless = kept == normal and len(slug) <= SLUG_LENGTH and slug not in RESERVED
     if lossless and slug:
         return slug
     digest = hashlib.sha256(normal.encode("utf-8", "surrogatepass")).hexdigest()[:8]

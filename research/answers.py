@@ -1,0 +1,44 @@
+"""Answers that several pages give: where to go on, and that it cannot be now."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.http import BeaconRequest
+from research.starting import NotNow
+
+
+def go_to(request: BeaconRequest, url: str) -> HttpResponse:
+    """Send the person to `url`: by redirect, or over htmx by its header."""
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def go_back(request: BeaconRequest, default: str) -> HttpResponse:
+    """Send the person to where the form says it was (`next`, here only), else to `default`."""
+    asked = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
+    return go_to(request, asked if asked and ours else default)
+
+
+def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
+    """Say in words why no run starts: 429 with Retry-After where waiting helps, else 409."""
+    status = 429 if exc.retry_after else 409
+    response = render(request, f"{status}.html", {"why": str(exc)}, status=status)
+    if exc.retry_after:
+        response["Retry-After"] = str(exc.retry_after)
+    return _for_notice(request, response)
+
+
+def refused(request: BeaconRequest, why: str) -> HttpResponse:
+    """Say that what was asked does not fit what is there (409)."""
+    return _for_notice(request, render(request, "409.html", {"why": why}, status=409))
+
+
+def _for_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
+    if request.htmx:
+        response["HX-Retarget"] = "#notice"
+        response["HX-Reswap"] = "innerHTML"
+    return response

@@ -1,0 +1,372 @@
+"""The form in which a topic is made and edited."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.providers.search import SERVICES
+from beacon_site.providers.serpapi import ENGINES
+from memory import connections
+from memory.errors import InvalidValue
+from memory.models import Topic, User
+from memory.slugs import slug_of
+from memory.text import one_line
+from research import cron, scheduling
+from research.forms.fields import (
+    CleanTextField,
+    DomainsField,
+    FeedsField,
+    LabelsField,
+    LanguagesField,
+    offered_domains,
+)
+from research.models import Schedule, TopicSettings
+from research.topic_editing import SETTINGS_FIELDS, State, plain, schedule_of, state_of
+
+_LONGEST_TEXT = 10_000
+_MOST = 2_000_000_000  # what an integer column holds, in round figures
+SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
+
+
+def service_choices() -> list[tuple[str, str]]:
+    """Return the services with what each needs, as far as BEACON_SEARCH lets them be named."""
+    allowed = connections.search_services(SERVICES)
+    serpapi = connections.serpapi_profile()
+    has_serpapi = bool(serpapi.api_key or serpapi.base_url)
+    words = {
+        "serpapi": (
+            _("SerpAPI"),
+            _("web search; its key is set")
+            if has_serpapi
+            else _("web search; needs a key, and none is set in Settings"),
+        ),
+        "feeds": (_("Feeds"), _("RSS and Atom; needs the addresses below")),
+        "library": (_("Library"), _("your own documents; needs nothing else")),
+        "sample": (_("Sample"), _("bundled articles on PostgreSQL; needs no network")),
+    }
+    return [
+        (name, format_html("{}<small>{}</small>", *words[name]))
+        for name in SERVICES
+        if name in allowed
+    ]
+
+
+def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
+    widget = forms.NumberInput(attrs={"inputmode": "numeric"})
+    return forms.IntegerField(
+        label=label, required=False, min_value=1, max_value=most, widget=widget, **more
+    )
+
+
+class ScheduleForm(forms.Form):
+    """How often, when, in which time zone, and what becomes of missed runs."""
+
+    preset = forms.ChoiceField(
+        label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
+    )
+    hour = forms.TypedChoiceField(label=gettext_lazy("At"), coerce=int, required=False)
+    weekday = forms.TypedChoiceField(label=gettext_lazy("On"), coerce=int, required=False)
+    day = forms.ChoiceField(label=gettext_lazy("On day"), required=False)
+    cron = CleanTextField(
+        label=gettext_lazy("Cron line"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy(
+            "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "
+            "at 09:00."
+        ),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off"}),
+    )
+    time_zone = CleanTextField(
+        label=gettext_lazy("Time zone"),
+        max_length=64,
+        widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
+    )
+    missed = forms.ChoiceField(
+        label=gettext_lazy("If Beacon was off"),
+        choices=Schedule.Missed,
+        required=False,
+        initial=Schedule.Missed.ONCE,
+        widget=forms.RadioSelect,
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices: dict[str, list[tuple[Any, Any]]] = {
+            "hour": [(hour, f"{hour:02}:00") for hour in scheduling.HOURS],
+            "weekday": [
+                (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
+            ],
+            "day": [
+                (day, _("the last") if day == scheduling.LAST_DAY else f"{day}.")
+                for day in scheduling.DAYS
+            ],
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def zone_names(self) -> list[str]:
+        """Return the time zones that the field offers."""
+        return cron.zone_names()
+
+    def chosen_schedule(self) -> dict[str, Any]:
+        """Return what `scheduling.schedule_fields` takes, of fields that are valid by themselves."""
+        cleaned = self.cleaned_data
+        chosen = {
+            "hour": cleaned.get("hour"),
+            "weekday": cleaned.get("weekday"),
+            "day": cleaned.get("day"),
+        }
+        given = {name: value for name, value in chosen.items() if value not in (None, "")}
+        return given | {
+            "preset": cleaned["preset"],
+            "cron": cleaned.get("cron", ""),
+            "time_zone": cleaned["time_zone"],
+            "missed": cleaned.get("missed") or Schedule.Missed.ONCE,
+        }
+
+    def clean(self) -> dict[str, Any]:
+        """Check the schedule as a whole and keep its fields, with the next run, as `schedule`."""
+        cleaned = super().clean() or self.cleaned_data
+        self.schedule: dict[str, Any] | None = None
+        if "preset" in cleaned and "time_zone" in cleaned and "cron" in cleaned:
+            try:
+                self.schedule = scheduling.schedule_fields(**self.chosen_schedule())
+            except InvalidValue as exc:
+                for name, problems in exc.errors.items():
+                    self.add_error(name, problems)
+        return cleaned
+
+
+class TopicForm(ScheduleForm):
+    """A topic with its settings and schedule; what was typed stays, whatever is wrong with it."""
+
+    title = CleanTextField(
+        label=gettext_lazy("Topic"),
+        required=False,  # an empty one is explained by the model's own words
+        widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
+        help_text=gettext_lazy("What should be researched again and again?"),
+    )
+    objective = CleanTextField(
+        label=gettext_lazy("Objective"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
+        help_text=gettext_lazy("What you want to know in the end, and what for."),
+    )
+    focus = CleanTextField(
+        label=gettext_lazy("Focus"),
+        required=False,
+        max_length=_LONGEST_TEXT,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy("Names, versions or places to look at first."),
+    )
+    labels = LabelsField(
+        label=gettext_lazy("Labels"),
+        required=False,
+        help_text=gettext_lazy("With commas between, to find topics by."),
+    )
+    private = forms.BooleanField(
+        label=gettext_lazy("Private"),
+        required=False,
+        help_text=gettext_lazy("Never published, even where this Beacon publishes its memory."),
+    )
+    time_frame = forms.ChoiceField(
+        label=gettext_lazy("Time frame"), choices=TopicSettings.TimeFrame, required=False
+    )
+    languages = LanguagesField(
+        label=gettext_lazy("Languages"),
+        required=False,
+        help_text=gettext_lazy("The leading one first, such as “English, 中文”. Empty: any."),
+    )
+    services = forms.MultipleChoiceField(
+        label=gettext_lazy("Where to search"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("None ticked: wherever this Beacon can search."),
+    )
+    engine = forms.ChoiceField(
+        label=gettext_lazy("SerpAPI engine"),
+        choices=[(name, name.replace("_", " ").title()) for name in ENGINES],
+        required=False,
+    )
+    feeds = FeedsField(
+        label=gettext_lazy("Feeds"),
+        required=False,
+        help_text=gettext_lazy("Addresses of RSS or Atom feeds, one a line."),
+    )
+    allow_domains = DomainsField(
+        label=gettext_lazy("Only these domains"),
+        required=False,
+        help_text=gettext_lazy("One a line, such as example.org. Empty: all."),
+    )
+    block_domains = DomainsField(
+        label=gettext_lazy("Never these domains"),
+        required=False,
+        help_text=gettext_lazy("One a line; what lies below a domain is blocked too."),
+    )
+    max_pages = _number(gettext_lazy("Pages a run"), 500)
+    max_minutes = _number(gettext_lazy("Minutes a run"), 240)
+    max_tokens = _number(gettext_lazy("Tokens a run"))
+    max_money = forms.DecimalField(
+        label=gettext_lazy("Money a run"),
+        required=False,
+        min_value=0,
+        max_digits=8,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+    )
+    base = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def __init__(
+        self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
+    ) -> None:
+        """`topic` is the one that is edited; without one the form makes another."""
+        self.owner, self.topic = owner, topic
+        super().__init__(data, **more)
+        self.fields["services"].choices = service_choices()  # type: ignore[attr-defined]
+
+    @property
+    def cleaned_of(self) -> list[str]:
+        """Return the labels of the fields from which unstorable characters were taken out."""
+        return [
+            str(field.label)
+            for name, field in self.fields.items()
+            if isinstance(field, CleanTextField) and "\x00" in str(self.data.get(name, ""))
+        ]
+
+    @property
+    def offers(self) -> list[str]:
+        """Return the names of the domain lists in which an address could become a domain."""
+        return [
+            name
+            for name in ("allow_domains", "block_domains")
+            if self.errors.get(name) and self._offered(name) != self._typed(name)
+        ]
+
+    def _typed(self, name: str) -> str:
+        return str(self.data.get(name, ""))
+
+    def _offered(self, name: str) -> str:
+        typed = self._typed(name)
+        offered = offered_domains(typed)
+        return typed if offered.split() == typed.split() else offered
+
+    def with_domains(self, name: str) -> QueryDict:
+        """Return what was typed, with the addresses in the named list replaced by their domains."""
+        data = QueryDict(mutable=True)
+        data.update(self.data)
+        data[name] = self._offered(name)
+        return data
+
+    def clean_title(self) -> str:
+        """Return the title on one line.  Raises ValidationError in the model's words."""
+        title = one_line(self.cleaned_data["title"])
+        topic = Topic(owner=self.owner, title=title, slug=slug_of(title))
+        if self.topic is not None:
+            topic.pk = self.topic.pk
+        try:
+            topic.check_title()
+        except InvalidValue as exc:
+            raise ValidationError(exc.errors["title"]) from exc
+        return title
+
+    def clean(self) -> dict[str, Any]:
+        """Check what belongs together: feeds with their service, both lists of domains."""
+        cleaned = super().clean()
+        services, feeds = cleaned.get("services", []), cleaned.get("feeds", [])
+        if services == ["feeds"] and not feeds and "feeds" not in self.errors:
+            self.add_error("feeds", _("“Feeds” alone is ticked: name at least one feed."))
+        if feeds and services and "feeds" not in services:
+            self.add_error(
+                "services", _("Feeds are named below: tick “Feeds” too, or remove them.")
+            )
+        both = set(cleaned.get("allow_domains", [])) & set(cleaned.get("block_domains", []))
+        for domain in sorted(both):
+            self.add_error(
+                "block_domains",
+                _("“%(domain)s” stands in both lists: it cannot be wanted and unwanted.")
+                % {"domain": domain},
+            )
+        return cleaned
+
+    # --- what stands open ---------------------------------------------------------------------
+
+    @property
+    def where_is_set(self) -> bool:
+        """Whether anything of “where to look” was chosen, or is wrong."""
+        return self._is_set(
+            "services", "time_frame", "languages", "feeds", "allow_domains", "block_domains"
+        )
+
+    @property
+    def limits_are_set(self) -> bool:
+        """Whether anything of “limits and labels” was chosen, or is wrong."""
+        return self._is_set(
+            "max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"
+        )
+
+    def _is_set(self, *names: str) -> bool:
+        unset = (None, "", False, [], TopicSettings.TimeFrame.ANY)
+        return any(self.errors.get(name) or self[name].value() not in unset for name in names)
+
+    # --- what comes out -----------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Return the valid form as `topic_editing.state_of` gives a topic."""
+        cleaned = self.cleaned_data
+        defaults = {"time_frame": TopicSettings.TimeFrame.ANY, "engine": ENGINES[0]}
+        names = [name for name in SETTINGS_FIELDS if name in self.fields]
+        state: State = {
+            name: plain(cleaned[name] or defaults.get(name, cleaned[name])) for name in names
+        }
+        state |= {name: cleaned[name] for name in ("title", "labels", "private")}
+        return state | {"schedule": self.schedule_state()}
+
+    def schedule_state(self) -> dict[str, Any]:
+        """Return the schedule as it is compared and edited."""
+        assert self.schedule is not None  # noqa: S101 (the form is valid)
+        names = ("preset", "cron", "time_zone", "missed")
+        return {name: str(self.schedule[name]) for name in names}
+
+    def base_state(self) -> State:
+        """Return what the person saw when the form was opened; empty if that was tampered with."""
+        try:
+            base = json.loads(self.cleaned_data.get("base") or "{}")
+        except ValueError:
+            return {}
+        return base if isinstance(base, dict) else {}
+
+
+def initial_of(topic: Topic) -> dict[str, Any]:
+    """Return what the form shows of a topic, its state beside it as the base of an edit."""
+    state = state_of(topic)
+    schedule = schedule_of(topic)
+    shown = {name: value for name, value in state.items() if name != "schedule"}
+    shown |= state["schedule"] | scheduling.choices_of(schedule)
+    if schedule.preset != Schedule.Preset.CRON:
+        shown["cron"] = ""
+    return shown | {"base": json.dumps(state)}
+
+
+def initial_of_new(owner: User) -> dict[str, Any]:
+    """Return what the form of a new topic starts with: weekly is the seed's default (R54)."""
+    return {
+        "preset": Schedule.Preset.WEEKLY,
+        "missed": Schedule.Missed.ONCE,
+        "time_zone": owner.time_zone,
+        "hour": scheduling.DEFAULT_HOUR,
+        "weekday": 1,
+        "day": "1",
+        "time_frame": TopicSettings.TimeFrame.ANY,
+        "engine": connections.serpapi_engine(),
+    }

@@ -1,0 +1,148 @@
+"""What is done to one topic by a button: run, pause, archive, duplicate, trash, and back."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from beacon_site.http import BeaconRequest
+from memory.errors import MemoryRefused
+from memory.models import Topic
+from research import scheduling, topic_editing
+from research.answers import go_back, go_to, not_now, refused
+from research.models import Run, RunInTheWay
+from research.starting import NotNow, start_run
+
+
+def _topic(request: BeaconRequest, slug: str) -> Topic:
+    mine = Topic.objects.of(request.user).live().select_related("owner")
+    topic: Topic = get_object_or_404(mine, slug=slug)
+    return topic
+
+
+def _page_of(topic: Topic) -> str:
+    return reverse("research:topic", args=[topic.slug])
+
+
+def _undo(name: str, topic: Topic) -> str:
+    return "undo:" + reverse(f"research:{name}", args=[topic.slug])
+
+
+@require_POST
+@login_required
+def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Start a run and show it; if one is going on, show that."""
+    topic = _topic(request, slug)
+    try:
+        run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
+    except RunInTheWay as exc:
+        messages.info(request, _("A run of this topic is going on already: this is it."))
+        run = exc.run
+    except NotNow as exc:
+        return not_now(request, exc)
+    if run is None:  # it ended while we asked
+        return go_to(request, _page_of(topic))
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+
+
+@require_POST
+@login_required
+def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Let the topic's schedule rest."""
+    topic = _topic(request, slug)
+    if scheduling.set_paused(topic, paused=True, by=request.actor):
+        words = _("“%(topic)s” is paused: it runs again when you resume it.") % {"topic": topic}
+        messages.success(request, words, extra_tags=_undo("topic-resume", topic))
+    else:
+        messages.info(request, _("It is paused already, or run by hand only."))
+    return go_back(request, _page_of(topic))
+
+
+@require_POST
+@login_required
+def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Let the topic run by its schedule again."""
+    topic = _topic(request, slug)
+    if scheduling.set_paused(topic, paused=False, by=request.actor):
+        words = _("“%(topic)s” runs by its schedule again.") % {"topic": topic}
+        messages.success(request, words, extra_tags=_undo("topic-pause", topic))
+    else:
+        messages.info(request, _("It is not paused, or run by hand only."))
+    return go_back(request, _page_of(topic))
+
+
+@require_POST
+@login_required
+def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Put the topic away; it keeps everything."""
+    topic = _topic(request, slug)
+    try:
+        topic.archive(by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = _("“%(topic)s” is in the archive: kept with all it knows, and not run.")
+    messages.success(request, words % {"topic": topic}, extra_tags=_undo("topic-unarchive", topic))
+    return go_back(request, reverse("research:topics"))
+
+
+@require_POST
+@login_required
+def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Take the topic from the archive."""
+    topic = _topic(request, slug)
+    try:
+        topic_editing.unarchive_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    messages.success(request, _("“%(topic)s” is back from the archive.") % {"topic": topic})
+    return go_back(request, _page_of(topic))
+
+
+@require_POST
+@login_required
+def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Move the topic to the trash; a run that is going on is cancelled, and the person told."""
+    topic = _topic(request, slug)
+    try:
+        cancelled = topic_editing.trash_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    words = _("“%(topic)s” is in the trash for 30 days.") % {"topic": topic}
+    if cancelled:
+        words += " " + _("Its run was cancelled; you can retry it once the topic is restored.")
+    undo = "undo:" + reverse("research:topic-restore", args=[topic.pk])
+    messages.success(request, words, extra_tags=undo)
+    return go_to(request, reverse("research:topics"))
+
+
+@require_POST
+@login_required
+def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Bring the topic back from the trash (by id: names there may repeat)."""
+    mine = Topic.objects.of(request.user).select_related("owner")
+    topic = get_object_or_404(mine, pk=pk)
+    try:
+        topic_editing.restore_topic(topic, by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(
+            request,
+            _("It stays in the trash: %(why)s Rename that one first.") % {"why": exc},
+        )
+        return go_back(request, reverse("research:topics"))
+    messages.success(request, _("“%(topic)s” is back from the trash.") % {"topic": topic})
+    return go_back(request, _page_of(topic))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Open the form of a new topic with this one's settings and schedule; nothing is made yet."""
+    topic = _topic(request, slug)
+    return go_to(request, f"{reverse('research:topic-new')}?from={topic.slug}")

@@ -1,0 +1,225 @@
+"""Making a topic and editing it, with what is known already and the next runs shown on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+
+from beacon_site.http import BeaconRequest
+from memory.errors import InvalidValue
+from memory.models import Topic
+from memory.text import clean
+from research import scheduling, topic_editing, topic_list
+from research.answers import go_to
+from research.budget import DEFAULTS
+from research.forms.topic_form import (
+    SCHEDULE_PARTS,
+    ScheduleForm,
+    TopicForm,
+    initial_of,
+    initial_of_new,
+)
+from research.models import Run, Schedule, TopicSettings
+from research.starting import NotNow, create_topic, start_run
+
+_NOT_SAVING = ("show_runs", "use_domains")
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def topic_new(request: BeaconRequest) -> HttpResponse:
+    """Make a topic, and start its first run if that was asked for."""
+    form = _form(request, initial=_initial(request))
+    if request.method == "POST" and _is_saving(request) and form.is_valid():
+        topic = _create(request, form)
+        if topic is not None:
+            _say_what_was_removed(request, form)
+            return _after_creating(request, topic)
+    title = request.POST.get("title", "")
+    known = topic_list.known_of(request.user, clean(title)[0]) if title else topic_list.Known()
+    return _show(request, "topic_new", form, known=known)
+
+
+def _initial(request: BeaconRequest) -> dict[str, Any]:
+    """Return what the new form starts with: the person's defaults, or another topic's settings."""
+    slug = request.GET.get("from", "").replace("\x00", "")
+    if not slug:
+        return initial_of_new(request.user) | {"title": clean(request.GET.get("title", ""))[0]}
+    topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
+    copied = initial_of(topic)
+    return copied | {"title": _("%(title)s (copy)") % {"title": topic.title}, "base": ""}
+
+
+def _form(request: BeaconRequest, *, topic: Topic | None = None, **more: Any) -> TopicForm:
+    if request.method != "POST":
+        return TopicForm(owner=request.user, topic=topic, **more)
+    form = TopicForm(request.POST, owner=request.user, topic=topic, **more)
+    name = request.POST.get("use_domains", "")
+    if name in form.offers:
+        form = TopicForm(form.with_domains(name), owner=request.user, topic=topic, **more)
+    return form
+
+
+def _is_saving(request: BeaconRequest) -> bool:
+    return not any(name in request.POST for name in _NOT_SAVING)
+
+
+def _create(request: BeaconRequest, form: TopicForm) -> Topic | None:
+    """Return the topic made, or None with the form's error set: a twin may have come meanwhile."""
+    state = form.state()
+    try:
+        return create_topic(
+            owner=request.user,
+            title=state["title"],
+            by=request.actor,
+            settings={name: state[name] for name in _settings_names(state)},
+            schedule=form.schedule,
+            source=f"human:{request.user.get_username()}",
+            labels=state["labels"],
+            private=state["private"],
+        )
+    except InvalidValue as exc:
+        form.add_error("title", str(exc))
+        return None
+
+
+def _settings_names(state: dict[str, Any]) -> list[str]:
+    return [name for name in topic_editing.SETTINGS_FIELDS if name in state]
+
+
+def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
+    page = reverse("research:topic", args=[topic.slug])
+    if "run" not in request.POST:
+        messages.success(request, _("“%(topic)s” is made.") % {"topic": topic})
+        return go_to(request, page)
+    try:
+        run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
+    except NotNow as exc:
+        messages.warning(request, _("The topic is made, but not run yet. %(why)s") % {"why": exc})
+        return go_to(request, page)
+    return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
+
+
+def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
+    if form.cleaned_of:
+        words = _("Characters that cannot be stored (NUL) were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
+
+
+@require_GET
+@login_required
+def topic_known(request: BeaconRequest) -> HttpResponse:
+    """Show what is known already of a title that is being typed (a fragment)."""
+    known = topic_list.known_of(request.user, clean(request.GET.get("title", ""))[0][:500])
+    return render(request, "research/_known.html", {"known": known})
+
+
+@require_GET
+@login_required
+def schedule_preview(request: BeaconRequest) -> HttpResponse:
+    """Show the next five runs of the schedule that is being chosen (a fragment)."""
+    return render(request, "research/_next_runs.html", {"preview": _preview(request.GET)})
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Edit a topic; changes apply from its next run."""
+    mine = Topic.objects.of(request.user).live().select_related("owner")
+    topic = get_object_or_404(mine, slug=slug)
+    form = _form(request, topic=topic, initial=initial_of(topic))
+    theirs: dict[str, Any] = {}
+    if request.method == "POST" and _is_saving(request) and form.is_valid():
+        try:
+            topic = topic_editing.edit_topic(
+                topic, by=request.actor, wanted=form.state(), base=form.base_state()
+            )
+        except topic_editing.EditConflict as exc:
+            theirs = exc.theirs
+            form = _rebased(request, topic, form, exc)
+        except InvalidValue as exc:
+            form.add_error("title", str(exc))
+        else:
+            _say_what_was_removed(request, form)
+            messages.success(request, _("Saved. It applies from the next run."))
+            return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
+    conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
+    return _show(request, "topic_settings", form, topic=topic, conflicts=conflicts)
+
+
+def _rebased(
+    request: BeaconRequest, topic: Topic, form: TopicForm, exc: topic_editing.EditConflict
+) -> TopicForm:
+    """Return the form as typed but based on what is stored now: saving it again keeps mine.
+
+    Fields that only others changed take their value.
+    """
+    topic.refresh_from_db()
+    stored = TopicForm(owner=request.user, topic=topic, initial=initial_of(topic))
+    base, data = form.base_state(), request.POST.copy()
+    for name, mine in form.state().items():
+        if name not in exc.theirs and mine == base.get(name):
+            for part in SCHEDULE_PARTS if name == "schedule" else (name,):
+                data.setlist(part, _as_sent(stored[part].value()))
+    data["base"] = json.dumps(exc.now)
+    rebased = TopicForm(data, owner=request.user, topic=topic)
+    rebased.add_error(None, str(exc))
+    return rebased
+
+
+def _as_sent(value: Any) -> list[str]:
+    """Return a field's shown value as a browser sends it."""
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    if value in (None, False):
+        return []
+    return ["on" if value is True else str(value)]
+
+
+def _label_of(form: TopicForm, name: str) -> str:
+    return str(_("Schedule") if name == "schedule" else form.fields[name].label)
+
+
+def _in_words(name: str, value: Any) -> str:
+    """Return a field's stored value as a person reads it."""
+    if name == "schedule":
+        return scheduling.in_words(Schedule(**value))
+    if name == "time_frame":
+        return str(TopicSettings.TimeFrame(value).label)
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, list):
+        return ", ".join(value) or _("empty")
+    return str(value) if value not in ("", None) else _("empty")
+
+
+def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the next runs of the schedule in `data`, in its own time zone, or what is wrong."""
+    form = ScheduleForm({part: data.get(part) for part in SCHEDULE_PARTS})
+    if not form.is_valid() or form.schedule is None:
+        return {"problems": [problem for found in form.errors.values() for problem in found]}
+    schedule = Schedule(**form.schedule)
+    return {
+        "words": scheduling.in_words(schedule),
+        "slots": scheduling.next_slots(schedule, timezone.now()),
+        "zone": schedule.time_zone,
+        "missed": schedule.get_missed_display(),
+    }
+
+
+def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> HttpResponse:
+    """Show the page with its form, over htmx the form alone."""
+    template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
+    preview = _preview(form.data if form.is_bound else form.initial)
+    context = {"form": form, "preview": preview, "page": name, "usual": DEFAULTS["quick"]}
+    return render(request, template, context | more)
