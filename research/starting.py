@@ -65,7 +65,7 @@ def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
         settings={
             "objective": wanted.objective,
             "focus": wanted.focus,
-            "services": [sample.SampleSearch.service],
+            "services": [sample.SampleSearch().service],
         },
     )
 

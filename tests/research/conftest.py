@@ -1,0 +1,55 @@
+"""A topic and scripted providers, for tests of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from memory import connections
+from memory.models import Topic
+from research import executing, gathering, reading, starting
+from research.models import Run
+
+
+class Providers:
+    """The scripted services of one test; `model` is None until a test sets one."""
+
+    def __init__(self) -> None:
+        self.search = FakeSearch()
+        self.pages = FakeFetcher()
+        self.model: FakeLanguageModel | None = None
+
+
+@pytest.fixture
+def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
+    """Scripted search, pages and model in place of the site's own; no pauses between tries."""
+    scripted = Providers()
+    monkeypatch.setattr(connections, "search_services", lambda names=(): ["fake"])
+    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: scripted.search)
+    monkeypatch.setattr(connections, "language_model", lambda: scripted.model)
+    monkeypatch.setattr(reading, "get_fetcher", lambda: scripted.pages)
+    monkeypatch.setattr(gathering, "PAUSES", (0.0, 0.0))
+    yield scripted
+
+
+@pytest.fixture
+def topic(alice: Any) -> Topic:
+    """Alice's topic, not researched yet."""
+    return starting.create_topic(owner=alice, title="Solid-state batteries", by=alice.actor)
+
+
+def _carry_out(topic: Topic) -> Run:
+    run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
+    executing.execute(run.pk, worker="test")
+    run.refresh_from_db()
+    topic.refresh_from_db()
+    return run
+
+
+@pytest.fixture
+def run_of() -> Callable[[Topic], Run]:
+    """Return a function that starts a run of a topic, carries it out and returns it."""
+    return _carry_out
