@@ -80,12 +80,12 @@ def _compare(
         return None
     ratio = _ratio(new, old)
     same_states = _states_agree(new, old)
-    if ratio >= SAME and new.numbers == old.numbers and same_states and not _other_names(new, old):
+    if ratio >= SAME and new.numbers == old.numbers and same_states and _same_subject(new, old):
         return "confirmed", ratio
     if _other_subject(new, old):
         return None
     alike, inner = _frames(new, old, rarity)
-    if same_states and _numbers_agree(new, old):
+    if same_states and _numbers_agree(new, old) and not _other_names(new, old):
         return ("confirmed", 100 * inner) if _is_restated(new, old, alike, inner) else None
     if _is_changed(new, old, alike, inner):
         return "changed", round(100 * max(alike, 0.5), 1)
@@ -100,9 +100,13 @@ def _ratio(new: Stated, old: Stated) -> float:
     return ratio if short >= 0.5 * long else min(ratio, SAME - 1)
 
 
+# A sentence that is silent about these says the contrary: planned or not, over or not, not.
+_TELLING = (("stage", "planned"), ("stage", "dropped"), ("life", "ended"), ("negation", "no"))
+
+
 def _states_agree(new: Stated, old: Stated) -> bool:
     ours, theirs = dict(new.states), dict(old.states)
-    if ("negation" in ours) != ("negation" in theirs):
+    if any((ours.get(name) == state) != (theirs.get(name) == state) for name, state in _TELLING):
         return False
     return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys())
 
@@ -114,12 +118,28 @@ def _other_names(new: Stated, old: Stated) -> bool:
     return bool(ours and theirs)
 
 
+def _same_subject(new: Stated, old: Stated) -> bool:
+    return not _other_names(new, old) and (new.is_wide or _same_head(new, old))
+
+
+def _same_head(new: Stated, old: Stated) -> bool:
+    """Whether what one sentence begins with stands in the other, or both name one version."""
+    ours, theirs = _head(new), _head(old)
+    if ours in old.frame and theirs in new.frame:
+        return True
+    return bool(new.subject & old.subject)
+
+
+def _head(stated: Stated) -> str:
+    return next((term for term in stated.frame if not term.startswith("§")), "")
+
+
 def _other_subject(new: Stated, old: Stated) -> bool:
     """Whether they speak of two things: version 12 and version 13, one company and another."""
+    if new.is_one and old.is_one:
+        return _other_names(new, old) and not new.names & old.names
     if _other_names(new, old):
         return True
-    if new.is_one and old.is_one:
-        return False
     if not new.subject or not old.subject:
         return False
     return not any(_is_within(left, right) for left in new.subject for right in old.subject)
@@ -136,7 +156,9 @@ def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, 
     def weight(terms: set[str]) -> float:
         return sum(rarity.get(term, 1.0) for term in terms)
 
-    ours, theirs = set(new.frame), set(old.frame)
+    # A state told of on one side only is no word that the other side lacks.
+    marks = {term for term in set(new.frame) ^ set(old.frame) if term.startswith("§")}
+    ours, theirs = set(new.frame) - marks, set(old.frame) - marks
     shared, left, right = weight(ours & theirs), weight(ours), weight(theirs)
     if not left or not right:
         return 0.0, 0.0
@@ -145,7 +167,11 @@ def _frames(new: Stated, old: Stated, rarity: dict[str, float]) -> tuple[float, 
 
 def _numbers_agree(new: Stated, old: Stated) -> bool:
     """Whether neither has a number where the other has another one."""
-    if new.numbers == old.numbers or new.numbers < old.numbers:
+    if new.numbers == old.numbers:
+        return True
+    if new.is_wide and same_measure(new.text, old.text):
+        return False
+    if new.numbers < old.numbers:
         return True
     # A figure more is no change if what was known had one already.
     return old.numbers < new.numbers and len(old.numbers - old.subject) > 0
@@ -153,32 +179,34 @@ def _numbers_agree(new: Stated, old: Stated) -> bool:
 
 def _is_restated(new: Stated, old: Stated, alike: float, inner: float) -> bool:
     shared = len(set(new.frame) & set(old.frame))
-    if _is_lifecycle(new, old):
-        return True
     if new.is_wide:
-        return alike >= OTHER_HEAD and shared >= 4
-    enough = bool(new.numbers & old.numbers) or alike >= INNER_FRAME
+        return shared >= 4 and (alike >= OTHER_HEAD or inner >= INNER_FRAME)
+    if not _same_subject(new, old):
+        return False
+    shared_numbers = (new.numbers - new.subject) & (old.numbers - old.subject)
+    if new.subject & old.subject and len(shared_numbers) >= 2 and _same_event(new, old):
+        return True
+    enough = bool(shared_numbers) or alike >= INNER_FRAME
     return enough and shared >= 3 and (alike >= OTHER_HEAD or (inner >= 0.9 and alike >= FRAME))
 
 
-def _is_lifecycle(new: Stated, old: Stated) -> bool:
-    """Whether both tell of one version's support, planned or done, by the same numbers."""
-    both = dict(new.states).get("life") and dict(old.states).get("life")
-    return bool(both and new.subject & old.subject and new.names & old.names) and bool(
-        (new.numbers - new.subject) & (old.numbers - old.subject)
-    )
+def _same_event(new: Stated, old: Stated) -> bool:
+    """Whether both tell of the same stage or the same support of what they speak of."""
+    ours, theirs = dict(new.states), dict(old.states)
+    return any(name in ours and ours[name] == theirs.get(name) for name in ("life", "stage"))
 
 
 def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
     if new.is_wide:
-        return _is_changed_wide(new, old, alike)
-    shared = set(new.frame) & set(old.frame)
-    if _life_changed(new, old):
+        return alike >= OTHER_HEAD or same_measure(new.text, old.text)
+    if _life_changed(new, old) or _stage_changed(new, old, inner):
         return True
-    words = {term for term in shared if not term.startswith("§")}
+    words = {term for term in set(new.frame) & set(old.frame) if not term.startswith("§")}
     if len(words) < 2:
         return False
-    same_head = _head(new) == _head(old) or _head(new) in shared or _head(old) in shared
+    same_head = _same_head(new, old)
+    if new.is_one and old.is_one and same_head and len(words) >= 3 and alike >= 0.5:
+        return True
     return alike >= (FRAME if same_head else OTHER_HEAD) or (
         same_head and inner >= INNER_FRAME and len(words) >= 4 and alike >= 0.5
     )
@@ -186,15 +214,15 @@ def _is_changed(new: Stated, old: Stated, alike: float, inner: float) -> bool:
 
 def _life_changed(new: Stated, old: Stated) -> bool:
     """Whether one version's support is told of in two states or with two dates."""
-    ours, theirs = dict(new.states), dict(old.states)
-    if not new.subject & old.subject or "life" not in ours or "life" not in theirs:
+    if not new.subject & old.subject:
         return False
-    return ours != theirs or new.numbers != old.numbers
+    return "life" in dict(new.states) and "life" in dict(old.states)
 
 
-def _head(stated: Stated) -> str:
-    return next((term for term in stated.frame if not term.startswith("§")), "")
-
-
-def _is_changed_wide(new: Stated, old: Stated, alike: float) -> bool:
-    return alike >= OTHER_HEAD or same_measure(new.text, old.text)
+def _stage_changed(new: Stated, old: Stated, inner: float) -> bool:
+    """Whether what was planned for one version has come about, or the other way round."""
+    ours, theirs = dict(new.states).get("stage"), dict(old.states).get("stage")
+    if not ours or not theirs or ours == theirs or not new.subject & old.subject:
+        return False
+    dates = (new.numbers - new.subject) & (old.numbers - old.subject)
+    return inner >= FRAME or (inner >= 0.4 and len(dates) >= 2)

@@ -50,11 +50,18 @@ _SPELLED_OUT = "two three four five six seven eight nine ten eleven twelve"
 _SPELLED = {word: str(number) for number, word in enumerate(_SPELLED_OUT.split(), start=2)}
 _SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
 
+# Small words that a number behind them makes a name: "version 13", "line 7".
+_NUMBERED = (
+    "version|release|model|phase|stage|level|chapter|article|batch|line|route|flight|part|unit|type"
+    "|series|class|round|section|volume|issue|season|episode|beta|candidate|number|no\\."
+)
 _DESIGNATED = re.compile(
-    r"\b(?:[A-Z][\w.+#&-]*|[Vv]ersions?|[Rr]eleases?|[Mm]odels?|[Pp]hase|[Ss]tage|[Ll]evel|[Cc]hapter|[Aa]rticle|[Bb]atch)"
+    rf"\b(?:[A-Z][\w.+#&-]*|(?:(?i:{_NUMBERED}))s?)"
     r"\s+v?(\d+(?:\.\d+)*)\b(?!\s*(?:%|percent|per cent|million|billion|thousand))"
 )
 _NAME = re.compile(r"(?<![.!?:]\s)(?<!^)\b[A-Z][\w&+#-]*")
+# The first word is a name if it is written like one or stands before a number or another name.
+_FIRST_NAME = re.compile(r"(?:[A-Z]\w*[A-Z_]\w*|[A-Z]\w+(?=\s+(?:[A-Z]|v?\d)))")
 _NOT_NAMES = frozenset(
     (
         "release",
@@ -82,7 +89,8 @@ _NOT_NAMES = frozenset(
 # Words that may stand before the subject's name: "The final release of PostgreSQL 17 …".
 _BEFORE_NAMES = (
     "the a an of for in with final first second third major minor new version release beta "
-    "candidate support database project latest current newest stable and users operators"
+    "candidate support database project latest current newest stable and users operators "
+    "published released announced tram bus train"
 )
 _SMALL = frozenset(_BEFORE_NAMES.split())
 
@@ -113,14 +121,10 @@ def take_apart(sentence: str) -> Stated:
     text = one_line(without_citations(sentence))
     folded = unicodedata.normalize("NFKC", text).casefold()
     found, rest = _numbers_of(folded)
-    states: dict[str, str] = {}
-    marks: list[str] = []
-    for dimension, state, pattern in STATES:
-        changed = pattern.sub(" ", rest)
-        if changed != rest:
-            rest = changed
-            states.setdefault(dimension, state)
-            marks.append(f"§{dimension}")
+    states = _states_of(rest)
+    marks = [f"§{dimension}" for dimension in states]
+    for _dimension, _state, pattern in STATES:
+        rest = pattern.sub(" ", rest)
     frame = [term for term in terms(rest, language_of(text)) if not term[0].isdigit()]
     return Stated(
         text=text,
@@ -133,6 +137,16 @@ def take_apart(sentence: str) -> Stated:
         is_one=ONE_HOLDER.search(folded) is not None,
         is_wide=is_wide_text(text),
     )
+
+
+def _states_of(text: str) -> dict[str, str]:
+    """Return the state in each dimension; the one that is told first holds."""
+    first: dict[str, tuple[int, str]] = {}
+    for dimension, state, pattern in STATES:
+        found = pattern.search(text)
+        if found and (dimension not in first or found.start() < first[dimension][0]):
+            first[dimension] = (found.start(), state)
+    return {dimension: state for dimension, (_place, state) in first.items()}
 
 
 def numbers(text: str) -> frozenset[str]:
@@ -178,7 +192,7 @@ def _numbers_of(folded: str) -> tuple[list[str], str]:
 
 def _subject(text: str) -> frozenset[str]:
     """Return the numbers that name the subject: those by a name before the verb is likely reached."""
-    head = " ".join(text.split()[:9])
+    head = " ".join(text.split()[:12])
     found = []
     for match in _DESIGNATED.finditer(head):
         if match.group().split()[0].casefold().rstrip(".") in _MONTHS:
@@ -191,4 +205,7 @@ def _subject(text: str) -> frozenset[str]:
 
 def _names(text: str) -> frozenset[str]:
     found = {match.group().casefold() for match in _NAME.finditer(text)}
+    first = _FIRST_NAME.match(text)
+    if first is not None:
+        found.add(first.group().casefold())
     return frozenset(name for name in found - _NOT_NAMES if name not in _MONTHS)
