@@ -7,8 +7,7 @@ renumbered to one list in the order in which they are cited (R48).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -20,13 +19,12 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
-from memory.models import TopicFact
-from memory.text import match_key, one_line, shorten, without_citations
-from memory.topic_memory import KnownFact, TopicMemory
-from research import delta, extractive, facets, planning, reading, report_text
-from research.delta import Change, Statement, Status
+from memory.text import match_key, one_line, without_citations
+from memory.topic_memory import TopicMemory
+from research import composing, extractive, facets, planning, reading, report_text
+from research.composing import Draft
+from research.delta import Statement, Status
 from research.extractive import Reading
-from research.models import Schedule
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
@@ -35,7 +33,6 @@ MORE_FINDINGS = 6
 ANSWER_TOKENS = 4000
 PAGE_CHARACTERS = 6000  # of one page in a prompt
 LEAST_PROSE = 120  # characters from which a model's plain answer is taken for a report
-TIMELINE = 300  # retired facts that a finding is held against
 
 
 class WrittenFinding(BaseModel):
@@ -54,18 +51,6 @@ class WrittenReport(BaseModel):
     findings: list[WrittenFinding] = Field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Draft:
-    """A report before it is held against what is known; citations are the readings' numbers."""
-
-    summary: str
-    body: str
-    findings: list[Statement]
-    more: list[Statement] = field(default_factory=list)
-    written_by: str = ""
-    is_extractive: bool = False
-
-
 def write(work: Work) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
     memory = planning.known(work)
@@ -82,7 +67,7 @@ def write(work: Work) -> StepResult:
         warning = _("written without the model, which failed: %(why)s") % {"why": exc}
         work.run.warn(warning)
     draft = draft or _extractive(work, memory, pages)
-    output = _compose(work, memory, pages, draft)
+    output = composing.compose(work, memory, pages, draft)
     output["fell_back"] = bool(warning)
     output["phrases"] = facets.phrases(pages, work.topic.title, [])[:6]
     return StepResult(
@@ -153,7 +138,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
-        "heading": _heading(work, memory),
+        "heading": composing.heading(work, memory),
         "observations": [],
         "topic": work.topic.title,
         "objective": settings.objective,
@@ -178,7 +163,9 @@ def _harmless(text: str, most: int) -> str:
 
 def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
     body = report_text.tidy_body(
-        report.body, title=work.topic.title, delta_heading=_heading(work, planning.known(work))
+        report.body,
+        title=work.topic.title,
+        delta_heading=composing.heading(work, planning.known(work)),
     )
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(report.summary))
@@ -220,8 +207,9 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
     struck = list(memory.struck) if memory else []
     found = extractive.find(
         pages,
-        topic=work.topic.title,
-        focus=f"{work.settings.focus} {work.settings.objective}".strip(),
+        # The focus narrows the title: pages that hold its words are on the topic too.
+        topic=f"{work.topic.title} {work.settings.focus}".strip(),
+        focus=work.settings.objective,
         struck=struck,
         limit=MOST_FINDINGS + MORE_FINDINGS,
     )
@@ -234,169 +222,3 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
         written_by="extractive",
         is_extractive=True,
     )
-
-
-# --- putting it together -----------------------------------------------------------------------------
-
-
-def _heading(work: Work, memory: TopicMemory | None) -> str:
-    schedule = Schedule.objects.filter(topic=work.topic).first()
-    return delta.heading(schedule, memory.run_count if memory else 0)
-
-
-def _compose(
-    work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
-) -> dict[str, Any]:
-    facts = list(memory.facts) if memory else []
-    changes, dropped = delta.compare(
-        [*draft.findings, *draft.more] if memory else draft.findings,
-        facts,
-        retired=_timeline(work) if memory else [],
-        struck=list(memory.struck) if memory else [],
-    )
-    listed = [change for change in changes if change.is_listed]
-    is_quiet = memory is not None and not listed
-    standing = _standing(changes, facts) if memory else []
-    if draft.is_extractive:
-        _lay_out(work, memory, pages, draft, changes, standing)
-    if dropped:
-        work.run.warn(
-            _("%(count)d findings repeat what you struck and were dropped") % {"count": dropped}
-        )
-    return _numbered(work, memory, pages, draft, changes, standing, is_quiet)
-
-
-def _timeline(work: Work) -> list[KnownFact]:
-    retired = TopicFact.objects.filter(topic=work.topic).retired()[:TIMELINE]
-    return [KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title) for fact in retired]
-
-
-def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that go on standing: confirmed or not spoken of, and not replaced."""
-    replaced = {c.previous_id for c in changes if c.status in (Status.CHANGED,)}
-    return [fact for fact in facts if fact.id not in replaced]
-
-
-def _lay_out(
-    work: Work,
-    memory: TopicMemory | None,
-    pages: list[Reading],
-    draft: Draft,
-    changes: list[Change],
-    standing: Sequence[KnownFact],
-) -> None:
-    """Set summary and body of an extractive report."""
-    known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
-    fresh = [s for s in draft.findings if match_key(s.sentence) not in known_keys]
-    more = [s for s in draft.more if match_key(s.sentence) not in known_keys]
-    parts = []
-    if memory is None and not fresh:
-        draft.summary = _empty_summary(work, pages)
-    elif not fresh and not more:
-        draft.summary = _quiet_sentence(work, memory, len(pages))
-    else:
-        draft.summary = " ".join(_cite(s) for s in (fresh or more)[:2])
-    parts.append(draft.summary)
-    if memory is None and fresh:
-        parts += ["## " + _("Findings"), _list(fresh)]
-    elif more:
-        parts += ["## " + _("More from the new sources"), _list(more)]
-    if standing:
-        parts += ["## " + _("Known before"), "\n".join(f"- {fact.text}" for fact in standing)]
-    if fresh or more:
-        label = _("Extractive: every sentence is taken from its source, written without a model.")
-        parts.append(f"*{label}*")
-    draft.body = "\n\n".join(parts)
-
-
-def _cite(statement: Statement) -> str:
-    return statement.sentence + " " + "".join(f"[{n}]" for n in statement.citations)
-
-
-def _list(statements: Iterable[Statement]) -> str:
-    return "\n".join(f"- {_cite(statement)}" for statement in statements)
-
-
-def _empty_summary(work: Work, pages: list[Reading]) -> str:
-    if pages:
-        return _(
-            "%(count)d pages were read, but none of them says anything clear about “%(topic)s”."
-        ) % {
-            "count": len(pages),
-            "topic": work.topic.title,
-        }
-    return _("The searches found nothing about “%(topic)s”.") % {"topic": work.topic.title}
-
-
-def _quiet_sentence(work: Work, memory: TopicMemory | None, read: int) -> str:
-    """Return the plain sentence for a run that found nothing new (R42)."""
-    counts = work.output("filter_seen")
-    since = delta.since_line(memory.last_run_at, memory.run_count) if memory else ""
-    if read:
-        return _(
-            "Nothing new %(since)s: %(read)d new sources were read and say what was known already; "
-            "%(known)d more were known."
-        ) % {"since": since, "read": read, "known": counts["known"]}
-    return _("Nothing new %(since)s: %(known)d sources came up, all of them known.") % {
-        "since": since,
-        "known": counts["known"],
-    }
-
-
-def _numbered(
-    work: Work,
-    memory: TopicMemory | None,
-    pages: list[Reading],
-    draft: Draft,
-    changes: list[Change],
-    standing: Sequence[KnownFact],
-    is_quiet: bool,
-) -> dict[str, Any]:
-    """Return the step's output with every citation renumbered to the one list that is shown."""
-    by_number = {page.number: page for page in pages}
-    listed = [n for change in changes if change.is_listed for n in change.citations]
-    rest = [n for change in changes if not change.is_listed for n in change.citations]
-    order = dict.fromkeys([*listed, *report_text.cited([draft.body]), *rest])
-    order.update(dict.fromkeys(n for s in draft.findings for n in s.citations))
-    numbers = {old: new for new, old in enumerate((n for n in order if n in by_number), start=1)}
-    for change in changes:
-        change.citations = [numbers[n] for n in change.citations if n in numbers]
-    states = dict(work.run.hits.values_list("link", "state"))
-    sources = [_source(numbers[old], by_number[old], states) for old in numbers]
-    findings = [
-        {
-            "sentence": statement.sentence,
-            "citations": [numbers[n] for n in statement.citations if n in numbers],
-            "quote": statement.quote,
-        }
-        for statement in [*draft.findings, *draft.more]
-    ]
-    quiet = _quiet_sentence(work, memory, len(pages)) if is_quiet else ""
-    return {
-        "summary": report_text.renumbered(draft.summary, numbers),
-        "body": report_text.renumbered(draft.body, numbers),
-        "findings": findings,
-        "main": len(draft.findings),
-        "changes": [change.as_json() for change in changes],
-        "standing": [fact.id for fact in standing],
-        "sources": sources,
-        "written_by": draft.written_by,
-        "is_extractive": draft.is_extractive,
-        "is_quiet": is_quiet,
-        "quiet": quiet,
-        "heading": _heading(work, memory) if memory else "",
-        "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
-    }
-
-
-def _source(number: int, page: Reading, states: dict[str, str]) -> dict[str, Any]:
-    return {
-        "n": number,
-        "url": page.url,
-        "link": page.url,
-        "title": shorten(page.title or page.url, 300),
-        "domain": page.domain,
-        "published_at": page.published_at.isoformat() if page.published_at else None,
-        "state": states.get(page.url, "new"),
-        "quotes": [],
-    }

@@ -1,0 +1,230 @@
+"""Putting a draft together: held against what is known, laid out, and numbered to one list.
+
+Data flow: Draft (citing 1..k) -> changes against the facts -> summary and body of an extractive
+report -> the step's output, every citation renumbered to the sources that are shown (R48).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers import sample
+from memory.canonical import domain_of
+from memory.models import TopicFact
+from memory.text import match_key, shorten
+from memory.topic_memory import KnownFact, TopicMemory
+from research import delta, report_text
+from research.delta import Change, Statement, Status
+from research.extractive import Reading
+from research.models import Schedule
+from research.stepping import Work
+
+TIMELINE = 300  # retired facts that a finding is held against
+
+
+@dataclass(slots=True)
+class Draft:
+    """A report before it is held against what is known; citations are the readings' numbers."""
+
+    summary: str
+    body: str
+    findings: list[Statement]
+    more: list[Statement] = field(default_factory=list)
+    written_by: str = ""
+    is_extractive: bool = False
+
+
+def heading(work: Work, memory: TopicMemory | None) -> str:
+    schedule = Schedule.objects.filter(topic=work.topic).first()
+    return delta.heading(schedule, memory.run_count if memory else 0)
+
+
+def compose(
+    work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
+) -> dict[str, Any]:
+    facts = list(memory.facts) if memory else []
+    changes, dropped = delta.compare(
+        [*draft.findings, *draft.more] if memory else draft.findings,
+        facts,
+        retired=_timeline(work) if memory else [],
+        struck=list(memory.struck) if memory else [],
+    )
+    # What goes into the body as further context is no item of the delta, but may confirm a fact.
+    beside = {match_key(statement.sentence) for statement in draft.more}
+    changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
+    is_quiet = memory is not None and not any(change.is_listed for change in changes)
+    standing = _standing(changes, facts) if memory else []
+    if draft.is_extractive:
+        _lay_out(work, memory, pages, draft, changes, standing)
+    if dropped:
+        work.run.warn(
+            _("%(count)d findings repeat what you struck and were dropped") % {"count": dropped}
+        )
+    return _numbered(work, memory, pages, draft, changes, standing, is_quiet)
+
+
+def _timeline(work: Work) -> list[KnownFact]:
+    retired = TopicFact.objects.filter(topic=work.topic).retired()[:TIMELINE]
+    return [KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title) for fact in retired]
+
+
+def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
+    """Return the facts that go on standing: confirmed or not spoken of, and not replaced."""
+    replaced = {c.previous_id for c in changes if c.status in (Status.CHANGED,)}
+    return [fact for fact in facts if fact.id not in replaced]
+
+
+def _lay_out(
+    work: Work,
+    memory: TopicMemory | None,
+    pages: list[Reading],
+    draft: Draft,
+    changes: list[Change],
+    standing: Sequence[KnownFact],
+) -> None:
+    """Set summary and body of an extractive report."""
+    known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
+    fresh = [s for s in draft.findings if match_key(s.sentence) not in known_keys]
+    more = [s for s in draft.more if match_key(s.sentence) not in known_keys]
+    draft.summary = _summary(work, memory, pages, [*fresh, *more], standing)
+    parts = [draft.summary]
+    if memory is None and fresh:
+        parts += ["## " + _("Findings"), _list(fresh)]
+    if more:
+        parts += ["## " + _("More from the new sources"), _list(more)]
+    if standing:
+        parts += ["## " + _("Known before"), "\n".join(map(_known, standing))]
+    if fresh or more:
+        label = _("Extractive: every sentence is taken from its source, written without a model.")
+        parts.append(f"*{label}*")
+    draft.body = "\n\n".join(parts)
+
+
+def _summary(
+    work: Work,
+    memory: TopicMemory | None,
+    pages: list[Reading],
+    found: Sequence[Statement],
+    standing: Sequence[KnownFact],
+) -> str:
+    if found:
+        return " ".join(_cite(statement) for statement in found[:2])
+    if memory is None:
+        return _empty_summary(work, pages)
+    return ngettext(
+        "What was known on %(date)s still stands: %(count)d fact.",
+        "What was known on %(date)s still stands: %(count)d facts.",
+        len(standing),
+    ) % {
+        "date": date_format(timezone.localtime(memory.last_run_at), "j F Y")
+        if memory.last_run_at
+        else "?",
+        "count": len(standing),
+    }
+
+
+def _known(fact: KnownFact) -> str:
+    """Return a fact that goes on standing, with the page that it came from."""
+    if sample.is_sample_url(fact.url) or not fact.url.startswith(("http://", "https://")):
+        return f"- {fact.text}"
+    return f"- {fact.text} ([{domain_of(fact.url)}](<{fact.url}>))"
+
+
+def _cite(statement: Statement) -> str:
+    return statement.sentence + " " + "".join(f"[{n}]" for n in statement.citations)
+
+
+def _list(statements: Iterable[Statement]) -> str:
+    return "\n".join(f"- {_cite(statement)}" for statement in statements)
+
+
+def _empty_summary(work: Work, pages: list[Reading]) -> str:
+    if pages:
+        return _(
+            "%(count)d pages were read, but none of them says anything clear about “%(topic)s”."
+        ) % {
+            "count": len(pages),
+            "topic": work.topic.title,
+        }
+    return _("The searches found nothing about “%(topic)s”.") % {"topic": work.topic.title}
+
+
+def _quiet_sentence(work: Work, memory: TopicMemory | None, read: int) -> str:
+    """Return the plain sentence for a run that found nothing new (R42)."""
+    counts = work.output("filter_seen")
+    since = delta.since_line(memory.last_run_at, memory.run_count) if memory else ""
+    if read:
+        return _(
+            "Nothing new %(since)s: %(read)d new sources were read and say what was known already; "
+            "%(known)d more were known."
+        ) % {"since": since, "read": read, "known": counts["known"]}
+    return _("Nothing new %(since)s: %(known)d sources came up, all of them known.") % {
+        "since": since,
+        "known": counts["known"],
+    }
+
+
+def _numbered(
+    work: Work,
+    memory: TopicMemory | None,
+    pages: list[Reading],
+    draft: Draft,
+    changes: list[Change],
+    standing: Sequence[KnownFact],
+    is_quiet: bool,
+) -> dict[str, Any]:
+    """Return the step's output with every citation renumbered to the one list that is shown."""
+    by_number = {page.number: page for page in pages}
+    listed = [n for change in changes if change.is_listed for n in change.citations]
+    rest = [n for change in changes if not change.is_listed for n in change.citations]
+    order = dict.fromkeys([*listed, *report_text.cited([draft.body]), *rest])
+    order.update(dict.fromkeys(n for s in draft.findings for n in s.citations))
+    numbers = {old: new for new, old in enumerate((n for n in order if n in by_number), start=1)}
+    for change in changes:
+        change.citations = [numbers[n] for n in change.citations if n in numbers]
+    states = dict(work.run.hits.values_list("link", "state"))
+    sources = [_source(numbers[old], by_number[old], states) for old in numbers]
+    findings = [
+        {
+            "sentence": statement.sentence,
+            "citations": [numbers[n] for n in statement.citations if n in numbers],
+            "quote": statement.quote,
+        }
+        for statement in [*draft.findings, *draft.more]
+    ]
+    quiet = _quiet_sentence(work, memory, len(pages)) if is_quiet else ""
+    return {
+        "summary": report_text.renumbered(draft.summary, numbers),
+        "body": report_text.renumbered(draft.body, numbers),
+        "findings": findings,
+        "main": len(draft.findings),
+        "changes": [change.as_json() for change in changes],
+        "standing": [fact.id for fact in standing],
+        "sources": sources,
+        "written_by": draft.written_by,
+        "is_extractive": draft.is_extractive,
+        "is_quiet": is_quiet,
+        "quiet": quiet,
+        "heading": heading(work, memory) if memory else "",
+        "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
+    }
+
+
+def _source(number: int, page: Reading, states: dict[str, str]) -> dict[str, Any]:
+    return {
+        "n": number,
+        "url": page.url,
+        "link": page.url,
+        "title": shorten(page.title or page.url, 300),
+        "domain": page.domain,
+        "published_at": page.published_at.isoformat() if page.published_at else None,
+        "state": states.get(page.url, "new"),
+        "quotes": [],
+    }
