@@ -45,8 +45,11 @@ def cron_of(
     """Return the cron line that a preset stands for; empty for one that is run by hand only.
 
     `weekday` counts from 0 (Sunday), `day` is "1" to "28", or "L" for a month's last; they and
-    `hour` matter to the presets that have them, `line` to the preset `cron` alone.
+    `hour` matter to the presets that have them.  A `line` that is given (the preset `cron` needs
+    one, a stored schedule has it) is taken as it is.
     """
+    if line and preset != Preset.NONE:
+        return line
     lines = {
         Preset.DAILY: f"0 {hour} * * *",
         Preset.WEEKDAYS: f"0 {hour} * * 1-5",

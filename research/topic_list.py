@@ -248,7 +248,7 @@ def known_of(user: User, title: str, *, most: int = 4) -> Known:
     titles = Topic.objects.of(user).live().order_by("-created")[:_MOST_COMPARED]
     choices = {pk: normal_title(name) for pk, name in titles.values_list("pk", "title")}
     ranked = process.extract(
-        wanted, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=70
+        wanted, choices, scorer=_likeness, processor=None, limit=most + 1, score_cutoff=62
     )
     same = Topic.objects.titled(user, title)
     keys = [key for _name, _score, key in ranked if same is None or key != same.pk]

@@ -145,10 +145,12 @@ class LabelsField(WordsField):
 
     def to_python(self, value: Any) -> Any:
         """Return the labels, without repeats that differ in case alone."""
-        labels = super().to_python(value)
+        labels: dict[str, str] = {}
+        for label in super().to_python(value):
+            labels.setdefault(label.casefold(), label)
         if len(labels) > self.most:
             raise ValidationError(_("At most %(most)d labels.") % {"most": self.most})
-        return list({label.casefold(): label for label in reversed(labels)}.values())[::-1]
+        return list(labels.values())
 
     def entry(self, word: str) -> str:
         """Return the label.  Raises ValidationError if it is too long."""

@@ -129,7 +129,8 @@ class ScheduleForm(forms.Form):
         given = {name: value for name, value in chosen.items() if value not in (None, "")}
         return given | {
             "preset": cleaned["preset"],
-            "cron": cleaned.get("cron", ""),
+            # What stands in the field of a preset without a line is hidden, and not meant.
+            "cron": cleaned["cron"] if cleaned["preset"] == Schedule.Preset.CRON else "",
             "time_zone": cleaned["time_zone"],
             "missed": cleaned.get("missed") or Schedule.Missed.ONCE,
         }
@@ -316,7 +317,7 @@ class TopicForm(ScheduleForm):
         )
 
     def _is_set(self, *names: str) -> bool:
-        unset = (None, "", False, [], TopicSettings.TimeFrame.ANY)
+        unset: tuple[Any, ...] = (None, "", False, [], TopicSettings.TimeFrame.ANY)
         return any(self.errors.get(name) or self[name].value() not in unset for name in names)
 
     # --- what comes out -----------------------------------------------------------------------

@@ -1,0 +1,200 @@
+"""The buttons of one topic, and the sample topic's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory.models import Activity, Topic
+from research import scheduling
+from research.models import Run, Schedule
+from tests.pages.topic_cast import make, ran, text_of
+
+URL = "/topics/"
+HTMX = {"HX-Request": "true"}
+ClientOf = Callable[[Any], Client]
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    return client_of(alice)
+
+
+# --- one topic's buttons --------------------------------------------------------------------------
+
+
+def press(browser: Client, topic: Topic, act: str, **more: Any) -> Any:
+    return browser.post(f"/topics/{topic.slug}/{act}/", **more)
+
+
+def test_run_now_starts_a_run_and_shows_it(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+
+    response = press(browser, topic, "run")
+
+    run = Run.objects.get(topic=topic)
+    assert (run.trigger, run.actor) == ("person", "human:alice")
+    assert response["Location"] == f"/topics/sailing/runs/{run.pk}/"
+
+
+@pytest.mark.requirement("R53")
+def test_run_now_while_one_is_going_shows_that_one(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+    press(browser, topic, "run")
+
+    response = press(browser, topic, "run", follow=False)
+
+    assert response["Location"] == f"/topics/sailing/runs/{Run.objects.get().pk}/"
+
+
+@pytest.mark.requirement("R233")
+def test_the_limit_of_runs_an_hour_is_told_in_words(browser: Client, alice: Any, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 2
+    for number in range(2):
+        ran(make(alice, f"Topic {number}"), 1)
+
+    response = press(browser, make(alice, "Sailing"), "run")
+
+    assert response.status_code == 429
+    assert int(response["Retry-After"]) > 3000
+    assert "2 runs within the last hour" in text_of(response)
+
+
+def test_over_htmx_a_refusal_goes_to_the_notice(browser: Client, alice: Any, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 1
+    ran(make(alice, "Other"), 1)
+
+    response = press(browser, make(alice, "Sailing"), "run", headers=HTMX)
+
+    assert (response.status_code, response["HX-Retarget"]) == (429, "#notice")
+    assert "<html" not in text_of(response)
+
+
+def test_an_archived_topic_is_not_run_and_says_why(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+    topic.archive(by=alice.actor)
+
+    response = press(browser, topic, "run")
+
+    assert response.status_code == 409
+    assert "take it back from the archive" in text_of(response)
+
+
+@pytest.mark.requirement("R60")
+def test_trash_offers_undo_and_undo_brings_it_back(browser: Client, alice: Any):
+    topic = make(alice, "Sailing", preset="daily")
+
+    page = text_of(press(browser, topic, "trash", follow=True))
+    assert f'action="/topics/{topic.pk}/restore/"' in page
+    browser.post(f"/topics/{topic.pk}/restore/", {"next": URL})
+
+    topic.refresh_from_db()
+    assert topic.trashed_at is None
+    assert Activity.objects.filter(kind="topic-restored", actor="human:alice").exists()
+
+
+def test_trashing_in_mid_run_cancels_the_run_and_says_so(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+    run = Run.objects.start(topic, trigger="person", by=alice.actor)
+
+    page = text_of(press(browser, topic, "trash", follow=True))
+
+    run.refresh_from_db()
+    assert run.status == Run.Status.CANCELLED
+    assert "Its run was cancelled" in page
+
+
+def test_a_topic_whose_name_was_taken_meanwhile_stays_in_the_trash(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+    topic.trash(by=alice.actor)
+    make(alice, "Sailing")
+
+    page = text_of(browser.post(f"/topics/{topic.pk}/restore/", {"next": URL}, follow=True))
+
+    topic.refresh_from_db()
+    assert topic.trashed_at is not None
+    assert "It stays in the trash" in page
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "paused"), [("pause", "resume", False), ("resume", "pause", True)]
+)
+def test_pause_and_resume(browser: Client, alice: Any, first: str, then: str, paused: bool):
+    topic = make(alice, "Sailing", preset="daily")
+
+    press(browser, topic, first)
+    press(browser, topic, then)
+
+    assert Schedule.objects.get(topic=topic).paused is paused
+
+
+def test_what_fell_due_in_the_archive_is_not_caught_up_with(browser: Client, alice: Any):
+    topic = make(alice, "Sailing", preset="daily")
+    press(browser, topic, "archive")
+    Schedule.objects.update(next_run_at=timezone.now() - timedelta(days=9))
+
+    press(browser, topic, "unarchive")
+
+    assert Schedule.objects.get().next_run_at > timezone.now()
+    assert scheduling.start_due() == []
+
+
+ACTS = ["run", "pause", "resume", "archive", "unarchive", "duplicate", "trash", "settings"]
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize("act", ACTS)
+def test_for_a_stranger_there_is_no_such_topic(client_of: ClientOf, alice: Any, bob: Any, act: str):
+    topic = make(alice, "Sailing")
+
+    assert press(client_of(bob), topic, act).status_code == 404
+    assert client_of(bob).post(f"/topics/{topic.pk}/restore/").status_code == 404
+    assert Client().post(f"/topics/sailing/{act}/")["Location"].startswith("/sign-in/")
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize("act", [act for act in ACTS if act not in ("duplicate", "settings")])
+def test_an_act_is_a_post_with_its_token(alice: Any, act: str):
+    make(alice, "Sailing")
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(alice, backend="django.contrib.auth.backends.ModelBackend")
+
+    assert strict.get(f"/topics/sailing/{act}/").status_code == 405
+    assert strict.post(f"/topics/sailing/{act}/").status_code == 403
+
+
+def test_undo_goes_nowhere_else_than_here(browser: Client, alice: Any):
+    topic = make(alice, "Sailing", preset="daily")
+
+    response = press(browser, topic, "pause", data={"next": "https://evil.example/"})
+
+    assert response["Location"] == "/topics/sailing/"
+
+
+# --- the sample -----------------------------------------------------------------------------------
+
+
+def test_the_sample_is_made_once_and_run(browser: Client, alice: Any):
+    response = browser.post("/topics/sample/")
+    run = Run.objects.get()
+    Run.objects.update(status=Run.Status.SUCCEEDED, number=1)
+    browser.post("/topics/sample/")
+
+    assert response["Location"] == f"/topics/{run.topic.slug}/runs/{run.pk}/"
+    assert (Topic.objects.count(), Run.objects.count()) == (1, 2)
+
+
+def test_the_sample_pressed_twice_shows_the_same_run(browser: Client):
+    first, second = (browser.post("/topics/sample/")["Location"] for _ in range(2))
+
+    assert first == second

@@ -1,0 +1,253 @@
+"""Making a topic, with what is known already while its name is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memory.models import Topic, TopicFact
+from research.models import Run
+from tests.pages.topic_cast import make, ran, text_of
+
+URL = "/topics/new/"
+KNOWN = "/topics/new/known/"
+PREVIEW = "/topics/new/schedule/"
+HTMX = {"HX-Request": "true"}
+VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
+ClientOf = Callable[[Any], Client]
+
+
+@pytest.fixture(autouse=True)
+def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    return client_of(alice)
+
+
+def test_a_topic_is_made_with_all_that_was_chosen(browser: Client, alice: Any):
+    chosen = {
+        "objective": "Know the rules",
+        "labels": "sea, sport",
+        "private": "on",
+        "services": ["feeds", "library"],
+        "feeds": "https://a.example/feed",
+        "block_domains": "spam.example",
+        "languages": "de",
+        "max_pages": "9",
+        "max_money": "1.5",
+    }
+
+    response = browser.post(URL, VALID | chosen)
+
+    topic = Topic.objects.of(alice).get()
+    assert response["Location"] == "/topics/sailing/"
+    assert (topic.labels, topic.private, topic.source) == (["sea", "sport"], True, "human:alice")
+    assert (topic.settings.services, topic.settings.max_pages) == (["feeds", "library"], 9)
+    assert (topic.schedule.cron, topic.schedule.next_run_at.hour) == ("0 7 * * 1", 7)
+
+
+def test_it_can_be_run_at_once(browser: Client):
+    response = browser.post(URL, VALID | {"run": "1"})
+
+    assert response["Location"] == f"/topics/sailing/runs/{Run.objects.get().pk}/"
+
+
+def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
+    response = browser.post(URL, VALID | {"title": ""}, headers=HTMX)
+
+    assert text_of(response).startswith('<form id="topic-form"')
+    assert "Name the topic" in text_of(response)
+
+
+def test_over_htmx_success_leads_on(browser: Client):
+    response = browser.post(URL, VALID, headers=HTMX)
+
+    assert response["HX-Redirect"] == "/topics/sailing/"
+
+
+@pytest.mark.requirement("R232")
+def test_a_stranger_must_sign_in_and_copies_nothing(client_of: ClientOf, alice: Any, bob: Any):
+    make(alice, "Sailing")
+
+    assert Client().get(URL)["Location"].startswith("/sign-in/")
+    assert client_of(bob).get(URL, {"from": "sailing"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ({"title": "x" * 501}, "this one has 501"),
+        ({"title": ""}, "Name the topic"),
+        ({"preset": "cron", "cron": "* * * * *"}, "15 minutes"),
+        ({"time_zone": "Europe/Atlantis"}, "no time zone"),
+        ({"block_domains": "https://x.example/y"}, "“x.example”"),
+        ({"max_pages": "0"}, "greater than or equal to 1"),
+    ],
+)
+def test_bad_input_is_explained_and_nothing_typed_is_lost(
+    browser: Client, typed: dict[str, str], words: str
+):
+    given = VALID | {"objective": "my own words", "labels": "sea"} | typed
+
+    response = browser.post(URL, given)
+
+    page = text_of(response)
+    assert (response.status_code, Topic.objects.count()) == (200, 0)
+    assert words in page
+    assert "my own words" in page
+    for value in typed.values():
+        assert value in page
+
+
+def test_characters_that_cannot_be_stored_are_taken_out_and_that_is_said(browser: Client):
+    page = text_of(browser.post(URL, VALID | {"title": "Sail\x00ing"}, follow=True))
+
+    assert Topic.objects.get().title == "Sailing"
+    assert "stub" in page or "taken out of: Topic" in page
+
+
+def test_the_domain_is_put_where_an_address_was(browser: Client):
+    typed = VALID | {"block_domains": "https://x.example/y", "use_domains": "block_domains"}
+
+    page = text_of(browser.post(URL, typed))
+
+    assert Topic.objects.count() == 0
+    assert ">x.example</textarea>" in page.replace("> x", ">x")
+
+
+def test_a_name_that_exists_leads_to_the_topic_that_has_it(browser: Client, alice: Any):
+    make(alice, "Sailing")
+
+    page = text_of(browser.post(URL, VALID | {"title": "SAILING"}))
+
+    assert "You have a topic of this name already" in page
+    assert "Go on with it" in page
+    assert Topic.objects.count() == 1
+
+
+def test_its_number_of_queries_is_fixed(
+    browser: Client, alice: Any, django_assert_max_num_queries: Any
+):
+    for number in range(9):
+        make(alice, f"Topic {number}")
+    browser.get(URL)
+
+    with django_assert_max_num_queries(8):
+        browser.get(URL)
+
+
+# --- what is known already ------------------------------------------------------------------------
+
+
+def test_while_typing_the_same_topic_is_shown_with_what_is_known(browser: Client, alice: Any):
+    topic = make(alice, "Solid-state batteries")
+    TopicFact.objects.add(topic, "A cell costs 89 dollars a kilowatt hour.", by=alice.actor)
+    ran(topic, 3)
+
+    page = text_of(browser.get(KNOWN, {"title": "solid-state  Batteries"}))
+
+    for words in ("You have this topic already", "1 fact ", "Run #3", "Go on with it"):
+        assert words in page
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("solid", True),
+        ("batteries in cars", True),
+        ("人工智能", False),
+        ("Gardening", False),
+        ("", False),
+    ],
+)
+def test_while_typing_similar_topics_are_shown(
+    browser: Client, alice: Any, typed: str, found: bool
+):
+    make(alice, "Solid-state batteries")
+
+    page = text_of(browser.get(KNOWN, {"title": typed}, headers=HTMX))
+
+    assert ("Solid-state" in page) is found
+    assert page.startswith('<div id="known"')
+
+
+def test_similar_means_similar_in_chinese_too(browser: Client, alice: Any):
+    make(alice, "人工智能芯片")
+
+    assert "人工智能芯片" in text_of(browser.get(KNOWN, {"title": "人工智能"}))
+
+
+def test_c_is_not_taken_for_c_plus_plus(browser: Client, alice: Any):
+    make(alice, "C++")
+
+    assert "You have this topic already" not in text_of(browser.get(KNOWN, {"title": "C"}))
+
+
+@pytest.mark.requirement("R232")
+def test_what_others_know_is_not_shown(client_of: ClientOf, alice: Any, bob: Any):
+    make(alice, "Sailing")
+
+    assert "Sailing" not in text_of(client_of(bob).get(KNOWN, {"title": "Sailing"}))
+
+
+def test_what_is_known_takes_a_fixed_number_of_queries(
+    browser: Client, alice: Any, django_assert_max_num_queries: Any
+):
+    for number in range(20):
+        make(alice, f"Sailing {number}")
+
+    with django_assert_max_num_queries(7):
+        browser.get(KNOWN, {"title": "Sailing", "x": "\x00"})
+
+
+# --- the next runs --------------------------------------------------------------------------------
+
+
+def test_the_next_five_runs_are_shown_in_the_schedules_own_time(browser: Client):
+    chosen = {"preset": "cron", "cron": "30 2 * * *", "time_zone": "Europe/Berlin"}
+
+    page = text_of(browser.get(PREVIEW, chosen, headers=HTMX))
+
+    assert page.startswith('<div id="next-runs"')
+    assert page.count("<li>") == 5
+    assert page.count("02:30") >= 4  # at most one of five nights changes the clocks
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"preset": "none", "time_zone": "UTC"}, "never by itself"),
+        ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never fires"),
+        ({"preset": "daily", "time_zone": "Nowhere"}, "no time zone"),
+        ({}, "required"),
+    ],
+)
+def test_a_schedule_without_next_runs_says_why(browser: Client, chosen: Any, words: str):
+    assert words in text_of(browser.get(PREVIEW, chosen))
+
+
+def test_without_scripts_a_button_shows_the_next_runs(browser: Client):
+    typed = VALID | {"preset": "monthly", "day": "L", "show_runs": "1", "objective": "kept"}
+
+    page = text_of(browser.post(URL, typed))
+
+    assert Topic.objects.count() == 0
+    assert "on the last day of every month at 07:00 (UTC)" in page
+    assert "kept" in page
+
+
+def test_a_duplicate_starts_from_the_others_settings(browser: Client, alice: Any):
+    topic = make(alice, "Sailing", preset="daily", settings={"objective": "Know the rules"})
+
+    where = browser.post(f"/topics/{topic.slug}/duplicate/")["Location"]
+    page = text_of(browser.get(where))
+
+    assert Topic.objects.count() == 1
+    for words in ("Sailing (copy)", "Know the rules", "every day at 07:00 (UTC)"):
+        assert words in page

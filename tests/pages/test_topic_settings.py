@@ -1,0 +1,205 @@
+"""Editing a topic: what applies from the next run, and what happens when two edit at once."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memory.models import Revision, Topic
+from research import topic_editing
+from research.forms.topic_form import TopicForm, initial_of
+from research.models import Schedule, TopicSettings
+from tests.pages.topic_cast import make, text_of
+
+URL = "/topics/sailing/settings/"
+HTMX = {"HX-Request": "true"}
+ClientOf = Callable[[Any], Client]
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def topic(alice: Any) -> Topic:
+    settings = {"objective": "Know the rules", "max_money": "2.50", "services": ["library"]}
+    return make(alice, "Sailing", preset="weekly", settings=settings, labels=["sea"])
+
+
+def opened(topic: Topic, **typed: Any) -> dict[str, Any]:
+    """Return what a browser sends that opened the form now and typed `typed`."""
+    form = TopicForm(owner=topic.owner, topic=topic, initial=initial_of(topic))
+    shown = {name: form[name].value() for name in form.fields}
+    sent = {name: value for name, value in shown.items() if value not in (None, False)}
+    return sent | typed
+
+
+def test_it_shows_what_is_set(browser: Client, topic: Topic):
+    page = text_of(browser.get(URL))
+
+    for words in ("Know the rules", "2.50", "sea", "every Monday at 07:00 (UTC)", "next run"):
+        assert words in page
+
+
+def test_a_change_is_stored_with_its_revision(browser: Client, topic: Topic):
+    response = browser.post(URL, opened(topic, objective="Know the stars", max_pages="5"))
+
+    stored = TopicSettings.objects.get(topic=topic)
+    assert response["Location"] == URL
+    assert (stored.objective, stored.max_pages) == ("Know the stars", 5)
+    revision = Revision.objects.filter(record_id=topic.pk).first()
+    assert revision.before == {"objective": "Know the rules", "max_pages": None}
+    assert revision.after == {"objective": "Know the stars", "max_pages": 5}
+
+
+def test_saving_unchanged_changes_nothing(browser: Client, topic: Topic):
+    browser.post(URL, opened(topic))
+
+    topic.refresh_from_db()
+    assert topic.version == 1
+    assert Revision.objects.filter(record_id=topic.pk).count() == 1
+
+
+def test_a_new_name_is_a_new_address(browser: Client, topic: Topic):
+    response = browser.post(URL, opened(topic, title="Sailing in the dark"))
+
+    assert response["Location"] == "/topics/sailing-in-the-dark/settings/"
+
+
+def test_a_new_schedule_moves_the_next_run_and_a_pause_stays(browser: Client, topic: Topic):
+    Schedule.objects.update(paused=True, next_run_at=None)
+
+    browser.post(URL, opened(topic, preset="daily", hour="5"))
+
+    schedule = Schedule.objects.get()
+    assert (schedule.cron, schedule.paused, schedule.next_run_at) == ("0 5 * * *", True, None)
+
+
+def test_over_htmx_a_refused_form_comes_back_alone(browser: Client, topic: Topic):
+    response = browser.post(URL, opened(topic, title=""), headers=HTMX)
+
+    assert text_of(response).startswith('<form id="topic-form"')
+    assert "Name the topic" in text_of(response)
+
+
+@pytest.mark.requirement("R232")
+def test_a_stranger_is_turned_away(client_of: ClientOf, topic: Topic, bob: Any):
+    assert client_of(bob).get(URL).status_code == 404
+    assert client_of(bob).post(URL, opened(topic, title="Mine")).status_code == 404
+    assert Client().get(URL)["Location"].startswith("/sign-in/")
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ({"title": "Taken"}, "You have a topic of this name already"),
+        ({"preset": "cron", "cron": "0 9 31 2 *"}, "never fires"),
+        ({"allow_domains": "http://x.example/"}, "“x.example”"),
+        ({"languages": "Klingon"}, "“Klingon”"),
+    ],
+)
+def test_bad_input_is_explained_and_nothing_typed_is_lost(
+    browser: Client, topic: Topic, alice: Any, typed: dict[str, str], words: str
+):
+    make(alice, "Taken")
+
+    page = text_of(browser.post(URL, opened(topic, focus="my own words", **typed)))
+
+    assert words in page
+    assert "my own words" in page
+    assert all(value in page for value in typed.values())
+    assert TopicSettings.objects.get(topic=topic).focus == ""
+
+
+def test_its_number_of_queries_is_fixed(
+    browser: Client, topic: Topic, alice: Any, django_assert_max_num_queries: Any
+):
+    for number in range(9):
+        make(alice, f"Topic {number}")
+    browser.get(URL)
+
+    with django_assert_max_num_queries(11):
+        browser.get(URL)
+
+
+# --- two at once ----------------------------------------------------------------------------------
+
+
+def edited_by_another(topic: Topic, **wanted: Any) -> None:
+    topic_editing.edit_topic(topic, by=topic.owner.actor, wanted=wanted)
+
+
+def base_in(page: str) -> str:
+    found = re.search(r'name="base" value="([^"]*)"', page)
+    assert found
+    return html.unescape(found[1])
+
+
+def test_edits_of_other_fields_merge_by_themselves(browser: Client, topic: Topic):
+    sent = opened(topic, focus="knots")
+    edited_by_another(topic, objective="Know the stars", labels=["sky"])
+
+    browser.post(URL, sent)
+
+    stored = TopicSettings.objects.get(topic=topic)
+    topic.refresh_from_db()
+    assert (stored.objective, stored.focus, topic.labels) == ("Know the stars", "knots", ["sky"])
+
+
+def test_a_conflict_shows_theirs_beside_mine_and_stores_nothing(browser: Client, topic: Topic):
+    sent = opened(topic, objective="Know the wind", focus="knots")
+    edited_by_another(topic, objective="Know the stars", labels=["sky"])
+
+    page = text_of(browser.post(URL, sent))
+
+    for words in ("Nothing was saved", "Know the stars", "Know the wind", "knots", 'value="sky"'):
+        assert words in page
+    assert TopicSettings.objects.get(topic=topic).objective == "Know the stars"
+
+
+def test_saving_again_after_a_conflict_keeps_mine_and_their_other_changes(
+    browser: Client, topic: Topic
+):
+    sent = opened(topic, objective="Know the wind")
+    edited_by_another(topic, objective="Know the stars", labels=["sky"])
+    page = browser.post(URL, sent).content.decode()
+
+    browser.post(URL, sent | {"labels": "sky", "base": base_in(page)})
+
+    topic.refresh_from_db()
+    assert TopicSettings.objects.get(topic=topic).objective == "Know the wind"
+    assert topic.labels == ["sky"]
+
+
+def test_a_schedule_that_both_changed_is_shown_as_a_phrase(browser: Client, topic: Topic):
+    sent = opened(topic, preset="daily")
+    theirs = {"preset": "monthly", "cron": "0 7 1 * *", "time_zone": "UTC", "missed": "once"}
+    edited_by_another(topic, schedule=theirs | {"day": "1"})
+
+    page = text_of(browser.post(URL, sent))
+
+    assert "on day 1 of every month at 07:00 (UTC)" in page
+    assert Schedule.objects.get(topic=topic).preset == "monthly"
+
+
+@pytest.mark.parametrize("base", ["", "nonsense", "[]", "{"])
+def test_a_form_without_its_base_overwrites_nothing_silently(
+    browser: Client, topic: Topic, base: str
+):
+    page = text_of(browser.post(URL, opened(topic, objective="Know the wind", base=base)))
+
+    assert "Nothing was saved" in page
+    assert TopicSettings.objects.get(topic=topic).objective == "Know the rules"
+
+
+def test_a_run_that_ends_meanwhile_is_no_conflict(browser: Client, topic: Topic):
+    sent = opened(topic, focus="knots")
+    Topic.objects.filter(pk=topic.pk).update(run_count=3, version=9)
+
+    assert browser.post(URL, sent)["Location"] == URL

@@ -1,0 +1,244 @@
+"""The form of a topic: what is taken, what is refused, and in which words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+
+from beacon_site.providers.search import SERVICES
+from research.domains import NotADomain, domain_from, shown
+from research.forms.topic_form import TopicForm, service_choices
+from research.starting import create_topic
+
+VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
+
+
+def form_of(owner: Any, **typed: Any) -> TopicForm:
+    data = QueryDict(mutable=True)
+    for name, value in (VALID | typed).items():
+        data.setlist(name, value if isinstance(value, list) else [value])
+    return TopicForm(data, owner=owner)
+
+
+def problems(owner: Any, field: str, **typed: Any) -> str:
+    form = form_of(owner, **typed)
+    assert not form.is_valid()
+    return " ".join(form.errors.get(field, []))
+
+
+# --- titles ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", ["", "   ", "\x00", "\u3000"])
+def test_an_empty_topic_is_asked_for(alice: Any, title: str):
+    assert "Name the topic" in problems(alice, "title", title=title)
+
+
+def test_501_characters_are_told_by_number(alice: Any):
+    words = problems(alice, "title", title="x" * 501)
+
+    assert "at most 500 characters; this one has 501" in words
+    assert form_of(alice, title="x" * 500).is_valid()
+
+
+@pytest.mark.parametrize(
+    "title", ["!!!", "C", "C++", "人工智能", "אבג دبي", "🛶", "ما الجديد؟", "new", "  a \t b\n"]
+)
+def test_any_writing_can_be_a_topic(alice: Any, title: str):
+    form = form_of(alice, title=title)
+
+    assert form.is_valid(), form.errors
+    assert form.cleaned_data["title"] == " ".join(title.split())
+
+
+@pytest.mark.requirement("R5")
+def test_c_and_its_kin_are_three_topics(alice: Any):
+    for title in ("C", "C++", "C#"):
+        assert form_of(alice, title=title).is_valid()
+        create_topic(owner=alice, title=title, by=alice.actor)
+
+    assert "already" in problems(alice, "title", title="c")
+    assert "already" in problems(alice, "title", title=" C++ ")
+
+
+def test_nul_is_taken_out_and_said_so(alice: Any):
+    form = form_of(alice, title="Sail\x00ing", objective="a\x00b", focus="clean")
+
+    assert form.is_valid()
+    assert form.cleaned_data["title"] == "Sailing"
+    assert form.cleaned_of == ["Topic", "Objective"]
+
+
+# --- domains --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("Example.ORG", "example.org"),
+        ("www.example.org", "example.org"),
+        ("*.example.org", "example.org"),
+        (" blog.example.co.uk. ", "blog.example.co.uk"),
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("中文.中国", "xn--fiq228c.xn--fiqs8s"),
+        ("*.gov", "gov"),
+        ("192.0.2.7", "192.0.2.7"),
+    ],
+)
+def test_a_domain_is_kept_in_one_form(typed: str, kept: str):
+    assert domain_from(typed) == kept
+    assert domain_from(shown(kept) if "." in kept else f"*.{kept}") == kept
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("https://www.example.org/a?b=c", "example.org"),
+        ("//example.org", "example.org"),
+        ("example.org/path", "example.org"),
+        ("example.org:8080", "example.org"),
+        ("http://bücher.example/", "xn--bcher-kva.example"),
+    ],
+)
+def test_for_an_address_its_domain_is_offered(typed: str, meant: str):
+    with pytest.raises(NotADomain) as refused:
+        domain_from(typed)
+
+    assert refused.value.suggestion == meant
+
+
+@pytest.mark.parametrize(
+    "typed", ["wikipedia", "hello world", "-a.example", "a..b", "x" * 64 + ".org", "http://[", "@"]
+)
+def test_what_is_no_domain_is_shown_how_to_write_one(typed: str):
+    with pytest.raises(NotADomain, match="example") as refused:
+        domain_from(typed)
+
+    assert refused.value.suggestion == ""
+
+
+def test_an_address_in_the_block_list_is_explained_and_can_be_replaced(alice: Any):
+    form = form_of(alice, block_domains="spam.example\nhttps://www.example.org/news")
+
+    assert "“example.org”" in " ".join(form.errors["block_domains"])
+    assert form.offers == ["block_domains"]
+    assert form.with_domains("block_domains")["block_domains"] == "spam.example\nexample.org"
+    assert form["block_domains"].value() == "spam.example\nhttps://www.example.org/news"
+
+
+def test_a_domain_cannot_be_wanted_and_unwanted(alice: Any):
+    words = problems(alice, "block_domains", allow_domains="a.example", block_domains="a.example")
+
+    assert "both lists" in words
+
+
+# --- the other fields -----------------------------------------------------------------------------
+
+
+def test_languages_are_taken_by_code_and_by_name(alice: Any):
+    form = form_of(alice, languages="English, 中文，de; Français, en")
+
+    assert form.is_valid()
+    assert form.cleaned_data["languages"] == ["en", "zh", "de", "fr"]
+
+
+def test_a_language_that_is_none_is_named(alice: Any):
+    assert "“Klingon”" in problems(alice, "languages", languages="en, Klingon")
+
+
+def test_labels_count_once_whatever_their_case(alice: Any):
+    form = form_of(alice, labels="Energy, cars,energy , ")
+
+    assert form.is_valid()
+    assert form.cleaned_data["labels"] == ["Energy", "cars"]
+    assert "at most 40" in problems(alice, "labels", labels="x" * 41)
+
+
+@pytest.mark.parametrize("line", ["example.org/feed", "ftp://a.example/f", "http://", "http://[x"])
+def test_a_feed_is_an_address(alice: Any, line: str):
+    good = "https://a.example/feed.xml"
+
+    assert line in problems(alice, "feeds", services=["feeds"], feeds=f"{good}\n{line}")
+    assert form_of(alice, services=["feeds"], feeds=good).is_valid()
+
+
+def test_feeds_alone_need_an_address(alice: Any):
+    assert "at least one feed" in problems(alice, "feeds", services=["feeds"])
+    assert "tick “Feeds”" in problems(
+        alice, "services", services=["sample"], feeds="https://a.example/f"
+    )
+
+
+def test_each_service_says_what_it_needs(alice: Any):
+    choices = dict(service_choices())
+
+    assert list(choices) == list(SERVICES)
+    assert "needs a key" in choices["serpapi"]
+
+
+def test_what_the_environment_forbids_is_not_offered(alice: Any, settings: Any):
+    settings.BEACON_SEARCH = ["library"]
+
+    assert [name for name, _label in service_choices()] == ["library", "sample"]
+    assert problems(alice, "services", services=["serpapi"])
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "99999999999999999999"])
+@pytest.mark.parametrize("field", ["max_pages", "max_minutes", "max_tokens"])
+def test_a_budget_is_a_sensible_number(alice: Any, field: str, value: str):
+    assert problems(alice, field, **{field: value})
+
+
+@pytest.mark.parametrize("value", ["-0.01", "1.001", "9999999", "NaN", "€5"])
+def test_money_is_an_amount(alice: Any, value: str):
+    assert problems(alice, "max_money", max_money=value)
+
+
+def test_no_money_at_all_is_a_budget_too(alice: Any):
+    form = form_of(alice, max_money="0")
+
+    assert form.is_valid()
+    assert form.state()["max_money"] == "0.00"
+
+
+# --- schedules ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "words"),
+    [
+        ({"preset": "cron", "cron": "0 9 30 2 *"}, "cron", "never fires"),
+        ({"preset": "cron", "cron": "* * * * *"}, "cron", "15 minutes"),
+        ({"preset": "cron", "cron": ""}, "cron", "five fields"),
+        ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
+        ({"preset": "none", "time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
+        ({"time_zone": ""}, "time_zone", "required"),
+        ({"preset": "hourly"}, "preset", "valid choice"),
+        ({"hour": "25"}, "hour", "valid choice"),
+        ({"preset": "monthly", "day": "31"}, "day", "valid choice"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_explained_beside_its_field(
+    alice: Any, typed: dict[str, str], field: str, words: str
+):
+    assert words in problems(alice, field, **typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ({"preset": "none"}, ""),
+        ({"preset": "daily", "hour": "23"}, "0 23 * * *"),
+        ({"preset": "daily", "hour": ""}, "0 7 * * *"),
+        ({"preset": "daily", "cron": "0 9 30 2 *"}, "0 7 * * *"),
+        ({"preset": "monthly", "day": "L"}, "0 7 L * *"),
+        ({"preset": "cron", "cron": " 30  6 * * mon "}, "30 6 * * MON"),
+    ],
+)
+def test_a_schedule_becomes_a_cron_line(alice: Any, typed: dict[str, str], line: str):
+    form = form_of(alice, **typed)
+
+    assert form.is_valid(), form.errors
+    assert form.schedule_state()["cron"] == line
