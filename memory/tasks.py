@@ -9,6 +9,7 @@ from celery import shared_task
 from django.apps import apps
 from django.utils import timezone
 
+from memory import library_folder
 from memory.actors import MAINTENANCE
 from memory.models import Remembered
 
@@ -30,3 +31,9 @@ def empty_trash() -> None:
             purged += 1
     if purged:
         logger.info("trash emptied", purged=purged)
+
+
+@shared_task
+def take_in_library() -> None:
+    """Take what changed in the watched folder into the library; safe to deliver twice."""
+    library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import accounts, connections, people, settings
+from memory.views import accounts, connections, library, people, settings
 
 app_name = "memory"
 
@@ -44,4 +44,14 @@ _staff = [
     ),
 ]
 
-urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff]
+_library = [
+    path("library/", library.library_list, name="library"),
+    path("library/add/", library.library_add, name="library-add"),
+    path("library/check/", library.library_check, name="library-check"),
+    path("library/<uuid:pk>/", library.library_document, name="library-document"),
+    path("library/<uuid:pk>/edit/", library.library_edit, name="library-edit"),
+    path("library/<uuid:pk>/trash/", library.library_trash, name="library-trash"),
+    path("library/<uuid:pk>/restore/", library.library_restore, name="library-restore"),
+]
+
+urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff, *_library]

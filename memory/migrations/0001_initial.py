@@ -20,515 +20,1113 @@ import memory.models.users
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('display_name', models.CharField(blank=True, max_length=150, verbose_name='name')),
-                ('time_zone', models.CharField(default='UTC', max_length=64, verbose_name='time zone')),
-                ('language', models.CharField(default='en', max_length=16, verbose_name='language')),
-                ('interests', models.TextField(blank=True, verbose_name='interests')),
-                ('monthly_tokens', models.PositiveIntegerField(blank=True, null=True, verbose_name='tokens a month')),
-                ('monthly_money', models.DecimalField(blank=True, decimal_places=2, max_digits=10, null=True, verbose_name='money a month')),
-                ('shortcuts', models.BooleanField(default=True, verbose_name='keyboard shortcuts')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                (
+                    "last_login",
+                    models.DateTimeField(blank=True, null=True, verbose_name="last login"),
+                ),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                (
+                    "first_name",
+                    models.CharField(blank=True, max_length=150, verbose_name="first name"),
+                ),
+                (
+                    "last_name",
+                    models.CharField(blank=True, max_length=150, verbose_name="last name"),
+                ),
+                (
+                    "email",
+                    models.EmailField(blank=True, max_length=254, verbose_name="email address"),
+                ),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(
+                        default=django.utils.timezone.now, verbose_name="date joined"
+                    ),
+                ),
+                ("display_name", models.CharField(blank=True, max_length=150, verbose_name="name")),
+                (
+                    "time_zone",
+                    models.CharField(default="UTC", max_length=64, verbose_name="time zone"),
+                ),
+                (
+                    "language",
+                    models.CharField(default="en", max_length=16, verbose_name="language"),
+                ),
+                ("interests", models.TextField(blank=True, verbose_name="interests")),
+                (
+                    "monthly_tokens",
+                    models.PositiveIntegerField(
+                        blank=True, null=True, verbose_name="tokens a month"
+                    ),
+                ),
+                (
+                    "monthly_money",
+                    models.DecimalField(
+                        blank=True,
+                        decimal_places=2,
+                        max_digits=10,
+                        null=True,
+                        verbose_name="money a month",
+                    ),
+                ),
+                ("shortcuts", models.BooleanField(default=True, verbose_name="keyboard shortcuts")),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
-                'swappable': 'AUTH_USER_MODEL',
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
+                "swappable": "AUTH_USER_MODEL",
             },
             managers=[
-                ('objects', memory.models.users.UserManager()),
+                ("objects", memory.models.users.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Agent',
+            name="Agent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80)),
-                ('enable_memory', models.BooleanField(default=False)),
-                ('share_with_subagents', models.BooleanField(default=True)),
-                ('use_model_compaction', models.BooleanField(default=False)),
-                ('compaction_prompt', models.TextField(blank=True)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=80)),
+                ("enable_memory", models.BooleanField(default=False)),
+                ("share_with_subagents", models.BooleanField(default=True)),
+                ("use_model_compaction", models.BooleanField(default=False)),
+                ("compaction_prompt", models.TextField(blank=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('hash', models.CharField(max_length=64, unique=True)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=10), default=list, size=None)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('last_used_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='memory.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("hash", models.CharField(max_length=64, unique=True)),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=10), default=list, size=None
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tokens",
+                        to="memory.agent",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Connection',
+            name="Connection",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('model', 'model'), ('embeddings', 'embeddings'), ('search', 'search')], max_length=12)),
-                ('name', models.CharField(max_length=40)),
-                ('base_url', models.CharField(blank=True, max_length=500, verbose_name='address')),
-                ('model', models.CharField(blank=True, max_length=200, verbose_name='model')),
-                ('secret', models.TextField(blank=True, editable=False)),
-                ('profile', models.JSONField(blank=True, default=dict)),
-                ('prices', models.JSONField(blank=True, default=dict)),
-                ('updated', models.DateTimeField(auto_now=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("model", "model"),
+                            ("embeddings", "embeddings"),
+                            ("search", "search"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("name", models.CharField(max_length=40)),
+                ("base_url", models.CharField(blank=True, max_length=500, verbose_name="address")),
+                ("model", models.CharField(blank=True, max_length=200, verbose_name="model")),
+                ("secret", models.TextField(blank=True, editable=False)),
+                ("profile", models.JSONField(blank=True, default=dict)),
+                ("prices", models.JSONField(blank=True, default=dict)),
+                ("updated", models.DateTimeField(auto_now=True)),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('kind', 'name'), name='connection_once_a_service')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("kind", "name"), name="connection_once_a_service"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='ContentItem',
+            name="ContentItem",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(default='explicit', max_length=200)),
-                ('trust', models.CharField(choices=[('owner', 'owner'), ('agent', 'agent'), ('external', 'external'), ('quarantined', 'quarantined')], default='owner', max_length=12)),
-                ('sensitivity', models.CharField(choices=[('normal', 'normal'), ('sensitive', 'sensitive')], default='normal', max_length=10)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('pinned', models.BooleanField(default=False)),
-                ('lock', models.CharField(choices=[('open', 'open'), ('append-only', 'append-only'), ('read-only', 'read-only')], default='open', max_length=12)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('updated', models.DateTimeField(default=django.utils.timezone.now)),
-                ('trashed_at', models.DateTimeField(blank=True, null=True)),
-                ('type', models.CharField(choices=[('action_result', 'action result'), ('web_content', 'web content'), ('database_result', 'database result'), ('custom', 'custom')], default='custom', max_length=20)),
-                ('content', models.TextField(blank=True)),
-                ('scope', models.CharField(default='owner', max_length=200)),
-                ('tags', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=80), blank=True, default=list, size=None)),
-                ('title', models.CharField(blank=True, max_length=500)),
-                ('url', models.TextField(blank=True)),
-                ('size', models.PositiveIntegerField(default=0)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('related_to', models.ManyToManyField(blank=True, to='memory.contentitem')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "type",
+                    models.CharField(
+                        choices=[
+                            ("action_result", "action result"),
+                            ("web_content", "web content"),
+                            ("database_result", "database result"),
+                            ("custom", "custom"),
+                        ],
+                        default="custom",
+                        max_length=20,
+                    ),
+                ),
+                ("content", models.TextField(blank=True)),
+                ("scope", models.CharField(default="owner", max_length=200)),
+                (
+                    "tags",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=80),
+                        blank=True,
+                        default=list,
+                        size=None,
+                    ),
+                ),
+                ("title", models.CharField(blank=True, max_length=500)),
+                ("url", models.TextField(blank=True)),
+                ("size", models.PositiveIntegerField(default=0)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                ("related_to", models.ManyToManyField(blank=True, to="memory.contentitem")),
             ],
         ),
         migrations.CreateModel(
-            name='Invitation',
+            name="Invitation",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('token_hash', models.CharField(max_length=64, unique=True)),
-                ('note', models.CharField(blank=True, max_length=150, verbose_name='for whom')),
-                ('makes_staff', models.BooleanField(default=False, verbose_name='may manage people and connections')),
-                ('is_first', models.BooleanField(default=False)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('expires_at', models.DateTimeField()),
-                ('used_at', models.DateTimeField(null=True)),
-                ('invited_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('used_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("token_hash", models.CharField(max_length=64, unique=True)),
+                ("note", models.CharField(blank=True, max_length=150, verbose_name="for whom")),
+                (
+                    "makes_staff",
+                    models.BooleanField(
+                        default=False, verbose_name="may manage people and connections"
+                    ),
+                ),
+                ("is_first", models.BooleanField(default=False)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("expires_at", models.DateTimeField()),
+                ("used_at", models.DateTimeField(null=True)),
+                (
+                    "invited_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "used_by",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='LibraryDocument',
+            name="LibraryDocument",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(default='explicit', max_length=200)),
-                ('trust', models.CharField(choices=[('owner', 'owner'), ('agent', 'agent'), ('external', 'external'), ('quarantined', 'quarantined')], default='owner', max_length=12)),
-                ('sensitivity', models.CharField(choices=[('normal', 'normal'), ('sensitive', 'sensitive')], default='normal', max_length=10)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('pinned', models.BooleanField(default=False)),
-                ('lock', models.CharField(choices=[('open', 'open'), ('append-only', 'append-only'), ('read-only', 'read-only')], default='open', max_length=12)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('updated', models.DateTimeField(default=django.utils.timezone.now)),
-                ('trashed_at', models.DateTimeField(blank=True, null=True)),
-                ('title', models.CharField(max_length=500)),
-                ('text', models.TextField(blank=True)),
-                ('path', models.TextField(blank=True)),
-                ('media_type', models.CharField(blank=True, max_length=100)),
-                ('digest', models.CharField(blank=True, max_length=64)),
-                ('modified_at', models.DateTimeField(blank=True, null=True)),
-                ('problem', models.TextField(blank=True)),
-                ('words', django.contrib.postgres.search.SearchVectorField(editable=False, null=True)),
-                ('length', models.PositiveIntegerField(default=0, editable=False)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("title", models.CharField(max_length=500)),
+                ("text", models.TextField(blank=True)),
+                ("path", models.TextField(blank=True)),
+                ("media_type", models.CharField(blank=True, max_length=100)),
+                ("digest", models.CharField(blank=True, max_length=64)),
+                ("modified_at", models.DateTimeField(blank=True, null=True)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "words",
+                    django.contrib.postgres.search.SearchVectorField(editable=False, null=True),
+                ),
+                ("length", models.PositiveIntegerField(default=0, editable=False)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-created', '-id'),
+                "ordering": ("-created", "-id"),
             },
         ),
         migrations.CreateModel(
-            name='ModelCall',
+            name="ModelCall",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('purpose', models.CharField(max_length=40)),
-                ('source', models.CharField(max_length=200)),
-                ('model', models.CharField(max_length=200)),
-                ('prompt_tokens', models.PositiveIntegerField(default=0)),
-                ('completion_tokens', models.PositiveIntegerField(default=0)),
-                ('money', models.DecimalField(decimal_places=6, default=Decimal('0'), max_digits=12)),
-                ('milliseconds', models.PositiveIntegerField(default=0)),
-                ('prompt', models.JSONField(default=list)),
-                ('answer', models.TextField(blank=True)),
-                ('error', models.TextField(blank=True)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("purpose", models.CharField(max_length=40)),
+                ("source", models.CharField(max_length=200)),
+                ("model", models.CharField(max_length=200)),
+                ("prompt_tokens", models.PositiveIntegerField(default=0)),
+                ("completion_tokens", models.PositiveIntegerField(default=0)),
+                (
+                    "money",
+                    models.DecimalField(decimal_places=6, default=Decimal("0"), max_digits=12),
+                ),
+                ("milliseconds", models.PositiveIntegerField(default=0)),
+                ("prompt", models.JSONField(default=list)),
+                ("answer", models.TextField(blank=True)),
+                ("error", models.TextField(blank=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Proposal',
+            name="Proposal",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('actor', models.CharField(max_length=200)),
-                ('source', models.CharField(blank=True, max_length=200)),
-                ('record_type', models.CharField(max_length=40)),
-                ('target_id', models.UUIDField(blank=True, null=True)),
-                ('version_seen', models.PositiveIntegerField(blank=True, null=True)),
-                ('before', models.JSONField(blank=True, default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),
-                ('after', models.JSONField(default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),
-                ('reason', models.TextField(blank=True)),
-                ('held_because', models.TextField(blank=True)),
-                ('state', models.CharField(choices=[('waiting', 'waiting'), ('accepted', 'accepted'), ('rejected', 'rejected'), ('expired', 'expired')], default='waiting', max_length=10)),
-                ('decided_by', models.CharField(blank=True, max_length=200)),
-                ('decided_at', models.DateTimeField(blank=True, null=True)),
-                ('decision_reason', models.TextField(blank=True)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('expires_at', models.DateTimeField(default=memory.models.proposals._a_lifetime_from_now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("actor", models.CharField(max_length=200)),
+                ("source", models.CharField(blank=True, max_length=200)),
+                ("record_type", models.CharField(max_length=40)),
+                ("target_id", models.UUIDField(blank=True, null=True)),
+                ("version_seen", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "before",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                    ),
+                ),
+                (
+                    "after",
+                    models.JSONField(
+                        default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder
+                    ),
+                ),
+                ("reason", models.TextField(blank=True)),
+                ("held_because", models.TextField(blank=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting"),
+                            ("accepted", "accepted"),
+                            ("rejected", "rejected"),
+                            ("expired", "expired"),
+                        ],
+                        default="waiting",
+                        max_length=10,
+                    ),
+                ),
+                ("decided_by", models.CharField(blank=True, max_length=200)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                ("decision_reason", models.TextField(blank=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "expires_at",
+                    models.DateTimeField(default=memory.models.proposals._a_lifetime_from_now),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('created', 'id'),
+                "ordering": ("created", "id"),
             },
         ),
         migrations.CreateModel(
-            name='ReviewLevel',
+            name="ReviewLevel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(default='default', max_length=40)),
-                ('level', models.CharField(choices=[('accept', 'accept'), ('hold risky', 'hold risky'), ('hold all', 'hold all')], default='hold risky', max_length=10)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("kind", models.CharField(default="default", max_length=40)),
+                (
+                    "level",
+                    models.CharField(
+                        choices=[
+                            ("accept", "accept"),
+                            ("hold risky", "hold risky"),
+                            ("hold all", "hold all"),
+                        ],
+                        default="hold risky",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Revision',
+            name="Revision",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('record_type', models.CharField(max_length=40)),
-                ('record_id', models.UUIDField()),
-                ('label', models.CharField(blank=True, max_length=200)),
-                ('version', models.PositiveIntegerField()),
-                ('actor', models.CharField(max_length=200)),
-                ('reason', models.TextField(blank=True)),
-                ('source', models.CharField(blank=True, max_length=200)),
-                ('before', models.JSONField(default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),
-                ('after', models.JSONField(default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("record_type", models.CharField(max_length=40)),
+                ("record_id", models.UUIDField()),
+                ("label", models.CharField(blank=True, max_length=200)),
+                ("version", models.PositiveIntegerField()),
+                ("actor", models.CharField(max_length=200)),
+                ("reason", models.TextField(blank=True)),
+                ("source", models.CharField(blank=True, max_length=200)),
+                (
+                    "before",
+                    models.JSONField(
+                        default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder
+                    ),
+                ),
+                (
+                    "after",
+                    models.JSONField(
+                        default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Session',
+            name="Session",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(default='explicit', max_length=200)),
-                ('trust', models.CharField(choices=[('owner', 'owner'), ('agent', 'agent'), ('external', 'external'), ('quarantined', 'quarantined')], default='owner', max_length=12)),
-                ('sensitivity', models.CharField(choices=[('normal', 'normal'), ('sensitive', 'sensitive')], default='normal', max_length=10)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('pinned', models.BooleanField(default=False)),
-                ('lock', models.CharField(choices=[('open', 'open'), ('append-only', 'append-only'), ('read-only', 'read-only')], default='open', max_length=12)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('updated', models.DateTimeField(default=django.utils.timezone.now)),
-                ('trashed_at', models.DateTimeField(blank=True, null=True)),
-                ('title', models.CharField(blank=True, max_length=200)),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('agent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memory.agent')),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("title", models.CharField(blank=True, max_length=200)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="memory.agent",
+                    ),
+                ),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='Message',
+            name="Message",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('position', models.PositiveIntegerField()),
-                ('role', models.CharField(max_length=12)),
-                ('content', models.TextField()),
-                ('tool_calls', models.JSONField(blank=True, default=list)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='memory.session')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("position", models.PositiveIntegerField()),
+                ("role", models.CharField(max_length=12)),
+                ("content", models.TextField()),
+                ("tool_calls", models.JSONField(blank=True, default=list)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="messages",
+                        to="memory.session",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('session', 'position'),
+                "ordering": ("session", "position"),
             },
         ),
         migrations.CreateModel(
-            name='SignIn',
+            name="SignIn",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('session_key', models.CharField(max_length=40, unique=True)),
-                ('user_agent', models.CharField(blank=True, max_length=300)),
-                ('address', models.GenericIPAddressField(null=True)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('last_seen_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("session_key", models.CharField(max_length=40, unique=True)),
+                ("user_agent", models.CharField(blank=True, max_length=300)),
+                ("address", models.GenericIPAddressField(null=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("last_seen_at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-last_seen_at',),
+                "ordering": ("-last_seen_at",),
             },
         ),
         migrations.CreateModel(
-            name='Topic',
+            name="Topic",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(default='explicit', max_length=200)),
-                ('trust', models.CharField(choices=[('owner', 'owner'), ('agent', 'agent'), ('external', 'external'), ('quarantined', 'quarantined')], default='owner', max_length=12)),
-                ('sensitivity', models.CharField(choices=[('normal', 'normal'), ('sensitive', 'sensitive')], default='normal', max_length=10)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('pinned', models.BooleanField(default=False)),
-                ('lock', models.CharField(choices=[('open', 'open'), ('append-only', 'append-only'), ('read-only', 'read-only')], default='open', max_length=12)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('updated', models.DateTimeField(default=django.utils.timezone.now)),
-                ('trashed_at', models.DateTimeField(blank=True, null=True)),
-                ('title', models.CharField(max_length=500, verbose_name='topic')),
-                ('slug', models.CharField(max_length=80)),
-                ('summary', models.TextField(blank=True, verbose_name='summary')),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('run_count', models.PositiveIntegerField(default=0)),
-                ('memory_runs', models.PositiveIntegerField(default=0)),
-                ('last_run_at', models.DateTimeField(blank=True, null=True)),
-                ('labels', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), blank=True, default=list, size=None, verbose_name='labels')),
-                ('archived_at', models.DateTimeField(blank=True, null=True)),
-                ('private', models.BooleanField(default=False, verbose_name='private')),
-                ('read_at', models.DateTimeField(blank=True, null=True)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("title", models.CharField(max_length=500, verbose_name="topic")),
+                ("slug", models.CharField(max_length=80)),
+                ("summary", models.TextField(blank=True, verbose_name="summary")),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("run_count", models.PositiveIntegerField(default=0)),
+                ("memory_runs", models.PositiveIntegerField(default=0)),
+                ("last_run_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "labels",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=40),
+                        blank=True,
+                        default=list,
+                        size=None,
+                        verbose_name="labels",
+                    ),
+                ),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
+                ("private", models.BooleanField(default=False, verbose_name="private")),
+                ("read_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-created', '-id'),
+                "ordering": ("-created", "-id"),
             },
         ),
         migrations.CreateModel(
-            name='Source',
+            name="Source",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('url', models.TextField()),
-                ('link', models.TextField(blank=True)),
-                ('domain', models.CharField(max_length=255)),
-                ('title', models.CharField(blank=True, max_length=500)),
-                ('published_at', models.DateField(blank=True, null=True)),
-                ('first_run', models.PositiveIntegerField()),
-                ('last_run', models.PositiveIntegerField()),
-                ('times_read', models.PositiveIntegerField(default=0)),
-                ('times_cited', models.PositiveIntegerField(default=0)),
-                ('first_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('last_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('topic', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='sources', to='memory.topic')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("url", models.TextField()),
+                ("link", models.TextField(blank=True)),
+                ("domain", models.CharField(max_length=255)),
+                ("title", models.CharField(blank=True, max_length=500)),
+                ("published_at", models.DateField(blank=True, null=True)),
+                ("first_run", models.PositiveIntegerField()),
+                ("last_run", models.PositiveIntegerField()),
+                ("times_read", models.PositiveIntegerField(default=0)),
+                ("times_cited", models.PositiveIntegerField(default=0)),
+                ("first_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("last_at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "topic",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="sources",
+                        to="memory.topic",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-last_run', 'id'),
+                "ordering": ("-last_run", "id"),
             },
         ),
         migrations.CreateModel(
-            name='SeenUrl',
+            name="SeenUrl",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('url', models.TextField()),
-                ('returned_in', models.PositiveIntegerField()),
-                ('place', models.PositiveIntegerField(default=0)),
-                ('returned_at', models.DateTimeField()),
-                ('topic', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='seen_urls', to='memory.topic')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("url", models.TextField()),
+                ("returned_in", models.PositiveIntegerField()),
+                ("place", models.PositiveIntegerField(default=0)),
+                ("returned_at", models.DateTimeField()),
+                (
+                    "topic",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="seen_urls",
+                        to="memory.topic",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-returned_in', 'place'),
+                "ordering": ("-returned_in", "place"),
             },
         ),
         migrations.CreateModel(
-            name='TopicFact',
+            name="TopicFact",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('source', models.CharField(default='explicit', max_length=200)),
-                ('trust', models.CharField(choices=[('owner', 'owner'), ('agent', 'agent'), ('external', 'external'), ('quarantined', 'quarantined')], default='owner', max_length=12)),
-                ('sensitivity', models.CharField(choices=[('normal', 'normal'), ('sensitive', 'sensitive')], default='normal', max_length=10)),
-                ('version', models.PositiveIntegerField(default=1)),
-                ('pinned', models.BooleanField(default=False)),
-                ('lock', models.CharField(choices=[('open', 'open'), ('append-only', 'append-only'), ('read-only', 'read-only')], default='open', max_length=12)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('updated', models.DateTimeField(default=django.utils.timezone.now)),
-                ('trashed_at', models.DateTimeField(blank=True, null=True)),
-                ('text', models.TextField(verbose_name='fact')),
-                ('url', models.TextField(blank=True, verbose_name='source address')),
-                ('source_title', models.CharField(blank=True, max_length=500)),
-                ('quote', models.TextField(blank=True)),
-                ('published_at', models.DateField(blank=True, null=True)),
-                ('state', models.CharField(choices=[('current', 'current'), ('struck', 'struck'), ('retired', 'retired')], default='current', max_length=8)),
-                ('position', models.PositiveIntegerField(default=0)),
-                ('key', models.TextField(blank=True)),
-                ('touched_by_person', models.BooleanField(default=False)),
-                ('first_run', models.PositiveIntegerField(blank=True, null=True)),
-                ('retired_run', models.PositiveIntegerField(blank=True, null=True)),
-                ('confirmed_at', models.DateTimeField(blank=True, null=True)),
-                ('confirmed_run', models.PositiveIntegerField(blank=True, null=True)),
-                ('contradicted_at', models.DateTimeField(blank=True, null=True)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('topic', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='facts', to='memory.topic')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("text", models.TextField(verbose_name="fact")),
+                ("url", models.TextField(blank=True, verbose_name="source address")),
+                ("source_title", models.CharField(blank=True, max_length=500)),
+                ("quote", models.TextField(blank=True)),
+                ("published_at", models.DateField(blank=True, null=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("current", "current"),
+                            ("struck", "struck"),
+                            ("retired", "retired"),
+                        ],
+                        default="current",
+                        max_length=8,
+                    ),
+                ),
+                ("position", models.PositiveIntegerField(default=0)),
+                ("key", models.TextField(blank=True)),
+                ("touched_by_person", models.BooleanField(default=False)),
+                ("first_run", models.PositiveIntegerField(blank=True, null=True)),
+                ("retired_run", models.PositiveIntegerField(blank=True, null=True)),
+                ("confirmed_at", models.DateTimeField(blank=True, null=True)),
+                ("confirmed_run", models.PositiveIntegerField(blank=True, null=True)),
+                ("contradicted_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "topic",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="facts",
+                        to="memory.topic",
+                    ),
+                ),
             ],
             options={
-                'ordering': ('position', 'created'),
+                "ordering": ("position", "created"),
             },
         ),
         migrations.CreateModel(
-            name='Use',
+            name="Use",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('record_type', models.CharField(max_length=40)),
-                ('record_id', models.UUIDField()),
-                ('place', models.CharField(max_length=200)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("record_type", models.CharField(max_length=40)),
+                ("record_id", models.UUIDField()),
+                ("place", models.CharField(max_length=200)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'ordering': ('-id',),
+                "ordering": ("-id",),
             },
         ),
         migrations.CreateModel(
-            name='Activity',
+            name="Activity",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('actor', models.CharField(max_length=200)),
-                ('kind', models.CharField(max_length=40)),
-                ('subject_type', models.CharField(blank=True, max_length=40)),
-                ('subject_id', models.CharField(blank=True, max_length=64)),
-                ('label', models.CharField(blank=True, max_length=300)),
-                ('detail', models.JSONField(blank=True, default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder)),
-                ('is_warning', models.BooleanField(default=False)),
-                ('created', models.DateTimeField(default=django.utils.timezone.now)),
-                ('owner', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("actor", models.CharField(max_length=200)),
+                ("kind", models.CharField(max_length=40)),
+                ("subject_type", models.CharField(blank=True, max_length=40)),
+                ("subject_id", models.CharField(blank=True, max_length=64)),
+                ("label", models.CharField(blank=True, max_length=300)),
+                (
+                    "detail",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                    ),
+                ),
+                ("is_warning", models.BooleanField(default=False)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'activity',
-                'ordering': ('-id',),
-                'indexes': [models.Index(fields=['owner', '-id'], name='activity_of_owner')],
+                "verbose_name_plural": "activity",
+                "ordering": ("-id",),
+                "indexes": [models.Index(fields=["owner", "-id"], name="activity_of_owner")],
             },
         ),
         migrations.AddConstraint(
-            model_name='agent',
-            constraint=models.UniqueConstraint(fields=('owner', 'name'), name='agent_name_once_an_owner'),
+            model_name="agent",
+            constraint=models.UniqueConstraint(
+                fields=("owner", "name"), name="agent_name_once_an_owner"
+            ),
         ),
         migrations.AddIndex(
-            model_name='contentitem',
-            index=models.Index(fields=['owner', '-created'], name='content_of_owner'),
+            model_name="contentitem",
+            index=models.Index(fields=["owner", "-created"], name="content_of_owner"),
         ),
         migrations.AddIndex(
-            model_name='contentitem',
-            index=models.Index(fields=['scope'], name='content_by_scope'),
+            model_name="contentitem",
+            index=models.Index(fields=["scope"], name="content_by_scope"),
         ),
         migrations.AddIndex(
-            model_name='librarydocument',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['words'], name='library_words'),
+            model_name="librarydocument",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["words"], name="library_words"),
         ),
         migrations.AddIndex(
-            model_name='librarydocument',
-            index=models.Index(fields=['owner', '-created', '-id'], name='library_of_owner'),
+            model_name="librarydocument",
+            index=models.Index(fields=["owner", "-created", "-id"], name="library_of_owner"),
         ),
         migrations.AddConstraint(
-            model_name='librarydocument',
-            constraint=models.UniqueConstraint(condition=models.Q(models.Q(('path', ''), _negated=True), ('trashed_at', None)), fields=('owner', 'path'), name='library_path_once_an_owner'),
+            model_name="librarydocument",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(models.Q(("path", ""), _negated=True), ("trashed_at", None)),
+                fields=("owner", "path"),
+                name="library_path_once_an_owner",
+            ),
         ),
         migrations.AddIndex(
-            model_name='modelcall',
-            index=models.Index(fields=['source'], name='modelcall_by_source'),
+            model_name="modelcall",
+            index=models.Index(fields=["source"], name="modelcall_by_source"),
         ),
         migrations.AddIndex(
-            model_name='modelcall',
-            index=models.Index(fields=['owner', 'created'], name='modelcall_of_owner'),
+            model_name="modelcall",
+            index=models.Index(fields=["owner", "created"], name="modelcall_of_owner"),
         ),
         migrations.AddIndex(
-            model_name='proposal',
-            index=models.Index(fields=['owner', 'state', 'created'], name='proposal_of_owner'),
+            model_name="proposal",
+            index=models.Index(fields=["owner", "state", "created"], name="proposal_of_owner"),
         ),
         migrations.AddConstraint(
-            model_name='reviewlevel',
-            constraint=models.UniqueConstraint(fields=('owner', 'kind'), name='review_level_once_a_kind'),
+            model_name="reviewlevel",
+            constraint=models.UniqueConstraint(
+                fields=("owner", "kind"), name="review_level_once_a_kind"
+            ),
         ),
         migrations.AddIndex(
-            model_name='revision',
-            index=models.Index(fields=['record_type', 'record_id', '-id'], name='revision_of_record'),
+            model_name="revision",
+            index=models.Index(
+                fields=["record_type", "record_id", "-id"], name="revision_of_record"
+            ),
         ),
         migrations.AddIndex(
-            model_name='revision',
-            index=models.Index(fields=['owner', '-id'], name='revision_of_owner'),
+            model_name="revision",
+            index=models.Index(fields=["owner", "-id"], name="revision_of_owner"),
         ),
         migrations.AddIndex(
-            model_name='revision',
-            index=models.Index(fields=['source'], name='revision_by_source'),
+            model_name="revision",
+            index=models.Index(fields=["source"], name="revision_by_source"),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='revision',
-            trigger=pgtrigger.compiler.Trigger(name='append_only', sql=pgtrigger.compiler.UpsertTriggerSql(func="RAISE EXCEPTION 'pgtrigger: Cannot update or delete rows from % table', TG_TABLE_NAME;", hash='92dc3a4782c230945a7b1b6c00971eccd6b85768', operation='UPDATE OR DELETE', pgid='pgtrigger_append_only_556f3', table='memory_revision', when='BEFORE')),
+            model_name="revision",
+            trigger=pgtrigger.compiler.Trigger(
+                name="append_only",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="RAISE EXCEPTION 'pgtrigger: Cannot update or delete rows from % table', TG_TABLE_NAME;",
+                    hash="92dc3a4782c230945a7b1b6c00971eccd6b85768",
+                    operation="UPDATE OR DELETE",
+                    pgid="pgtrigger_append_only_556f3",
+                    table="memory_revision",
+                    when="BEFORE",
+                ),
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('session', 'position'), name='message_position_once'),
+            model_name="message",
+            constraint=models.UniqueConstraint(
+                fields=("session", "position"), name="message_position_once"
+            ),
         ),
         migrations.AddIndex(
-            model_name='topic',
-            index=models.Index(fields=['owner', '-created', '-id'], name='topic_of_owner'),
+            model_name="topic",
+            index=models.Index(fields=["owner", "-created", "-id"], name="topic_of_owner"),
         ),
         migrations.AddConstraint(
-            model_name='topic',
-            constraint=models.UniqueConstraint(condition=models.Q(('trashed_at', None)), fields=('owner', 'slug'), name='topic_slug_once_an_owner'),
+            model_name="topic",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("trashed_at", None)),
+                fields=("owner", "slug"),
+                name="topic_slug_once_an_owner",
+            ),
         ),
         migrations.AddIndex(
-            model_name='source',
-            index=models.Index(fields=['topic', '-last_run', 'id'], name='source_of_topic'),
+            model_name="source",
+            index=models.Index(fields=["topic", "-last_run", "id"], name="source_of_topic"),
         ),
         migrations.AddConstraint(
-            model_name='source',
-            constraint=models.UniqueConstraint(fields=('topic', 'url'), name='source_once_a_topic'),
+            model_name="source",
+            constraint=models.UniqueConstraint(fields=("topic", "url"), name="source_once_a_topic"),
         ),
         migrations.AddIndex(
-            model_name='seenurl',
-            index=models.Index(fields=['topic', '-returned_in', 'place'], name='seen_url_of_topic'),
+            model_name="seenurl",
+            index=models.Index(fields=["topic", "-returned_in", "place"], name="seen_url_of_topic"),
         ),
         migrations.AddConstraint(
-            model_name='seenurl',
-            constraint=models.UniqueConstraint(fields=('topic', 'url'), name='seen_url_once_a_topic'),
+            model_name="seenurl",
+            constraint=models.UniqueConstraint(
+                fields=("topic", "url"), name="seen_url_once_a_topic"
+            ),
         ),
         migrations.AddIndex(
-            model_name='topicfact',
-            index=models.Index(fields=['topic', 'state', 'position'], name='fact_of_topic'),
+            model_name="topicfact",
+            index=models.Index(fields=["topic", "state", "position"], name="fact_of_topic"),
         ),
         migrations.AddIndex(
-            model_name='use',
-            index=models.Index(fields=['owner', '-id'], name='use_of_owner'),
+            model_name="use",
+            index=models.Index(fields=["owner", "-id"], name="use_of_owner"),
         ),
         migrations.AddConstraint(
-            model_name='use',
-            constraint=models.UniqueConstraint(fields=('record_id', 'place'), name='use_once_a_place'),
+            model_name="use",
+            constraint=models.UniqueConstraint(
+                fields=("record_id", "place"), name="use_once_a_place"
+            ),
         ),
     ]

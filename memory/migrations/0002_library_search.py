@@ -113,101 +113,191 @@ DROP FUNCTION memory_tf_steps();
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('memory', '0001_initial'),
+        ("memory", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='LibraryFolder',
+            name="LibraryFolder",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('folder', models.TextField()),
-                ('checked_at', models.DateTimeField(null=True)),
-                ('files', models.PositiveIntegerField(default=0)),
-                ('unreadable', models.PositiveIntegerField(default=0)),
-                ('left', models.PositiveIntegerField(default=0)),
-                ('problem', models.TextField(blank=True)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("folder", models.TextField()),
+                ("checked_at", models.DateTimeField(null=True)),
+                ("files", models.PositiveIntegerField(default=0)),
+                ("unreadable", models.PositiveIntegerField(default=0)),
+                ("left", models.PositiveIntegerField(default=0)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='SearchSpace',
+            name="SearchSpace",
             fields=[
-                ('id', models.AutoField(primary_key=True, serialize=False)),
-                ('record_type', models.CharField(max_length=40)),
-                ('documents', models.BigIntegerField(default=0)),
-                ('length', models.BigIntegerField(default=0)),
-                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ("id", models.AutoField(primary_key=True, serialize=False)),
+                ("record_type", models.CharField(max_length=40)),
+                ("documents", models.BigIntegerField(default=0)),
+                ("length", models.BigIntegerField(default=0)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='SearchEntry',
+            name="SearchEntry",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('record_id', models.UUIDField()),
-                ('length', models.PositiveIntegerField()),
-                ('words', django.contrib.postgres.search.SearchVectorField()),
-                ('space', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='entries', to='memory.searchspace')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("record_id", models.UUIDField()),
+                ("length", models.PositiveIntegerField()),
+                ("words", django.contrib.postgres.search.SearchVectorField()),
+                (
+                    "space",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="entries",
+                        to="memory.searchspace",
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'search entries',
+                "verbose_name_plural": "search entries",
             },
         ),
         migrations.CreateModel(
-            name='SearchTerm',
+            name="SearchTerm",
             fields=[
-                ('pk', models.CompositePrimaryKey('space_id', 'lexeme', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('lexeme', models.TextField(db_collation='C')),
-                ('documents', models.IntegerField()),
-                ('space', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='terms', to='memory.searchspace')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "space_id",
+                        "lexeme",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("lexeme", models.TextField(db_collation="C")),
+                ("documents", models.IntegerField()),
+                (
+                    "space",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="terms",
+                        to="memory.searchspace",
+                    ),
+                ),
             ],
         ),
         migrations.RemoveIndex(
-            model_name='librarydocument',
-            name='library_words',
+            model_name="librarydocument",
+            name="library_words",
         ),
         migrations.RemoveField(
-            model_name='librarydocument',
-            name='length',
+            model_name="librarydocument",
+            name="length",
         ),
         migrations.RemoveField(
-            model_name='librarydocument',
-            name='words',
+            model_name="librarydocument",
+            name="words",
         ),
         migrations.AddField(
-            model_name='librarydocument',
-            name='size',
+            model_name="librarydocument",
+            name="size",
             field=models.PositiveIntegerField(default=0),
         ),
         migrations.AddIndex(
-            model_name='librarydocument',
-            index=models.Index(condition=models.Q(('path', ''), _negated=True), fields=['-created', '-id'], name='library_of_folder'),
+            model_name="librarydocument",
+            index=models.Index(
+                condition=models.Q(("path", ""), _negated=True),
+                fields=["-created", "-id"],
+                name="library_of_folder",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='searchspace',
-            constraint=models.UniqueConstraint(fields=('owner', 'record_type'), name='search_space_once_an_owner_and_type'),
+            model_name="searchspace",
+            constraint=models.UniqueConstraint(
+                fields=("owner", "record_type"), name="search_space_once_an_owner_and_type"
+            ),
         ),
         migrations.AddIndex(
-            model_name='searchentry',
-            index=django.contrib.postgres.indexes.GinIndex(fastupdate=False, fields=['words'], name='search_entry_words'),
+            model_name="searchentry",
+            index=django.contrib.postgres.indexes.GinIndex(
+                fastupdate=False, fields=["words"], name="search_entry_words"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='searchentry',
-            constraint=models.UniqueConstraint(fields=('space', 'record_id'), name='search_entry_once_a_record'),
+            model_name="searchentry",
+            constraint=models.UniqueConstraint(
+                fields=("space", "record_id"), name="search_entry_once_a_record"
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='searchentry',
-            trigger=pgtrigger.compiler.Trigger(name='counted', sql=pgtrigger.compiler.UpsertTriggerSql(func='\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM added) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT added.space_id, word.lexeme, count(*) FROM added, unnest(added.words) word\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n', hash='b45685e60f3e045292e6606b629043bfeb3a3746', level='STATEMENT', operation='INSERT', pgid='pgtrigger_counted_b5ddc', referencing='REFERENCING NEW TABLE AS added ', table='memory_searchentry', when='AFTER')),
+            model_name="searchentry",
+            trigger=pgtrigger.compiler.Trigger(
+                name="counted",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM added) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT added.space_id, word.lexeme, count(*) FROM added, unnest(added.words) word\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n",
+                    hash="b45685e60f3e045292e6606b629043bfeb3a3746",
+                    level="STATEMENT",
+                    operation="INSERT",
+                    pgid="pgtrigger_counted_b5ddc",
+                    referencing="REFERENCING NEW TABLE AS added ",
+                    table="memory_searchentry",
+                    when="AFTER",
+                ),
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='searchentry',
-            trigger=pgtrigger.compiler.Trigger(name='discounted', sql=pgtrigger.compiler.UpsertTriggerSql(func='\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents - less.documents, length = space.length - less.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM gone GROUP BY space_id) less\n     WHERE space.id = less.space_id;\n    UPDATE memory_searchterm term SET documents = term.documents - less.documents\n      FROM (SELECT gone.space_id, word.lexeme, count(*) AS documents\n              FROM gone, unnest(gone.words) word GROUP BY 1, 2) less\n     WHERE term.space_id = less.space_id AND term.lexeme = less.lexeme;\n    RETURN NULL;\n', hash='b7db06844437ef0ff7bc4767f22061f8d5c316af', level='STATEMENT', operation='DELETE', pgid='pgtrigger_discounted_7ab53', referencing='REFERENCING OLD TABLE AS gone ', table='memory_searchentry', when='AFTER')),
+            model_name="searchentry",
+            trigger=pgtrigger.compiler.Trigger(
+                name="discounted",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents - less.documents, length = space.length - less.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM gone GROUP BY space_id) less\n     WHERE space.id = less.space_id;\n    UPDATE memory_searchterm term SET documents = term.documents - less.documents\n      FROM (SELECT gone.space_id, word.lexeme, count(*) AS documents\n              FROM gone, unnest(gone.words) word GROUP BY 1, 2) less\n     WHERE term.space_id = less.space_id AND term.lexeme = less.lexeme;\n    RETURN NULL;\n",
+                    hash="b7db06844437ef0ff7bc4767f22061f8d5c316af",
+                    level="STATEMENT",
+                    operation="DELETE",
+                    pgid="pgtrigger_discounted_7ab53",
+                    referencing="REFERENCING OLD TABLE AS gone ",
+                    table="memory_searchentry",
+                    when="AFTER",
+                ),
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='searchentry',
-            trigger=pgtrigger.compiler.Trigger(name='recounted', sql=pgtrigger.compiler.UpsertTriggerSql(func='\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone UNION SELECT space_id FROM added)\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT space_id, lexeme, sum(one)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1 FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 HAVING sum(one) <> 0 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n', hash='0eeb23c95870f495a6b345803d5433fc721d31c6', level='STATEMENT', operation='UPDATE', pgid='pgtrigger_recounted_3e835', referencing='REFERENCING OLD TABLE AS gone  NEW TABLE AS added ', table='memory_searchentry', when='AFTER')),
+            model_name="searchentry",
+            trigger=pgtrigger.compiler.Trigger(
+                name="recounted",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone UNION SELECT space_id FROM added)\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT space_id, lexeme, sum(one)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1 FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 HAVING sum(one) <> 0 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n",
+                    hash="0eeb23c95870f495a6b345803d5433fc721d31c6",
+                    level="STATEMENT",
+                    operation="UPDATE",
+                    pgid="pgtrigger_recounted_3e835",
+                    referencing="REFERENCING OLD TABLE AS gone  NEW TABLE AS added ",
+                    table="memory_searchentry",
+                    when="AFTER",
+                ),
+            ),
         ),
         migrations.RunSQL(BM25, NO_BM25),
     ]

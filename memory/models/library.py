@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from datetime import date
@@ -123,6 +124,24 @@ class LibraryDocument(Remembered):
             else:
                 bm25.unindex([self])
         return self
+
+    def rewrite(
+        self, *, title: str, text: str, by: Actor, expected_version: int, why: str = ""
+    ) -> Self:
+        """Store what a person made of the document, if nobody wrote since `expected_version`.
+
+        Raises StaleWrite, or Locked; nothing is stored in either case.
+        """
+        content = text.encode()
+        return self.change(
+            by=by,
+            expected_version=expected_version,
+            why=why,
+            title=title,
+            text=text,
+            digest=hashlib.sha256(content).hexdigest(),
+            size=len(content),
+        )
 
     def purge(self, *, by: Actor) -> None:
         """Delete the document, its history and its place in the index for good."""

@@ -1,0 +1,66 @@
+"""The passage of a text that answers a query best, and the words in it that do."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import islice
+
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from memory.recall.terms import Term, query_spans, query_terms
+from memory.text import one_line, plain
+
+LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
+
+
+def passage(text: str, query: str, length: int = 300) -> str:
+    """Return about `length` characters of `text` round the most different words of the query.
+
+    One line, cut at words, with an ellipsis where something was cut; the beginning if no word
+    of the query stands in the text.
+    """
+    text = text[:LONGEST_LOOKED_AT]
+    hits = list(islice(_hits(text, query), 2_000))
+    start = max(0, _best_start(hits, length) - length // 6)
+    end = min(len(text), start + length)
+    if start:
+        start = max(start, text.find(" ", start, start + 30) + 1)
+    if end < len(text):
+        cut = text.rfind(" ", end - 30, end)
+        end = cut if cut > start else end
+    words = " ".join(plain(line) for line in text[start:end].splitlines())
+    return f"{'…' if start else ''}{one_line(words)}{'…' if end < len(text) else ''}"
+
+
+def marked(text: str, query: str) -> SafeString:
+    """Return `text` escaped, with each word of the query in a `<mark>`."""
+    pieces: list[SafeString | str] = []
+    at = 0
+    for term in _hits(text, query):
+        if term.end <= at:
+            continue
+        start = max(at, term.start)
+        pieces.append(conditional_escape(text[at:start]))
+        pieces.append(format_html("<mark>{}</mark>", text[start : term.end]))
+        at = term.end
+    pieces.append(conditional_escape(text[at:]))
+    return format_html_join("", "{}", ((piece,) for piece in pieces))
+
+
+def _hits(text: str, query: str) -> Iterator[Term]:
+    wanted = set(query_terms(query))
+    return (term for term in query_spans(text) if term.text in wanted)
+
+
+def _best_start(hits: list[Term], length: int) -> int:
+    """Return where to begin so that most different words, then most words, fall within `length`."""
+    best, best_start = (0, 0), 0
+    starts = [term.start for term in hits]
+    for first, term in enumerate(hits):
+        inside = hits[first : bisect_left(starts, term.start + length)]
+        worth = (len({one.text for one in inside}), len(inside))
+        if worth > best:
+            best, best_start = worth, term.start
+    return best_start

