@@ -91,8 +91,9 @@ def _lay_out(
 ) -> None:
     """Set summary and body of an extractive report."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
+    listed = {match_key(c.sentence) for c in changes if c.is_listed}
     fresh = [s for s in draft.findings if match_key(s.sentence) not in known_keys]
-    more = [s for s in draft.more if match_key(s.sentence) not in known_keys]
+    more = [s for s in draft.more if match_key(s.sentence) not in known_keys | listed]
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing)
     parts = [draft.summary]
     if memory is None and fresh:

@@ -86,16 +86,20 @@ def _keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
     hit.title = (clean(page.title)[0] or hit.title)[:500]
     hit.published_at = page.published_at or hit.published_at
     hit.reading = Hit.Reading.READ
+    smell = injection.smells_of_instructions(text)
+    if smell:
+        # Whatever is derived from it would be no better: nothing of it reaches a prompt or a fact.
+        hit.reading = Hit.Reading.QUARANTINED
+        hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
+            "why": smell
+        }
     hit.content_item = _content_item(work, hit, text)
-    hit.save(update_fields=["title", "published_at", "reading", "content_item"])
+    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
 
 
 def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
-    """Store the page's text; what smells of instructions is kept, but quarantined."""
-    smell = injection.smells_of_instructions(text)
-    if smell:
-        hit.reason = _("parts of the page give orders and are left out: %(why)s") % {"why": smell}
-        hit.save(update_fields=["reason"])
+    """Store the page's text, for the person who asks what was read."""
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
     item: ContentItem = ContentItem.objects.create(
         owner=work.topic.owner,
         type=ContentItem.Type.WEB_CONTENT,
@@ -105,7 +109,7 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
         size=len(text),
         scope=work.run.source,
         source=work.run.source,
-        trust=Trust.QUARANTINED if smell else Trust.EXTERNAL,
+        trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
         tags=["page", hit.domain[:80]],
     )
     return item
@@ -120,6 +124,12 @@ def _read(work: Work, wanted: list[Hit]) -> StepResult:
         hit.reading = Hit.Reading.NEAR_DUPLICATE
         hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
         hit.save(update_fields=["reading", "reason"])
+    set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    if set_aside:
+        work.run.warn(
+            _("%(count)d pages give orders to their reader and were set aside")
+            % {"count": set_aside}
+        )
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
     work.run.put(read_count=len(read_hits))
     warning = ""
@@ -155,10 +165,11 @@ def readings(work: Work) -> list[Reading]:
     """Return what the report may be written from, by the hits' place.
 
     Pages that were read; and, unless the run is stopping, the snippets of those that could not be
-    or were beyond the budget.  Near-duplicates, known and blocked hits are left out.
+    or were beyond the budget.  Near-duplicates, quarantined, known and blocked ones are left out.
     """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
-    hits = hits.exclude(reading=Hit.Reading.NEAR_DUPLICATE).select_related("content_item")
+    unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
+    hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable = [
         hit
         for hit in hits.order_by("place")

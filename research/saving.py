@@ -179,7 +179,7 @@ def _returned(work: Work) -> list[ReturnedUrl]:
             link=hit.link,
             title=hit.title,
             published_at=hit.published_at,
-            was_read=hit.reading in (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE),
+            was_read=hit.content_item_id is not None,
             was_cited=hit.link in links,
         )
         for hit in hits

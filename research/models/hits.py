@@ -21,6 +21,7 @@ class Hit(models.Model):
         NOT_READ = "not read", gettext_lazy("not read")
         READ = "read", gettext_lazy("read")
         NEAR_DUPLICATE = "near-duplicate", gettext_lazy("near-duplicate")
+        QUARANTINED = "quarantined", gettext_lazy("quarantined")
         FAILED = "failed", gettext_lazy("failed")
 
     id = models.BigAutoField(primary_key=True)
