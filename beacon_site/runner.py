@@ -82,7 +82,9 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
 
     def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
         """Add a process by its arguments; it runs in the project's folder."""
-        command = "exec " + shlex.join(arguments)
+        # Pages come first, at the start and while runs work.
+        first = [] if name == "web" else ["nice", "-n", "5"]
+        command = "exec " + shlex.join([*first, *arguments])
         self.add_process(name, command, env={**os.environ, **environment}, cwd=str(PROJECT))
 
     def run(self) -> int:

@@ -20,7 +20,8 @@ import django
 from django.conf import settings  # loaded when first used: it needs the servers' addresses
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command, get_commands
-from django.db import connections
+from django.db import DatabaseError, connections
+from django.db.migrations.exceptions import InconsistentMigrationHistory
 
 from beacon_site import embedded, runner
 from beacon_site.embedded import janitor, locks, processes
@@ -111,7 +112,15 @@ def _check_port(bind: str, port: int) -> None:
 
 def _prepare_site(*, production: bool) -> str:
     """Bring the database and the static files up to date; return the first account's link."""
-    call_command("migrate", interactive=False, verbosity=0)
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+    except (DatabaseError, InconsistentMigrationHistory) as exc:
+        server = settings.DATABASES["default"]
+        raise CannotStart(
+            f"The database {server['NAME']} at {server['HOST']}:{server['PORT']} could not be "
+            f"brought up to date: {str(exc).strip()} If this says that it cannot be reached, check "
+            "DATABASE_URL; else it was made by another version of Beacon."
+        ) from exc
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns without it
     if production:
         call_command("collectstatic", interactive=False, verbosity=0)

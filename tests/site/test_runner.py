@@ -174,6 +174,14 @@ def test_a_setting_that_is_wrong_stops_the_start_and_is_named(beacon: Beacon):
     assert "Traceback" not in refused.stderr
 
 
+def test_a_database_that_is_not_there_is_said_without_a_traceback(beacon: Beacon):
+    refused = beacon.once(DATABASE_URL="postgresql://x@127.0.0.1:1/none")
+
+    assert refused.returncode == 1
+    assert "The database none at 127.0.0.1:1 could not be brought up to date" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_an_unknown_word_gets_the_usage(beacon: Beacon):
     assert "usage:" in beacon.once("sideways").stderr
 
