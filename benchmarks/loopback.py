@@ -1,0 +1,143 @@
+"""A loopback model, SerpAPI and web site in one process of their own, with set delays.
+
+`python -m benchmarks.loopback` prints its port and serves until its standard input closes.
+Delays are those of the run-overhead benchmark: plan 800 ms, a query 300 ms, pages 200 to 900 ms,
+the report 2 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+PLAN, QUERY, WRITE = 0.8, 0.3, 2.0
+QUERIES, PAGES = 6, 24
+FASTEST, SLOWEST = 0.2, 0.9
+
+_WORDS = (
+    "harbour", "ledger", "copper", "meadow", "signal", "lantern", "glacier", "orchard",
+    "turbine", "granite", "falcon", "willow", "anchor", "beacon", "cobalt", "delta",
+)  # fmt: skip
+
+
+def page_delay(number: int) -> float:
+    """Return the seconds that page `number` (0 to 23) of a round takes."""
+    return FASTEST + (SLOWEST - FASTEST) * (number % PAGES) / (PAGES - 1)
+
+
+def page_text(round_: str, number: int) -> str:
+    """Return a page whose sentences no other page holds."""
+    own = [_WORDS[(number * 5 + k * 7) % len(_WORDS)] for k in range(6)]
+    lines = [
+        f"In round {round_} the plant number {number} measured {1000 + number * 37 + k * 11} units of "
+        f"{own[k % 6]} for the overhead topic, {k + number} percent more than the {own[(k + 1) % 6]} target."
+        for k in range(30)
+    ]
+    paragraphs = "".join(f"<p>{line}</p>" for line in lines)
+    title = f"Plant {number} of round {round_}"
+    return f"<html><head><title>{title}</title></head><body><article><h1>{title}</h1>{paragraphs}</article></body></html>"
+
+
+def _chat(body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+    prompt = "\n".join(str(message["content"]) for message in body["messages"])
+    if '{"queries"' in prompt:
+        answer: dict[str, Any] = {"queries": [f"overhead topic part {n}" for n in range(QUERIES)]}
+        delay = PLAN
+    else:
+        numbers = [n for n in range(1, PAGES + 1) if f"\n[{n}] " in prompt]
+        findings = [_finding(prompt, n) for n in numbers[:10]]
+        answer = {
+            "summary": f"{len(numbers)} plants reported [1].",
+            "body": "\n\n".join(f"{f['sentence']} [{f['citations'][0]}]" for f in findings),
+            "findings": findings,
+        }
+        delay = WRITE
+    return delay, {
+        "id": "x", "object": "chat.completion", "created": 1, "model": body["model"],
+        "choices": [{"index": 0, "finish_reason": "stop",
+                     "message": {"role": "assistant", "content": json.dumps(answer)}}],
+        "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": 300, "total_tokens": 0},
+    }  # fmt: skip
+
+
+def _finding(prompt: str, number: int) -> dict[str, Any]:
+    page = prompt.split(f"\n[{number}] ", 1)[1].split("<<<", 1)[1]
+    line = page[page.index("In round") :].split(".", 1)[0] + "."
+    return {"sentence": line, "citations": [number], "quote": line}
+
+
+def _search(query: str, origin: str, round_: str) -> dict[str, Any]:
+    part = int(query.rsplit(" ", 1)[-1])
+    numbers = [(part * 4 + k) % PAGES for k in range(4)]
+    results = [
+        {"position": place, "title": f"Plant {n}", "link": f"{origin}/page/{round_}/{n}",
+         "snippet": f"Plant {n} reported."}
+        for place, n in enumerate(numbers, start=1)
+    ]  # fmt: skip
+    return {"organic_results": results}
+
+
+class Server:
+    """Answers one request a connection, after the delay that is set for it."""
+
+    def __init__(self) -> None:
+        self.origin = ""
+        self.round = 0
+        self.under_way = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read a request, wait as long as is set, answer, close."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        target = head.split(" ", 2)[1]
+        length = 0
+        for line in head.split("\r\n"):
+            if line.lower().startswith("content-length:"):
+                length = int(line.split(":", 1)[1])
+        body = await reader.readexactly(length) if length else b""
+        delay, kind, content = self.respond(target, body)
+        await asyncio.sleep(delay)
+        writer.write(
+            f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n"
+            "Connection: close\r\n\r\n".encode()
+            + content
+        )
+        await writer.drain()
+        writer.close()
+
+    def respond(self, target: str, body: bytes) -> tuple[float, str, bytes]:
+        """Return the delay in seconds, the content type and the body for a request."""
+        parts = urlsplit(target)
+        if parts.path.endswith("/chat/completions"):
+            delay, answer = _chat(json.loads(body))
+            if delay == PLAN:
+                self.round += 1
+            return delay, "application/json", json.dumps(answer).encode()
+        if parts.path == "/search.json":
+            query = parse_qs(parts.query)["q"][0]
+            return (
+                QUERY,
+                "application/json",
+                json.dumps(_search(query, self.origin, str(self.round))).encode(),
+            )
+        _empty, _page, round_, number = parts.path.split("/")
+        return (
+            page_delay(int(number)),
+            "text/html; charset=utf-8",
+            page_text(round_, int(number)).encode(),
+        )
+
+
+async def _serve() -> None:
+    server = Server()
+    listener = await asyncio.start_server(server.answer, "127.0.0.1", 0)
+    server.origin = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    print(server.origin, flush=True)
+    async with listener:
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -1,0 +1,119 @@
+"""How much a run costs beyond what it must wait for.
+
+    .venv/bin/python -m benchmarks.run_overhead [--runs 5]
+
+A run against loopback services (plan 800 ms, 6 queries of 300 ms, 24 pages of 200 to 900 ms, write
+2 s) in a warm process, from claim to save, over its data-dependent path: plan + slowest query +
+slowest page + write = 4.0 s.  The pages must have reached the report, or nothing was measured.
+Everything is thrown away afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from beacon_site import embedded
+from benchmarks import loopback
+
+PATH_SECONDS = loopback.PLAN + loopback.QUERY + loopback.SLOWEST + loopback.WRITE
+
+
+def _configure(origin: str, folder: str) -> None:
+    host = origin.removeprefix("http://")
+    os.environ |= {
+        "BEACON_DATA_DIR": folder,
+        "BEACON_LLM_BASE_URL": f"{origin}/v1",
+        "BEACON_LLM_MODEL": "loopback",
+        "SERPAPI_BASE_URL": origin,
+        "SERPAPI_API_KEY": "benchmark-key-1234",
+        "BEACON_SEARCH": "serpapi",
+        "BEACON_FETCH_ALLOW_HOSTS": host,
+        "BEACON_RUNS_PER_HOUR": "10000",
+        "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
+    }
+
+
+def _one(number: int) -> tuple[float, dict[str, float]]:
+    """Carry one run of a fresh topic out; return its seconds and those of each step."""
+    from memory.models import User
+    from research import executing, starting
+    from research.models import Run
+
+    user = User.objects.get()
+    topic = starting.create_topic(owner=user, title=f"Overhead topic {number}", by=user.actor)
+    run = Run.objects.start(topic, trigger="command", by=user.actor)
+    began = time.perf_counter()
+    executing.execute(run.pk, worker="benchmark")
+    seconds = time.perf_counter() - began
+    run.refresh_from_db()
+    assert run.status == "succeeded", (run.status, run.error, run.warnings)
+    assert run.read_count == loopback.PAGES, run.read_count
+    assert not run.report.is_extractive, run.warnings
+    assert len(run.report.sources) >= 10, run.report.sources
+    assert all(quote["found"] for s in run.report.sources for quote in s["quotes"])
+    return seconds, {s.name: (s.milliseconds or 0) / 1000 for s in run.steps.all()}
+
+
+def _print(rows: list[tuple[float, dict[str, float]]]) -> None:
+    totals = [seconds for seconds, _steps in rows]
+    for name in rows[0][1]:
+        print(f"{name:<14}{statistics.median(steps[name] for _s, steps in rows):8.3f} s")
+    ratios = [seconds / PATH_SECONDS for seconds in totals]
+    print(f"{'run':<14}{statistics.median(totals):8.3f} s   path {PATH_SECONDS:.1f} s")
+    print(
+        f"ratio          min {min(ratios):.3f}  median {statistics.median(ratios):.3f}  "
+        f"max {max(ratios):.3f}   over {len(rows)} runs"
+    )
+
+
+def main() -> None:
+    """Start what is needed, measure, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    options = parser.parse_args()
+    services: Any = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.loopback"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        with tempfile.TemporaryDirectory(prefix="beacon-bench-") as folder:
+            _configure(services.stdout.readline().strip(), folder)
+            servers = embedded.ensure(Path(folder))
+            os.environ |= servers.urls
+            try:
+                _measure(options.runs)
+            finally:
+                servers.close()
+    finally:
+        services.stdin.close()
+        services.wait(timeout=10)
+
+
+def _measure(runs: int) -> None:
+    import django
+
+    django.setup()
+    import structlog
+    from django.core.management import call_command
+    from django.db import connections
+
+    structlog.configure(processors=[structlog.testing.LogCapture()])
+    from memory.models import User
+
+    call_command("migrate", verbosity=0)
+    User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
+    _one(0)  # warm: imports, the reading child, the database's caches
+    _print([_one(number) for number in range(1, runs + 1)])
+    connections.close_all()
+
+
+if __name__ == "__main__":
+    main()
