@@ -153,10 +153,15 @@ def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
     return max(least, 2 * longest_gap(schedule, at or timezone.now()))
 
 
-def in_words(schedule: Schedule) -> str:
-    """Return the schedule as a phrase: “every Monday at 07:00 (Europe/Berlin)”."""
+def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
+    """Return the schedule as a phrase: “every Monday at 07:00 (Europe/Berlin)”.
+
+    To a person whose own time zone is `seen_from` that zone need not be named.
+    """
     if schedule.preset == Preset.NONE or not schedule.cron:
         return _("only by hand")
+    if schedule.time_zone == seen_from:
+        return _times(schedule)
     return _("%(times)s (%(zone)s)") % {"times": _times(schedule), "zone": schedule.time_zone}
 
 

@@ -82,6 +82,7 @@ class TopicRow:
     """One row: the topic with its state in a word, its last run, and what is new since read."""
 
     topic: Any
+    seen_from: str = ""  # the person's time zone
     last_run: Run | None = None
     unfinished: Run | None = None
     new_counts: list[int] = field(default_factory=list)
@@ -122,7 +123,7 @@ class TopicRow:
     def schedule_words(self) -> str:
         """Return the schedule as a phrase."""
         schedule = getattr(self.topic, "schedule", None)
-        return scheduling.in_words(schedule) if schedule else ""
+        return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
 
     @property
     def bars(self) -> list[Bar]:
@@ -159,7 +160,7 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = 50)
     )
     by, falling = SORTS[wanted.sort]
     page = page_of(topics, by=by, falling=falling, cursor=cursor, size=size)
-    return Page(_rows(page.rows), page.next_cursor)
+    return Page(_rows(page.rows, user.time_zone), page.next_cursor)
 
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
@@ -185,8 +186,8 @@ def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
-def _rows(topics: Sequence[Any]) -> list[TopicRow]:
-    rows = {topic.pk: TopicRow(topic) for topic in topics}
+def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
+    rows = {topic.pk: TopicRow(topic, seen_from) for topic in topics}
     for run in _last_runs(rows):
         row = rows[run.topic_id]
         if run.is_unfinished:

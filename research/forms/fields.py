@@ -24,6 +24,18 @@ class CleanTextField(forms.CharField):
         return super().to_python(clean(value)[0] if isinstance(value, str) else value)
 
 
+class UsualChoiceField(forms.TypedChoiceField):
+    """A choice that is always made: what is not sent is the usual one."""
+
+    def __init__(self, *, usual: Any, **more: Any) -> None:
+        self.usual = usual
+        super().__init__(initial=usual, **more)
+
+    def clean(self, value: Any) -> Any:
+        """Return the choice, or the usual one where none was sent."""
+        return super().clean(self.usual if value in (None, "") else value)
+
+
 class LinesField(CleanTextField):
     """A list, one entry a line; empty lines do not count and each entry counts once."""
 

@@ -26,6 +26,7 @@ from research.forms.fields import (
     FeedsField,
     LabelsField,
     LanguagesField,
+    UsualChoiceField,
     offered_domains,
 )
 from research.models import Schedule, TopicSettings
@@ -72,9 +73,9 @@ class ScheduleForm(forms.Form):
     preset = forms.ChoiceField(
         label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
     )
-    hour = forms.TypedChoiceField(label=gettext_lazy("At"), coerce=int, required=False)
-    weekday = forms.TypedChoiceField(label=gettext_lazy("On"), coerce=int, required=False)
-    day = forms.ChoiceField(label=gettext_lazy("On day"), required=False)
+    hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
+    weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
+    day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
     cron = CleanTextField(
         label=gettext_lazy("Cron line"),
         required=False,
@@ -90,11 +91,10 @@ class ScheduleForm(forms.Form):
         max_length=64,
         widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
     )
-    missed = forms.ChoiceField(
+    missed = UsualChoiceField(
         label=gettext_lazy("If Beacon was off"),
         choices=Schedule.Missed,
-        required=False,
-        initial=Schedule.Missed.ONCE,
+        usual=Schedule.Missed.ONCE,
         widget=forms.RadioSelect,
     )
 
@@ -120,26 +120,17 @@ class ScheduleForm(forms.Form):
 
     def chosen_schedule(self) -> dict[str, Any]:
         """Return what `scheduling.schedule_fields` takes, of fields that are valid by themselves."""
-        cleaned = self.cleaned_data
-        chosen = {
-            "hour": cleaned.get("hour"),
-            "weekday": cleaned.get("weekday"),
-            "day": cleaned.get("day"),
-        }
-        given = {name: value for name, value in chosen.items() if value not in (None, "")}
-        return given | {
-            "preset": cleaned["preset"],
-            # What stands in the field of a preset without a line is hidden, and not meant.
-            "cron": cleaned["cron"] if cleaned["preset"] == Schedule.Preset.CRON else "",
-            "time_zone": cleaned["time_zone"],
-            "missed": cleaned.get("missed") or Schedule.Missed.ONCE,
-        }
+        names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
+        chosen = {name: self.cleaned_data[name] for name in names}
+        # What stands in the field of a preset without a line is hidden, and not meant.
+        is_cron = chosen["preset"] == Schedule.Preset.CRON
+        return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
 
     def clean(self) -> dict[str, Any]:
         """Check the schedule as a whole and keep its fields, with the next run, as `schedule`."""
         cleaned = super().clean() or self.cleaned_data
         self.schedule: dict[str, Any] | None = None
-        if "preset" in cleaned and "time_zone" in cleaned and "cron" in cleaned:
+        if all(part in cleaned for part in SCHEDULE_PARTS):
             try:
                 self.schedule = scheduling.schedule_fields(**self.chosen_schedule())
             except InvalidValue as exc:
@@ -153,7 +144,9 @@ class TopicForm(ScheduleForm):
 
     title = CleanTextField(
         label=gettext_lazy("Topic"),
-        required=False,  # an empty one is explained by the model's own words
+        error_messages={
+            "required": gettext_lazy("Name the topic: what should be researched?"),
+        },
         widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
         help_text=gettext_lazy("What should be researched again and again?"),
     )
@@ -181,8 +174,10 @@ class TopicForm(ScheduleForm):
         required=False,
         help_text=gettext_lazy("Never published, even where this Beacon publishes its memory."),
     )
-    time_frame = forms.ChoiceField(
-        label=gettext_lazy("Time frame"), choices=TopicSettings.TimeFrame, required=False
+    time_frame = UsualChoiceField(
+        label=gettext_lazy("Time frame"),
+        choices=TopicSettings.TimeFrame,
+        usual=TopicSettings.TimeFrame.ANY,
     )
     languages = LanguagesField(
         label=gettext_lazy("Languages"),
@@ -195,10 +190,10 @@ class TopicForm(ScheduleForm):
         widget=forms.CheckboxSelectMultiple,
         help_text=gettext_lazy("None ticked: wherever this Beacon can search."),
     )
-    engine = forms.ChoiceField(
+    engine = UsualChoiceField(
         label=gettext_lazy("SerpAPI engine"),
         choices=[(name, name.replace("_", " ").title()) for name in ENGINES],
-        required=False,
+        usual=ENGINES[0],
     )
     feeds = FeedsField(
         label=gettext_lazy("Feeds"),
@@ -325,11 +320,8 @@ class TopicForm(ScheduleForm):
     def state(self) -> State:
         """Return the valid form as `topic_editing.state_of` gives a topic."""
         cleaned = self.cleaned_data
-        defaults = {"time_frame": TopicSettings.TimeFrame.ANY, "engine": ENGINES[0]}
         names = [name for name in SETTINGS_FIELDS if name in self.fields]
-        state: State = {
-            name: plain(cleaned[name] or defaults.get(name, cleaned[name])) for name in names
-        }
+        state: State = {name: plain(cleaned[name]) for name in names}
         state |= {name: cleaned[name] for name in ("title", "labels", "private")}
         return state | {"schedule": self.schedule_state()}
 

@@ -47,7 +47,7 @@ def test_it_shows_runs_last_run_sources_facts_and_summary(browser: Client, alice
 
     for words in ("Batteries", "Scheduled", "#2", "3 changes", "Prices fell again.", "energy"):
         assert words in page
-    assert "every Monday at 07:00 (UTC)" in page
+    assert "every Monday at 07:00<" in page
     assert 'data-label="Facts">1<' in page
 
 
@@ -88,6 +88,14 @@ def test_its_number_of_queries_is_fixed(
 
 
 # --- what a row says ------------------------------------------------------------------------------
+
+
+def test_a_schedule_of_another_time_zone_names_it(browser: Client, alice: Any):
+    make(alice, "Batteries", preset="weekly")
+    alice.time_zone = "Asia/Shanghai"
+    alice.save(update_fields=["time_zone"])
+
+    assert "every Monday at 07:00 (UTC)" in text_of(browser.get(URL))
 
 
 @pytest.mark.requirement("R52")
