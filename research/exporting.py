@@ -1,0 +1,113 @@
+"""A saved run as files: its report as Markdown and HTML, its sources as CSV, all of it as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings as site
+from django.core.serializers.json import DjangoJSONEncoder
+from django.template.loader import render_to_string
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
+from django.utils.translation import get_language
+
+from memory.markdown import render
+from memory.models import ModelCall
+from research import report_page, shown
+from research.models import Run
+
+STYLE = Path(site.BASE_DIR) / "static/css/export.css"
+CSV_FIELDS = (
+    "state", "cited_as", "domain", "title", "url", "published_at", "reading", "reason", "service",
+)  # fmt: skip
+# A cell that begins with one of these is a formula to a spreadsheet (OWASP, "CSV Injection").
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One kind of file: its media type, and the function that writes a saved run as its text."""
+
+    media_type: str
+    write: Callable[[Run], str]
+
+
+def as_markdown(run: Run) -> str:
+    """Return the report as Markdown, the very text that commands and programs get."""
+    text: str = run.report.as_markdown()
+    return text
+
+
+def as_html(run: Run) -> str:
+    """Return the report as one HTML file that loads nothing and links to http(s) alone."""
+    report = run.report
+    body, _headings = report_page.body_of(report)
+    # Its style stands in the file: a file on a disk has no other place to take it from.
+    style = format_html("<style>{}</style>", mark_safe(STYLE.read_text("utf-8")))  # noqa: S308
+    return render_to_string(
+        "research/export.html",
+        {
+            "run": run,
+            "report": report,
+            "delta": render(report.delta) if report.delta else "",
+            "body": body,
+            "sources": report_page.sources_of(report),
+            "written_by": shown.written_by(report),
+            "style": style,
+            "language": get_language() or "en",
+        },
+    )
+
+
+def as_csv(run: Run) -> str:
+    """Return the run's hits as CSV: new, known, returning or blocked, and cited as which number."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(CSV_FIELDS)
+    for hit in run.hits.order_by("place"):
+        row = {name: getattr(hit, name, "") for name in CSV_FIELDS} | {"url": hit.link}
+        writer.writerow([_cell(row[name]) for name in CSV_FIELDS])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text
+
+
+def as_json(run: Run) -> str:
+    """Return everything about the run as JSON: rows as they are stored, names in snake_case."""
+    report = run.report
+    calls = ModelCall.objects.of(run.topic.owner).filter(source=run.source)  # type: ignore[attr-defined]
+    stored = {
+        "beacon": site.BEACON_VERSION,
+        "topic": {"title": run.topic.title, "slug": run.topic.slug},
+        "run": _row(run, without=("topic", "manifest")) | {"tokens": run.tokens},
+        "steps": [_row(step, without=("run",)) for step in run.steps.all()],
+        "hits": [_row(hit, without=("run",)) for hit in run.hits.order_by("place")],
+        "report": _row(report, without=("owner", "run")) | {"markdown": report.as_markdown()},
+        "delta_items": [_row(item, without=("run",)) for item in run.delta_items.all()],
+        "model_calls": [_row(call, without=("owner",)) for call in calls.order_by("id")],
+        "manifest": run.manifest,
+    }
+    return json.dumps(stored, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2) + "\n"
+
+
+def _row(row: Any, *, without: tuple[str, ...]) -> dict[str, Any]:
+    """Return a row's own fields, keys of others as they are stored."""
+    fields = (field for field in row._meta.concrete_fields if field.name not in without)
+    return {field.name: field.value_from_object(row) for field in fields}
+
+
+KINDS: dict[str, Export] = {
+    "report.md": Export("text/markdown; charset=utf-8", as_markdown),
+    "report.html": Export("text/html; charset=utf-8", as_html),
+    "sources.csv": Export("text/csv; charset=utf-8; header=present", as_csv),
+    "run.json": Export("application/json", as_json),
+}

@@ -1,0 +1,105 @@
+"""What a run changed in memory, told from its revisions and its delta items (R248)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memory.models import Revision, TopicFact
+from research.models import DeltaItem, Run
+
+FACT = "topicfact"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One fact as the run left it; `note` says what became of it since."""
+
+    kind: str  # new, confirmed, contradicted or retired
+    text: str
+    fact_id: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class MemoryChanges:
+    """The facts a run made, confirmed, contradicted and retired, and other records it wrote."""
+
+    new: list[Change] = field(default_factory=list)
+    confirmed: list[Change] = field(default_factory=list)
+    contradicted: list[Change] = field(default_factory=list)
+    retired: list[Change] = field(default_factory=list)
+    others: list[Revision] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[Change]]]:
+        """Return (kind, heading, changes) of each kind that there is."""
+        found = [
+            ("new", _("Facts learnt"), self.new),
+            ("confirmed", _("Facts confirmed"), self.confirmed),
+            ("contradicted", _("Your facts that sources contradict"), self.contradicted),
+            ("retired", _("Facts retired to the timeline"), self.retired),
+        ]
+        return [group for group in found if group[2]]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run left memory's records as they were."""
+        return not self.groups and not self.others
+
+
+def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
+    """Return what `run` changed in memory; two queries."""
+    written = Revision.objects.of(run.topic.owner).filter(source=run.source)  # type: ignore[attr-defined]
+    revisions = list(written.order_by("id"))
+    ours = [revision for revision in revisions if revision.record_type == FACT]
+    facts = _facts([*(r.record_id for r in ours), *(item.previous_fact_id for item in items)])
+    changes = MemoryChanges(others=[r for r in revisions if r.record_type not in (FACT, "report")])
+    for revision in ours:
+        if revision.version == 1:
+            text = revision.after.get("text", revision.label)
+            changes.new.append(_change("new", text, revision.record_id, facts))
+        elif revision.after.get("state") == TopicFact.State.RETIRED:
+            fact = facts.get(str(revision.record_id))
+            text = fact.text if fact else revision.label
+            changes.retired.append(_change("retired", text, revision.record_id, facts))
+    for item in items:
+        if item.withheld or item.previous_fact_id is None:
+            continue
+        kinds = {
+            DeltaItem.Status.CONFIRMED.value: changes.confirmed,
+            DeltaItem.Status.CONTRADICTED.value: changes.contradicted,
+        }
+        if item.status in kinds:
+            kinds[item.status].append(
+                _change(item.status, item.previous_text, item.previous_fact_id, facts)
+            )
+    return changes
+
+
+def _facts(ids: Iterable[Any]) -> dict[str, TopicFact]:
+    wanted = {key for key in ids if key}
+    found = TopicFact.objects.filter(pk__in=wanted).only("id", "text", "state", "trashed_at")
+    return {str(fact.pk): fact for fact in found}
+
+
+def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:
+    """Return the change, with what became of the fact since: each leads to where it is edited."""
+    fact = facts.get(str(key))
+    note = ""
+    if fact is None:
+        return Change(kind, text, note=_("deleted since"))
+    if fact.trashed_at is not None:
+        note = _("in the trash since")
+    elif fact.state == TopicFact.State.STRUCK:
+        note = _("struck since")
+    elif fact.state == TopicFact.State.RETIRED and kind != "retired":
+        note = _("retired since")
+    elif fact.state == TopicFact.State.CURRENT and kind == "retired":
+        note = _("taken back since")
+    elif fact.text != text:
+        note = _("reworded since")
+    return Change(kind, text, str(fact.pk), note)

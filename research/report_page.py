@@ -1,0 +1,346 @@
+"""What the page of a saved run shows: the report, what changed, its sources, its memory, its trace.
+
+Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once ->
+plain rows in the order of the page.  The number of queries does not depend on what there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from django.utils.dateparse import parse_date
+from django.utils.html import format_html, format_html_join, strip_tags
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.markdown import link_citations, render
+from research import memory_changes, shown
+from research.models import DeltaItem, Hit, Report, Run
+
+LEAST_HEADINGS = 3  # from which contents at the side help
+ALIKE = 0.55  # likeness (spaces count) from which two sentences are shown word by word
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W")
+_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The words behind a sentence, and whether they stand in the stored page."""
+
+    sentence: str
+    quote: str
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One numbered source as cited."""
+
+    n: int
+    title: str
+    domain: str
+    link: shown.Link
+    address: str
+    state: str
+    published_at: date | None
+    quotes: list[Quote]
+
+    @property
+    def found(self) -> int:
+        """Return how many of its quotes stand in the stored page."""
+        return sum(quote.found for quote in self.quotes)
+
+    @property
+    def card(self) -> str:
+        """Return the card in a line, as the tip of a citation mark."""
+        parts = [
+            self.title,
+            self.domain,
+            f"{self.published_at:%Y-%m-%d}" if self.published_at else "",
+        ]
+        return " · ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRow:
+    """One changed fact as it is shown: the old sentence beside the new, words marked."""
+
+    item: DeltaItem
+    before: SafeString | str
+    now: SafeString | str
+    marks: SafeString
+    source: SourceRow | None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the old sentence stands beside the new one."""
+        listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
+        return self.item.status in listed and bool(self.item.previous_text)
+
+
+@dataclass(slots=True)
+class Changed:
+    """The delta in four parts: listed, and folded with their counts (R41)."""
+
+    listed: list[DeltaRow] = field(default_factory=list)
+    confirmed: list[DeltaRow] = field(default_factory=list)
+    quiet: list[DeltaRow] = field(default_factory=list)
+    withheld: list[DeltaRow] = field(default_factory=list)
+    items: list[DeltaItem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """The hits of one state, with what became of them in a line."""
+
+    state: str
+    label: Any
+    rows: list[shown.HitRow]
+    line: str
+
+
+GROUPS = {
+    Hit.State.NEW: gettext_lazy("New"),
+    Hit.State.RETURNING: gettext_lazy("Returning"),
+    Hit.State.KNOWN: gettext_lazy("Known"),
+    Hit.State.BLOCKED: gettext_lazy("Blocked"),
+}
+
+
+def article(run: Run) -> dict[str, Any]:
+    """Return what the report itself shows, wherever it stands: one query, for its delta items."""
+    report: Report = run.report
+    sources = sources_of(report)
+    changed = _changed(list(DeltaItem.objects.filter(run=run)), sources)
+    body, headings = body_of(report)
+    return {
+        "run": run,
+        "topic": run.topic,
+        "report": report,
+        "sources": sources,
+        "changed": changed,
+        "quiet_text": render(report.delta) if report.delta and not changed.listed else "",
+        "body": body,
+        "contents": _contents(report, headings, sources),
+        "written_by": shown.written_by(report),
+    }
+
+
+def context(run: Run) -> dict[str, Any]:
+    """Return what the report's page shows of a saved run, read in eight queries."""
+    found = article(run)
+    steps = list(run.steps.defer("output"))
+    hits = _groups(list(run.hits.defer("snippet")))
+    neighbours = _neighbours(run)
+    return found | {
+        "steps": shown.step_rows(run, [s for s in steps if not s.is_follow_up]),
+        "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
+        "counts": {step.name: step.counts for step in steps if not step.part},
+        "hits": hits,
+        "hit_count": sum(len(group.rows) for group in hits),
+        "memory": memory_changes.of_run(run, found["changed"].items),
+        "manifest": manifest_rows(run),
+        "took": shown.took(run),
+        "cost": shown.price(run.money),
+        "started_by": shown.started_by(run),
+        "previous": neighbours.get((run.number or 0) - 1),
+        "next": neighbours.get((run.number or 0) + 1),
+    }
+
+
+def _follow_ups(steps: Iterable[Any]) -> list[Any]:
+    return [step for step in steps if step.is_follow_up]
+
+
+def _neighbours(run: Run) -> dict[int, Run]:
+    beside = Run.objects.filter(topic=run.topic_id, number__in=_beside(run.number or 0))
+    return {other.number: other for other in beside.only("id", "number", "finished_at")}
+
+
+def _beside(number: int) -> list[int]:
+    return [number - 1, number + 1]
+
+
+# --- sources and the body -------------------------------------------------------------------------
+
+
+def sources_of(report: Report) -> list[SourceRow]:
+    """Return the numbered sources as cited, each with its quotes (R48)."""
+    return [
+        SourceRow(
+            n=stored["n"],
+            title=stored.get("title") or stored.get("link", ""),
+            domain=stored.get("domain", ""),
+            link=shown.link_of(stored.get("link", "")),
+            address=stored.get("link", ""),
+            state=stored.get("state", "new"),
+            published_at=parse_date(stored.get("published_at") or ""),
+            quotes=[
+                Quote(q.get("sentence", ""), q.get("quote", ""), bool(q.get("found")))
+                for q in stored.get("quotes", [])
+            ],
+        )
+        for stored in report.sources
+    ]
+
+
+def body_of(report: Report) -> tuple[SafeString, list[tuple[str, str]]]:
+    """Return the body as safe HTML with linked citations, and its sections (id, words)."""
+    html = render(report.body)
+    if "<h2>" not in html:
+        # The body's headings begin at ##; on its page they stand beside "what changed", not under.
+        html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)
+    html = link_citations(html, [source["n"] for source in report.sources])
+    headings: list[tuple[str, str]] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        key = f"section-{len(headings) + 1}"
+        headings.append((key, strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1]))))
+        return f'<h2 id="{key}">{found[1]}</h2>'
+
+    html = mark_safe(_HEADING.sub(numbered, html))  # noqa: S308  (ids of our own were added)
+    return _with_unsupported(html), headings
+
+
+def _raised(found: re.Match[str]) -> str:
+    return f"<{found[1]}h{int(found[2]) - 1}>"
+
+
+def _with_unsupported(html: SafeString) -> SafeString:
+    """Show `verify`'s mark as a tag, so that it reads as a warning and not as prose."""
+    mark = format_html("<em>{}</em>", _("(unsupported)"))
+    tag = format_html(
+        '<span class="tag warn" title="{}">! {}</span>',
+        _("The quoted words do not stand in the stored page"),
+        _("unsupported"),
+    )
+    return mark_safe(html.replace(mark, tag))  # noqa: S308  (both are made by format_html)
+
+
+def _contents(
+    report: Report, headings: Sequence[tuple[str, str]], sources: Sequence[SourceRow]
+) -> list[tuple[str, str]]:
+    found = [("what-changed", report.delta_heading)] if report.delta else []
+    found += headings
+    if sources:
+        found.append(("sources", _("Sources")))
+    return found if len(found) >= LEAST_HEADINGS else []
+
+
+# --- what changed ---------------------------------------------------------------------------------
+
+
+def _changed(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
+    by_number = {source.n: source for source in sources}
+    changed = Changed(items=items)
+    for item in items:
+        row = _delta_row(item, by_number)
+        if item.withheld:
+            changed.withheld.append(row)
+        elif item.status in DeltaItem.LISTED:
+            changed.listed.append(row)
+        elif item.status == DeltaItem.Status.CONFIRMED:
+            changed.confirmed.append(row)
+        else:
+            changed.quiet.append(row)
+    return changed
+
+
+def _delta_row(item: DeltaItem, by_number: dict[int, SourceRow]) -> DeltaRow:
+    cited = [by_number[n] for n in item.citations if n in by_number]
+    marks = format_html_join(
+        "", '<a href="#source-{}" title="{}">[{}]</a>', ((s.n, s.card, s.n) for s in cited)
+    )
+    before, now = item.previous_text, item.sentence
+    if item.status == DeltaItem.Status.CHANGED:
+        before, now = marked_words(before, now)
+    return DeltaRow(item, before, now, marks, cited[0] if cited else None)
+
+
+def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | str]:
+    """Return both sentences with the words marked in which they differ.
+
+    Where they have little in common the old one is struck whole and the new one left plain.
+    """
+    old, new = _WORD.findall(before), _WORD.findall(now)
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return format_html('<s class="old">{}</s>', before), now
+    was, became = [], []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        plain = kind == "equal"
+        was.append(format_html("{}" if plain else "<del>{}</del>", "".join(old[a:b])))
+        became.append(format_html("{}" if plain else "<ins>{}</ins>", "".join(new[c:d])))
+    return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
+
+
+def _joined(parts: list[SafeString], nothing: str) -> SafeString:
+    return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)
+
+
+# --- hits and manifest ----------------------------------------------------------------------------
+
+
+def _groups(hits: Sequence[Hit]) -> list[HitGroup]:
+    groups = []
+    for state, label in GROUPS.items():
+        rows = [shown.hit_row(hit) for hit in hits if hit.state == state]
+        if rows:
+            groups.append(HitGroup(state.value, label, rows, _line(state, rows)))
+    return groups
+
+
+def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
+    """Return what became of a group's hits: `9 read · 1 could not be read`."""
+    if state not in (Hit.State.NEW, Hit.State.RETURNING):
+        return ""
+    counts = Counter(row.hit.reading for row in rows)
+    words = (
+        (counts[Hit.Reading.READ], _("read")),
+        (counts[Hit.Reading.NEAR_DUPLICATE], _("near-duplicates")),
+        (counts[Hit.Reading.FAILED], _("could not be read")),
+        (counts[Hit.Reading.NOT_READ], _("not read")),
+    )
+    return " · ".join(f"{count} {word}" for count, word in words if count)
+
+
+_MANIFEST = {
+    "beacon": gettext_lazy("Beacon"),
+    "objective": gettext_lazy("Objective"),
+    "focus": gettext_lazy("Focus"),
+    "time_frame": gettext_lazy("Time frame"),
+    "languages": gettext_lazy("Languages"),
+    "services": gettext_lazy("Services"),
+    "allow_domains": gettext_lazy("Only these domains"),
+    "block_domains": gettext_lazy("Never these domains"),
+    "queries": gettext_lazy("Queries"),
+    "planned_by": gettext_lazy("Planned by"),
+    "written_by": gettext_lazy("Written by"),
+    "budget": gettext_lazy("Budget"),
+    "phrases": gettext_lazy("Phrases for the next plan"),
+}
+
+
+def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
+    """Return what the run was made with, as labels and values; what was not set is left out."""
+    rows = []
+    for name, value in run.manifest.items():
+        values = _values(value)
+        if values:
+            rows.append((str(_MANIFEST.get(name, name.replace("_", " ").capitalize())), values))
+    return rows
+
+
+def _values(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{name}: {one}" for name, one in value.items() if one not in (None, "")]
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return [str(value)] if value not in (None, "") else []

@@ -1,0 +1,145 @@
+"""What the page of a run shows while it goes on, waits, or has ended without a report.
+
+Data flow: run row -> steps, what `plan` and `search` stored, hits -> one context for page and
+polled fragment alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from research import shown
+from research.budget import budget_of
+from research.models import Hit, Run, Step
+from research.models.runs import LEASE
+
+MOST_HITS = 80  # of a run that goes on; the report's page shows all
+
+
+@dataclass(slots=True)
+class QueryRow:
+    """One query with what each service answered, and what of it was new."""
+
+    query: str
+    hits: int = 0
+    new: int = 0
+    known: int = 0
+    is_answered: bool = False
+    services: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def context(run: Run) -> dict[str, Any]:
+    """Return what `_run_live.html` shows of a run that has no report (yet)."""
+    steps = list(run.steps.filter(is_follow_up=False).defer("output"))
+    stored = dict(run.steps.filter(name__in=("plan", "search")).values_list("name", "output"))
+    hits = list(run.hits.defer("snippet"))
+    is_told = any(s.name == "filter_seen" and s.state == Step.State.DONE for s in steps)
+    rows = [shown.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
+    return {
+        "run": run,
+        "topic": run.topic,
+        "steps": shown.step_rows(run, steps),
+        "queries": _queries(stored, hits, is_told=is_told),
+        "hits": rows[:MOST_HITS],
+        "hit_count": len(rows),
+        "is_told": is_told,
+        "budget": budget_of(run, run.topic.settings),
+        "took": shown.took(run),
+        "cost": shown.price(run.money),
+        "started_by": shown.started_by(run),
+        "waiting": waiting_words(run),
+        "is_silent": _is_silent(run),
+        "failure": _failure(run, steps),
+    }
+
+
+def _queries(
+    stored: dict[str, dict[str, Any]], hits: Iterable[Hit], *, is_told: bool
+) -> list[QueryRow]:
+    planned = stored.get("plan", {}).get("queries", [])
+    rows = {query: QueryRow(query) for query in planned}
+    for entry in stored.get("search", {}).get("asked", []):
+        row = rows.setdefault(entry["query"], QueryRow(entry["query"]))
+        row.is_answered = True
+        row.hits += entry["hits"]
+        row.services.append(entry["service"])
+        if entry["problem"]:
+            row.problems.append(f"{entry['service']}: {entry['problem']}")
+    if is_told:
+        new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
+        for row in rows.values():
+            row.new, row.known = new[row.query], known[row.query]
+    return list(rows.values())
+
+
+def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
+    """Count hits of `state` by query, each hit once a query however many services gave it."""
+    return Counter(
+        query
+        for hit in hits
+        if hit.state == state
+        for query in {entry["query"] for entry in hit.queries}
+    )
+
+
+def waiting_words(run: Run) -> str:
+    """Return what a queued run waits for; empty for any other."""
+    if run.status != Run.Status.QUEUED:
+        return ""
+    if run.not_before > timezone.now() + timedelta(seconds=1) and run.error:
+        return _("Put off, and tried again by itself: %(why)s") % {"why": run.error}
+    if run.started_at is not None:
+        return _("Interrupted: it goes on behind its last finished step when a worker takes it.")
+    return _("In the queue: it starts when a worker takes it, most often at once.")
+
+
+def _is_silent(run: Run) -> bool:
+    if run.status != Run.Status.RUNNING or run.beat_at is None:
+        return False
+    return timezone.now() - run.beat_at > LEASE
+
+
+def _failure(run: Run, steps: Iterable[Step]) -> dict[str, str] | None:
+    """Return what happened to a run that ended without a report, why, and what to do about it."""
+    if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
+        return None
+    last = _ended_in(steps)
+    label = shown.labels().get(last.name, last.name) if last else ""
+    if run.status == Run.Status.CANCELLED:
+        what = _("The run was cancelled before it wrote a report.")
+    elif label:
+        what = _("The run failed in the step “%(step)s”.") % {"step": label}
+    else:
+        what = _("The run failed before its first step.")
+    return {
+        "what": what,
+        "why": run.error or (last.warning if last else ""),
+        "todo": _todo(run, last),
+        "step": label,
+        "where": last.name if last else "",
+    }
+
+
+def _ended_in(steps: Iterable[Step]) -> Step | None:
+    """Return the step in which an ended run stopped: the first one that is not done."""
+    return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
+
+
+def _todo(run: Run, step: Step | None) -> str:
+    if run.status == Run.Status.CANCELLED:
+        return _("Retry it to go on where it stopped, or run the topic anew.")
+    if run.crashes:
+        return _("The worker's log tells what ended it. Retry the run once that is mended.")
+    if step is not None and step.name == "search":
+        return _("Look at the topic's services and at Settings, Connections; then retry the run.")
+    if step is not None and step.name in ("plan", "write"):
+        return _("Test the model under Settings, Connections; then retry the run.")
+    return _("Retry the run. If it fails again, the worker's log tells more.")

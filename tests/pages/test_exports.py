@@ -1,0 +1,160 @@
+"""A saved run as files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from memory.models import Topic, User
+from research.exporting import KINDS
+from research.models import Hit, Report, Run
+from tests.research.factories import (
+    make_call,
+    make_hit,
+    make_hits,
+    make_report,
+    make_run,
+    make_second_run,
+    make_source,
+    make_topic,
+)
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+@pytest.fixture
+def run(topic: Topic) -> Run:
+    return make_second_run(topic)
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+def get(browser: Client, run: Run, kind: str) -> Any:
+    return browser.get(reverse("research:run-export", args=[run.topic.slug, run.pk, kind]))
+
+
+def rows(browser: Client, run: Run) -> list[dict[str, str]]:
+    text = get(browser, run, "sources.csv").content.decode()
+    return list(csv.DictReader(text.splitlines()))
+
+
+@pytest.mark.requirement("R62")
+def test_the_report_as_markdown_is_the_one_form_of_it(browser: Client, run: Run):
+    answer = get(browser, run, "report.md")
+
+    assert answer.content.decode() == run.report.as_markdown()
+    assert answer["Content-Disposition"] == (
+        'attachment; filename="postgresql-releases-run-2-report.md"'
+    )
+
+
+@pytest.mark.requirement("R62")
+def test_the_report_as_html_stands_alone(browser: Client, run: Run):
+    text = get(browser, run, "report.html").content.decode()
+
+    assert "Run #2" in text and 'id="what-changed"' in text and 'id="source-2"' in text
+    assert "<link" not in text and "<script" not in text and "src=" not in text
+    assert "url(" not in text and "@import" not in text
+
+
+@pytest.mark.requirement("R61")
+def test_exported_html_is_sanitised(browser: Client, topic: Topic):
+    run = make_run(topic)
+    body = "<img src=x onerror=alert(1)> [x](javascript:alert(2))"
+    sources = [make_source(1, "</title><script>alert(3)</script>", link="javascript:alert(4)")]
+    make_report(run, body=body, sources=sources)
+
+    text = get(browser, run, "report.html").content.decode()
+
+    assert "<img" not in text and "<script" not in text
+    assert not re.search(r'href="javascript', text)
+
+
+@pytest.mark.requirement("R62", "R49")
+def test_sources_as_csv_say_which_are_new_and_which_are_cited(browser: Client, run: Run):
+    Hit.objects.filter(run=run, place=1).update(cited_as=1)
+
+    found = rows(browser, run)
+
+    assert [row["state"] for row in found] == ["new", "new", "new", "known", "new"]
+    assert found[0]["cited_as"] == "1" and found[0]["domain"] == "example.org"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "＝"])
+def test_a_title_is_no_formula_to_a_spreadsheet(browser: Client, topic: Topic, start: str):
+    run = make_run(topic)
+    make_report(run)
+    make_hit(run, 1, title=f'{start}HYPERLINK("https://evil.example")')
+
+    assert get(browser, run, "sources.csv").content.decode().count("'" + start) == 1
+
+
+@pytest.mark.requirement("R62")
+def test_the_run_as_json_holds_everything(browser: Client, run: Run):
+    make_call(run)
+
+    stored = json.loads(get(browser, run, "run.json").content)
+
+    assert stored["run"]["number"] == 2 and stored["topic"]["slug"] == "postgresql-releases"
+    assert len(stored["steps"]) == 8 and len(stored["hits"]) == 5
+    assert len(stored["delta_items"]) == 6 and len(stored["model_calls"]) == 1
+    assert stored["report"]["delta"].startswith("- **New:**") and "manifest" in stored
+
+
+def test_chinese_stays_readable_in_every_file(browser: Client, alice: User):
+    run = make_run(make_topic(alice, "人工智能"))
+    make_report(run, body="人工智能的发展。 [1]")
+    make_hit(run, 1, title="人工智能新闻")
+
+    for kind in KINDS:
+        assert "人工智能" in get(browser, run, kind).content.decode()
+
+
+def test_an_unknown_kind_is_explained(browser: Client, run: Run):
+    answer = get(browser, run, "report.docx")
+
+    assert answer.status_code == 404
+    assert "report.md, report.html, sources.csv, run.json" in answer.content.decode()
+
+
+def test_a_run_that_is_not_saved_has_nothing_to_export(browser: Client, topic: Topic):
+    run = make_run(topic, saved=False)
+
+    answer = get(browser, run, "report.md")
+
+    assert answer.status_code == 409
+    assert "only a saved run can be exported" in answer.content.decode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stranger_gets_no_file(bob: User, client_of: Any, run: Run, kind: str):
+    assert get(client_of(bob), run, kind).status_code == 404
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exporting_changes_nothing_and_its_queries_are_fixed(browser: Client, run: Run, kind: str):
+    before = Report.objects.filter(run=run).values().get()
+    with CaptureQueriesContext(connection) as few:
+        get(browser, run, kind)
+    run.hits.all().delete()
+    make_hits(run, 40)
+    with CaptureQueriesContext(connection) as many:
+        get(browser, run, kind)
+
+    assert len(many) == len(few) <= 8
+    assert Report.objects.filter(run=run).values().get() == before
