@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
@@ -12,3 +14,9 @@ class MemoryConfig(AppConfig):
     name = "memory"
     verbose_name = _("Memory")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Let the published copy of topics follow their changes."""
+        publishing = importlib.import_module("memory.publishing")
+        topics = importlib.import_module("memory.models.topics")
+        topics.Topic.AFTER_CHANGE.append(publishing.publish)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
@@ -72,6 +74,10 @@ class Topic(Remembered):
 
     REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
 
+    # Called after the commit of a change, with the topic's id and the slug that it had before:
+    # what is kept of topics elsewhere (memory.publishing) must follow at once.
+    AFTER_CHANGE: ClassVar[list[Callable[[Any, str], object]]] = []
+
     title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
     slug = models.CharField(max_length=80)
     summary = models.TextField(gettext_lazy("summary"), blank=True)
@@ -126,6 +132,14 @@ class Topic(Remembered):
         twins = Topic.objects.filter(owner=self.owner, slug=self.slug).live()
         found: Topic | None = twins.exclude(pk=self.pk).first()
         return found
+
+    def change(self, **kwargs: Any) -> Self:
+        """Change the topic as Remembered.change does, and let its copies elsewhere follow."""
+        slug = self.slug
+        changed = super().change(**kwargs)
+        for follow in self.AFTER_CHANGE:
+            transaction.on_commit(partial(follow, self.pk, slug))
+        return changed
 
     # --- its memory ---------------------------------------------------------------------------
 
