@@ -31,7 +31,7 @@ def canonical_url(url: str) -> str:
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         return url.split("#", 1)[0]
-    host = parts.hostname.rstrip(".")
+    host = _ascii_host(parts.hostname.rstrip("."))
     if ":" in host:
         host = f"[{host}]"
     if port and str(port) != _DEFAULT_PORTS[scheme]:
@@ -43,6 +43,16 @@ def canonical_url(url: str) -> str:
         if not _TRACKING.match(name)
     ]
     return urlunsplit((scheme, host, path, urlencode(sorted(kept)), ""))
+
+
+def _ascii_host(host: str) -> str:
+    """Return an international host name as it goes over the wire (`xn--…`), if it can be written so."""
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return host
 
 
 def _normal_escapes(path: str) -> str:
@@ -57,8 +67,14 @@ def _normal_escapes(path: str) -> str:
 
 
 def domain_of(url: str) -> str:
-    """Return the host of a URL without `www.`, or what stands before the colon (`library`)."""
-    parts = urlsplit(url)
+    """Return the host of a URL without `www.`, or what stands before the colon (`library`).
+
+    Empty for what cannot be taken apart.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no address at all, such as "http://[half"
+        return ""
     host = (parts.hostname or "").removeprefix("www.")
     return host or parts.scheme
 

@@ -7,7 +7,10 @@ import unicodedata
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
-_EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.+?)(?<=\S)\1")
+_TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
+_EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
+# Underscores inside a name (snake_case, __init__.py) are part of it.
+_UNDERLINED = re.compile(r"(?<!\w)(__|_)(?=[^\s_])(.{1,400}?)(?<=[^\s_])\1(?!\w|\.\w)")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _CITATION = re.compile(r"\s*\[(\d{1,3})\](?!\()")
 _SPACES = re.compile(r"\s+")
@@ -47,8 +50,8 @@ def plain(text: str) -> str:
     text = one_line(text)
     while (stripped := _LIST_MARKER.sub("", text, count=1)) != text:
         text = stripped
-    text = _LINK.sub(r"\1", text)
-    while (stripped := _EMPHASIS.sub(r"\2", text)) != text:
+    text = _LINK.sub(r"\1", _TASK_MARK.sub("", text))
+    while (stripped := _UNDERLINED.sub(r"\2", _EMPHASIS.sub(r"\2", text))) != text:
         text = stripped
     return one_line(text)
 

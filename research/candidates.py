@@ -28,7 +28,9 @@ _OPENERS = {
     r"|that|these|those|it)|after (?:this|that)|of (?:these|those|course)|among (?:these|those|them)"
     r"|the (?:former|latter|above|following|other|others|same)|that's|there's|here's|what|why|how|who|where"
     r"|which|whoever|whatever|example|figure|table|fig\.|warning|tip|todo|default:|returns?:|parameters"
-    r"|args|e\.g|i\.e|etc",
+    r"|args|e\.g|i\.e|etc|to (?!date\b|be\b)\w+|use(?! of\b)|import(?! (?:duties|taxes|prices|tariffs))|write|inspect|generate"
+    r"|install|delete|ensure|make sure|create|copy|choose|consider|remember|avoid|keep|replace|specify|configure"
+    r"|refer|visit|download|call|pass|watch|useful for|used (?:to|for|by|when)|plan for|test this",
     "de": r"er|sie|es|dies\w*|jene\w*|ihr\w*|sein\w*|wir|unser\w*|ich|mein\w*|du|das ist|da|dort|hier|dabei"
     r"|damit|dazu|daher|deshalb|darum|aber|und|oder|doch|jedoch|außerdem|allerdings|trotzdem|dann|auch"
     r"|zudem|ferner|beide|zum beispiel|solche\w*",
@@ -60,6 +62,11 @@ _OPENING = {
     )
     for code, words in _OPENERS.items()
 }
+# "Over five years it received 22 minor releases": the subject is a pronoun all the same.
+_LATE_PRONOUN = re.compile(
+    r"(?:Over|In|On|After|Since|With|By|For|From|During|Until|Before|At|Under|Within|Between|Among)"
+    r"\s(?:[\w'.-]+,?\s){1,6}(?:it|they|he|she)\s"
+)
 _CODE = re.compile(
     r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
@@ -87,6 +94,8 @@ _TO_READER = re.compile(
     r"|hope|thank|will see|would like|can see|need to))\b|你必须|您必须|请(?:您|你|大家|注意|参阅|参见)",
     re.IGNORECASE,
 )
+# "description: …", "Summary: …": a field of a form, not a statement.
+_LABELLED = re.compile(r"[\w-]+:\s")
 _LISTED = re.compile(r"[^\s,;]+(?:[,;]\s*[^\s,;]+){9,}")
 _URL = re.compile(r"https?://|www\.\w")
 _WORDLIKE = re.compile(r"[^\W\d_]")
@@ -98,21 +107,36 @@ def can_stand_alone(sentence: str, language: str = "en") -> bool:
     8 to 45 words (`word_count`), no code, no addresses, no boilerplate, no question, no advice to
     the reader, and no beginning that leans on the sentence before.
     """
+    return is_whole(sentence, language) and not is_chatter(sentence)
+
+
+def is_whole(sentence: str, language: str = "en") -> bool:
+    """The cheap half of `can_stand_alone`: length, beginning and end."""
     if len(sentence) > _LONGEST_CHARACTERS or sentence.endswith(("?", "？", ":", "：", "…", "...")):
         return False
     if not SHORTEST <= word_count(sentence) <= LONGEST:
         return False
-    if leans_back(sentence, language) or not _begins_well(sentence):
-        return False
-    if _CODE.search(sentence) or _URL.search(sentence) or _BOILERPLATE.search(sentence):
-        return False
-    return not _TO_READER.search(sentence) and not _is_litter(sentence)
+    return _begins_well(sentence) and not leans_back(sentence, language)
+
+
+def is_chatter(sentence: str) -> bool:
+    """The dear half: code, addresses, boilerplate, words to the reader, lists."""
+    if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
+        return True
+    return (
+        _LABELLED.match(sentence) is not None
+        or _BOILERPLATE.search(sentence) is not None
+        or _is_litter(sentence)
+    )
 
 
 def leans_back(sentence: str, language: str = "en") -> bool:
     """Whether a sentence begins with a pronoun or a connective (or "No further")."""
     opening = _OPENING.get(language)
-    return opening is not None and opening.match(sentence.replace("’", "'")) is not None
+    sentence = sentence.replace("’", "'")
+    if language == "en" and _LATE_PRONOUN.match(sentence):
+        return True
+    return opening is not None and opening.match(sentence) is not None
 
 
 def _begins_well(sentence: str) -> bool:

@@ -18,7 +18,7 @@ from rapidfuzz import fuzz
 from memory.injection import smells_of_instructions
 from memory.text import match_key, one_line
 from research import ranking
-from research.candidates import can_stand_alone
+from research.candidates import is_chatter, is_whole
 from research.duplicates import near_duplicates
 from research.matching import match, numbers
 from research.sentences import Sentence, language_of, sentences
@@ -120,8 +120,7 @@ def find(
     query = _query(topic, focus)
     candidates = _on_topic(_candidates(readings), readings, topic)
     _score(candidates, query, readings)
-    candidates.sort(key=lambda candidate: (-candidate.score, candidate.order))
-    best = candidates[: max(COMPARED, 6 * limit)]
+    best = _worth_comparing(candidates, max(COMPARED, 6 * limit))
     _add_centrality(best)
     return _select(best, [*known, *struck], limit=limit, per_source=per_source)
 
@@ -138,15 +137,11 @@ def _candidates(readings: Sequence[Reading]) -> list[_Candidate]:
     for reading in readings:
         body = reading.text if reading.text.strip() else reading.snippet
         language = language_of(one_line(body[:4_000]))
-        title = match_key(reading.title)
         page = sentences(body, language)
         for sentence in page:
-            if not can_stand_alone(sentence.text, language):
-                continue
-            if match_key(sentence.text) == title:
-                continue
-            words = terms(sentence.text, language)
-            found.append(_Candidate(reading, sentence, page, words, len(found)))
+            if is_whole(sentence.text, language):
+                words = terms(sentence.text, language)
+                found.append(_Candidate(reading, sentence, page, words, len(found)))
     return found
 
 
@@ -168,7 +163,7 @@ def _on_topic(
 def _score(
     candidates: list[_Candidate], query: dict[str, float], readings: Sequence[Reading]
 ) -> None:
-    """Give each candidate its relevance (0 to `RELEVANCE`) and its bonus."""
+    """Give each candidate its relevance (0 to `RELEVANCE`), the newer pages a little more."""
     texts = [candidate.terms for candidate in candidates]
     rarity = ranking.idf(texts)
     own = ranking.bm25(texts, query, rarity)
@@ -178,7 +173,20 @@ def _score(
     for candidate, value in zip(candidates, own, strict=True):
         number = candidate.reading.number
         relevance = (1 - TITLE_SHARE) * value / top + TITLE_SHARE * titles[number]
-        candidate.score = RELEVANCE * relevance + bonus(candidate.sentence) - 0.03 * ages[number]
+        candidate.score = RELEVANCE * relevance - 0.03 * ages[number]
+
+
+def _worth_comparing(candidates: list[_Candidate], count: int) -> list[_Candidate]:
+    """Return the best `count` by relevance and bonus; what costs time is looked at in few."""
+    candidates.sort(key=_order)
+    best = [one for one in candidates[: 3 * count] if not is_chatter(one.sentence.text)]
+    for candidate in best:
+        candidate.score += bonus(candidate.sentence)
+    return sorted(best, key=_order)[:count]
+
+
+def _order(candidate: _Candidate) -> tuple[float, int]:
+    return -candidate.score, candidate.order
 
 
 def _title_match(reading: Reading, query: dict[str, float]) -> float:
@@ -241,7 +249,9 @@ def _select(
         if any(same(candidate.sentence.text, other.sentence.text) for other in taken):
             continue
         key = match_key(candidate.sentence.text)
-        if key in excluded_keys or _is_said(candidate, excluded) or _gives_orders(candidate):
+        if key in excluded_keys | {match_key(candidate.reading.title)}:
+            continue
+        if _is_said(candidate, excluded) or _gives_orders(candidate):
             continue
         taken.append(candidate)
         findings.append(_finding(candidate, key))

@@ -209,9 +209,7 @@ _PHRASES = (
         rf"\b{_NAME_WORD}(?:\s+{_NAME_WORD}){{0,2}}\s+v?\d+(?:\.\d+)*\b(?!\s*(?:%|percent))"
     ),
     # A name of several words: "Ledger Lab", "Bureau of Standards".
-    re.compile(
-        rf"\b{_NAME_WORD}(?:\s+(?:of|for|and|de|the)\s+{_NAME_WORD}|\s+{_NAME_WORD}){{1,3}}"
-    ),
+    re.compile(rf"\b{_NAME_WORD}(?:\s+(?:of|de|du|von)\s+{_NAME_WORD}|\s+{_NAME_WORD}){{1,3}}"),
     # Names written together or with signs: "io_method", "CVE-2025-8714", "pg_upgrade".
     re.compile(r"\b(?:CVE-\d{4}-\d+|[a-z]+_[a-z_]*[a-z]|[a-z]+[A-Z]\w+)\b"),
 )

@@ -9,8 +9,9 @@ from itertools import pairwise
 # More of a page than this is not read; a run reads many pages.
 LONGEST_TEXT = 60_000
 
-_BLOCKS = re.compile(r"\n[^\S\n]*\n\s*")
+_BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t-].*\n)+---[ \t]*(?:\n|\Z)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _ITEM = re.compile(r"\s{0,8}(?:[-*+•·▪►‣–]|\d{1,3}[.)、]|\(\d{1,2}\)|\[\d+\]:?|>)\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s")
@@ -37,6 +38,7 @@ def paragraphs(text: str) -> list[str]:
     of its list.  Only the first `LONGEST_TEXT` characters are read.
     """
     text = text[:LONGEST_TEXT].replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    text = _FRONT_MATTER.sub("", text)
     text = _COMMENT.sub("\n\n", _FENCED.sub("\n\n", text))
     found: list[str] = []
     code_may_follow = True

@@ -117,6 +117,7 @@ _SHORTENED = frozenset(
 )
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
 _MARKUP = re.compile(r":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?[a-zA-Z][^<>]{0,200}>|``")
+_MARKED = re.compile(r"[\[\]`*_<>#|]|^\s*[-+•·–—>\d]")
 _REFERENCE = re.compile(
     r"\[([^\[\]]{1,200})\]\[[^\[\]]{0,60}\]|`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}"
 )
@@ -236,6 +237,8 @@ def _chunks(paragraph: str) -> list[str]:
 
 def readable(quote: str) -> str:
     """Return a quoted span as a person would write it: no markup, no citation marks."""
+    if not _MARKED.search(quote):
+        return close_up(quote)
     text = _REFERENCE.sub(lambda match: match[1] or match[2], quote)
     return close_up(without_citations(plain(_MARKUP.sub("", text))))
 

@@ -60,6 +60,8 @@ _DESIGNATED = re.compile(
     r"\s+v?(\d+(?:\.\d+)*)\b(?!\s*(?:%|percent|per cent|million|billion|thousand))"
 )
 _NAME = re.compile(r"(?<![.!?:]\s)(?<!^)\b[A-Z][\w&+#-]*")
+# "2025年，…" at the head of a clause says which year's figure is meant.
+_SPOKEN_OF_YEAR = re.compile(r"(?:^|[，,：:])(\d{4})年(?!\d)")
 # The first word is a name if it is written like one or stands before a number or another name.
 _FIRST_NAME = re.compile(r"(?:[A-Z]\w*[A-Z_]\w*|[A-Z]\w+(?=\s+(?:[A-Z]|v?\d)))")
 _NOT_NAMES = frozenset(
@@ -193,7 +195,7 @@ def _numbers_of(folded: str) -> tuple[list[str], str]:
 def _subject(text: str) -> frozenset[str]:
     """Return the numbers that name the subject: those by a name before the verb is likely reached."""
     head = " ".join(text.split()[:12])
-    found = []
+    found = _SPOKEN_OF_YEAR.findall(text)
     for match in _DESIGNATED.finditer(head):
         if match.group().split()[0].casefold().rstrip(".") in _MONTHS:
             continue

@@ -1,0 +1,119 @@
+"""What is done to text at the boundary, and how its length is counted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.text import (
+    citation_numbers,
+    clean,
+    match_key,
+    one_line,
+    plain,
+    shorten,
+    width,
+    without_citations,
+)
+
+
+def test_what_postgres_cannot_hold_is_taken_out_and_said_so():
+    assert clean("a\x00b\ud800c") == ("abc", True)
+    assert clean("abc\n中") == ("abc\n中", False)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=())))
+def test_cleaned_text_can_be_stored(text: str):
+    cleaned, _changed = clean(text)
+    assert "\x00" not in cleaned
+    assert cleaned.encode("utf-8").decode("utf-8") == cleaned
+    assert clean(cleaned) == (cleaned, False)
+
+
+@pytest.mark.requirement("R22")
+def test_east_asian_wide_characters_count_as_two():
+    assert width("abc") == 3
+    assert width("固态电池") == 8
+    assert width("Ａ1。") == 5
+    assert width("カナ한글") == 8
+
+
+@given(st.text(), st.text())
+def test_width_adds_up(left: str, right: str):
+    assert width(left + right) == width(left) + width(right)
+
+
+@given(st.text())
+def test_one_line_has_no_breaks_and_is_stable(text: str):
+    line = one_line(text)
+    assert len(line.split("\n")) == 1 and line == line.strip()
+    assert one_line(line) == line
+
+
+@given(st.text(max_size=200), st.integers(min_value=2, max_value=80))
+def test_shortened_text_keeps_its_limit(text: str, limit: int):
+    short = shorten(text, limit)
+    assert len(short) <= limit
+    assert short == one_line(text) or short.endswith("…")
+
+
+def test_shortened_text_is_cut_at_a_word():
+    assert shorten("The project published the final version", 20) == "The project…"
+
+
+@pytest.mark.requirement("R21")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("- **Acme** raised 40 million", "Acme raised 40 million"),
+        ("* item", "item"),
+        ("1. first", "first"),
+        ("  2) second", "second"),
+        ("• bullet", "bullet"),
+        ("## Heading", "Heading"),
+        ("> quoted", "quoted"),
+        ("- [ ] open task", "open task"),
+        ("- [x] done task", "done task"),
+        ("__bold__ and *slanted* and `code`", "bold and slanted and code"),
+        ("***both***", "both"),
+        ("[1] https://a.example", "https://a.example"),
+        ("[text](https://a.example/x_(y)) more", "text more"),
+        ("![alt](a.png) more", "alt more"),
+        (
+            "the name snake_case_name and 2 * 3 * 4 stay",
+            "the name snake_case_name and 2 * 3 * 4 stay",
+        ),
+        ("the file __init__.py stays", "the file __init__.py stays"),
+        ("~~gone~~ here", "gone here"),
+        ("_slanted_ and __all__.", "slanted and all."),
+        ("_private and _other stay", "_private and _other stay"),
+    ],
+)
+def test_a_line_of_markdown_becomes_plain(line: str, expected: str):
+    assert plain(line) == expected
+
+
+@pytest.mark.requirement("R21")
+@given(st.text(max_size=100))
+def test_plain_text_is_one_line_and_stays_plain(text: str):
+    assert plain(plain(plain(text))) == plain(plain(text))
+    assert "\n" not in plain(text)
+
+
+def test_citations_are_read_and_taken_out():
+    text = "Acme grew [2] and fell [11][2]; see [3](https://a.example)."
+    assert citation_numbers(text) == [2, 11]
+    assert without_citations(text) == "Acme grew and fell; see [3](https://a.example)."
+
+
+def test_two_writings_of_one_sentence_have_one_key():
+    assert match_key("- **Version 18.1** is out! [3]") == match_key("version 18.1 is out")
+    assert match_key("ﬁnal　Ｖersion") == "final version"
+
+
+@given(st.text(max_size=100))
+def test_a_key_is_its_own_key(text: str):
+    key = match_key(text)
+    assert key == one_line(key)
+    assert all(char.isalnum() or char == " " for char in key)
