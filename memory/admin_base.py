@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from django.apps import apps
 from django.contrib import admin
@@ -64,9 +64,11 @@ class ReadOnlyAdmin(_Admin):
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         """Let each row carry who looks at it: a column's method is told only the row."""
-        return super().get_queryset(request).annotate(viewer=models.Value(request.user.pk))
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        seen: models.QuerySet[Any] = rows.annotate(viewer=models.Value(request.user.pk))
+        return seen
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return every column, hidden ones by their masked twin, and the link to the page."""
         names = [f.name for f in self.model._meta.fields if f.editable or f.name in ("id", "hash")]
         if not names or self.model._meta.pk.name not in names:
@@ -75,7 +77,7 @@ class ReadOnlyAdmin(_Admin):
         shown = [f"shown_{name}" if name in hidden else name for name in names]
         return [*shown, *self.ALSO_SHOWN, *(["page"] if self.PAGE else [])]
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         """Return every field: nothing here is written."""
         return self.get_fields(request, obj)
 
@@ -101,7 +103,7 @@ class ReadOnlyAdmin(_Admin):
         self, request: HttpRequest, context: Any, *args: Any, **more: Any
     ) -> Any:
         """Mask the row's name in the page's title and path too."""
-        response = super().render_change_form(request, context, *args, **more)
+        response: Any = super().render_change_form(request, context, *args, **more)
         row = response.context_data["original"]
         name = self.label(row)
         response.context_data |= {"original": _Named(row.pk, name), "subtitle": name}
@@ -162,7 +164,7 @@ class _Named:
         return self.name
 
 
-def _is_remembered(model: Any) -> bool:
+def _is_remembered(model: Any) -> TypeGuard[type[Remembered]]:
     return isinstance(model, type) and issubclass(model, Remembered)
 
 

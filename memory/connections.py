@@ -18,13 +18,13 @@ from django.utils import timezone
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
+from beacon_site.providers.serpapi import ENGINES
 from memory.library import library_search
 from memory.models import Activity, Connection, User
 
 MODEL = "model"
 SERPAPI = "serpapi"
 KINDS = {MODEL: Connection.Kind.MODEL, SERPAPI: Connection.Kind.SEARCH}
-ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
 
 # Which environment variable stands over which field of which connection.
 VARIABLES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.utils.translation import gettext_lazy
@@ -16,8 +16,8 @@ class OfTopicAdmin(ReadOnlyAdmin):
 
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"
-    list_select_related: Any = ("topic__owner",)
-    search_fields: Any = ("topic__slug", "topic__owner__username")
+    list_select_related: ClassVar[Any] = ("topic__owner",)
+    search_fields: ClassVar[Any] = ("topic__slug", "topic__owner__username")
 
     @admin.display(description=gettext_lazy("topic"))
     def of_topic(self, row: Any) -> str:
@@ -76,8 +76,8 @@ class OfRunAdmin(OfTopicAdmin):
 
     OWNER = "run__topic__owner_id"
     SENSITIVE = "run__topic__sensitivity"
-    list_select_related: Any = ("run__topic__owner",)
-    search_fields: Any = ("=run__id", "run__topic__slug", "run__topic__owner__username")
+    list_select_related: ClassVar[Any] = ("run__topic__owner",)
+    search_fields: ClassVar[Any] = ("=run__id", "run__topic__slug", "run__topic__owner__username")
     PAGE = ("research:run", ("run__topic__slug", "run_id"))
 
     @admin.display(description=gettext_lazy("topic"))

@@ -180,6 +180,7 @@ class NewPasswordForm(PasswordChangeForm):
             password_validation.password_validators_help_texts()
         )
         self.fields["new_password2"].label = _("New password again")
+        self.fields["new_password2"].help_text = ""
 
 
 class InvitationForm(forms.Form):

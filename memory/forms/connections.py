@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.providers.serpapi import ENGINES
 from memory import connections
 from memory.models import Connection, User
 
@@ -77,7 +78,7 @@ class ConnectionForm(forms.Form):
         required=False,
         strip=True,
         max_length=500,
-        widget=forms.PasswordInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     remove_secret = forms.BooleanField(label=gettext_lazy("Remove the stored key"), required=False)
 
@@ -169,6 +170,7 @@ class ModelForm(ConnectionForm):
 
     NAME = connections.MODEL
     PLAIN = ("base_url", "model")
+    field_order = ("base_url", "model", "secret", "remove_secret")
 
     model = forms.CharField(
         label=gettext_lazy("Model"),
@@ -246,7 +248,7 @@ class SerpApiForm(ConnectionForm):
 
     engine = forms.ChoiceField(
         label=gettext_lazy("Engine for new topics"),
-        choices=[(name, name) for name in connections.ENGINES],
+        choices=[(name, name) for name in ENGINES],
         required=False,
     )
 
@@ -257,7 +259,7 @@ class SerpApiForm(ConnectionForm):
         )
 
     def _keep_more(self) -> None:
-        self.row.profile["engine"] = self.cleaned_data["engine"] or connections.ENGINES[0]
+        self.row.profile["engine"] = self.cleaned_data["engine"] or ENGINES[0]
 
 
 class FeedTestForm(forms.Form):

@@ -139,6 +139,17 @@ def test_its_owner_sees_the_text(browser: Client, admin: User) -> None:
     assert SECRET_TEXT in browser.get(changed(topic)).content.decode()
 
 
+@pytest.mark.parametrize("model", REGISTERED, ids=lambda model: model._meta.label)
+def test_a_record_with_a_page_of_its_own_links_to_it(
+    browser: Client, admin: User, model: Any
+) -> None:
+    if not getattr(django_admin.site._registry[model], "PAGE", None):
+        pytest.skip("has no page of its own")
+    one_of_each(admin)
+
+    assert "Open the page" in browser.get(changed(model.objects.first())).content.decode()
+
+
 @pytest.mark.requirement("R236")
 @pytest.mark.parametrize(
     ("model", "field"),
@@ -239,6 +250,16 @@ def test_a_stranger_signs_in_by_beacons_own_page(alice: User) -> None:
     chain = Client().get("/admin/memory/topic/", follow=True).redirect_chain
 
     assert chain[-1][0] == "/sign-in/?next=/admin/memory/topic/"
+
+
+def test_signing_out_of_the_admin_ends_the_sign_in(browser: Client, alice: User) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
+    hers = Client()
+    hers.post("/sign-in/", {"username": "alice", "password": "alice-horse-battery"})
+
+    hers.post("/admin/logout/")
+
+    assert not memory.SignIn.objects.of(alice).exists()
 
 
 def test_the_admin_runs_under_the_strict_csp(browser: Client) -> None:

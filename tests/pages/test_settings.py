@@ -41,7 +41,7 @@ def a_browser_of_alice(agent: str = "Firefox/140.0 Linux") -> Client:
 def test_the_profile_is_shown_and_saved(browser: Client, alice: User) -> None:
     assert "UTC" in browser.get(PROFILE).content.decode()
 
-    assert browser.post(PROFILE, GIVEN).url == PROFILE
+    assert browser.post(PROFILE, GIVEN)["Location"] == PROFILE
 
     alice.refresh_from_db()
     assert (alice.display_name, alice.time_zone, alice.shortcuts) == ("Alice", "Asia/Tokyo", False)
