@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
+from django.db import transaction
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
@@ -30,6 +31,8 @@ logger = structlog.get_logger(__name__)
 TRIES = 3  # R47: a failing query is tried up to three times in all
 PAUSES = (0.5, 1.5)  # seconds between the tries of one query
 HITS_A_QUERY = 10
+LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
+_OPENABLE = ("http://", "https://", "library:")
 _RRF = 60  # rank constant of reciprocal rank fusion (Cormack et al. 2009)
 
 
@@ -82,15 +85,16 @@ def search(work: Work) -> StepResult:
     place = work.run.hits.count()
     for outcome in work.each_of(calls):
         asked = outcome.get()
-        place = _keep(work, asked, place)
-        done.append(asked.as_json())
-        work.progress(
-            _("%(done)d of %(all)d queries answered, %(hits)d hits")
-            % {"done": len(done), "all": len(queries) * len(services), "hits": place},
-            output={"asked": done},
-            queries=len(done),
-            hits=place,
-        )
+        with transaction.atomic():  # hits and the note that they came: both, while the run is held
+            place = _keep(work, asked, place)
+            done.append(asked.as_json())
+            work.progress(
+                _("%(done)d of %(all)d queries answered, %(hits)d hits")
+                % {"done": len(done), "all": len(queries) * len(services), "hits": place},
+                output={"asked": done},
+                queries=len(done),
+                hits=place,
+            )
     for provider, _options in services:
         # A feed that answered but was broken in part says so here.
         for warning in getattr(provider, "warnings", ()):
@@ -162,14 +166,20 @@ def ask(provider: SearchProvider, query: str, options: SearchOptions) -> Asked:
 
 
 def _keep(work: Work, asked: Asked, place: int) -> int:
-    """Store the hits of one answer, one row by canonical URL; return how many the run has now."""
-    known = {
-        hit.url: hit
-        for hit in work.run.hits.filter(url__in=[canonical_url(h.url) for h in asked.hits])
-    }
+    """Store the hits of one answer, one row by canonical URL; return how many the run has now.
+
+    A hit without an address, or with one longer than any page's, is left out and said so.
+    """
+    usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
+    if len(usable) < len(asked.hits):
+        work.run.warn(
+            _("%(service)s gave hits without a usable address; they are left out")
+            % {"service": asked.service}
+        )
+    urls = [canonical_url(found.url) for found in usable]
+    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
     fresh: dict[str, Hit] = {}
-    for found in map(_cleaned, asked.hits):
-        url = canonical_url(found.url)
+    for found, url in zip(usable, urls, strict=True):
         hit = known.get(url) or fresh.get(url)
         if hit is None:
             place += 1
@@ -194,13 +204,18 @@ def _cleaned(found: SearchHit) -> SearchHit:
     )
 
 
+def _has_address(found: SearchHit) -> bool:
+    longest = max(len(found.url.encode()), len(canonical_url(found.url).encode()))
+    return 0 < longest <= LONGEST_URL
+
+
 def _row(work: Work, found: SearchHit, url: str, place: int) -> Hit:
     return Hit(
         run=work.run,
         url=url,
         link=found.url,
         domain=domain_of(found.url)[:255],
-        title=found.title or found.url,
+        title=(found.title or found.url)[:500],
         snippet=found.snippet,
         service=found.service,
         rank=found.rank,
@@ -256,11 +271,12 @@ def filter_seen(work: Work) -> StepResult:
     hits.sort(key=lambda hit: (-_fused(hit), hit.place))
     for place, hit in enumerate(hits, start=1):
         hit.place = place
-    Hit.objects.bulk_update(hits, ["state", "reason", "place"])
     counts = Counter(hit.state for hit in hits)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
-    work.run.put(new_count=new, known_count=known, returning_count=returning)
+    with transaction.atomic():
+        work.run.put(new_count=new, known_count=known, returning_count=returning)
+        Hit.objects.bulk_update(hits, ["state", "reason", "place"])
     return StepResult(
         {"new": new, "known": known, "returning": returning, "blocked": blocked},
         detail=_("%(new)d new, %(known)d known") % {"new": new, "known": known},
@@ -270,6 +286,8 @@ def filter_seen(work: Work) -> StepResult:
 
 def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
     settings = work.settings
+    if not hit.url.startswith(_OPENABLE):
+        return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
     if any(is_in_domain(hit.link, domain) for domain in settings.block_domains):
         return Hit.State.BLOCKED, _("the topic blocks %(domain)s") % {"domain": hit.domain}
     allowed = settings.allow_domains
