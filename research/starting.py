@@ -92,6 +92,7 @@ def check_may_start(topic: Topic) -> None:
         raise NotNow(_("The topic is archived: take it back from the archive to run it."))
     an_hour_ago = timezone.now() - timedelta(hours=1)
     started = Run.objects.of(topic.owner).filter(created__gt=an_hour_ago)
+    started = started.exclude(trigger=Run.Trigger.SCHEDULE)
     if started.count() < site.BEACON_RUNS_PER_HOUR:
         return
     oldest = started.order_by("-created")[site.BEACON_RUNS_PER_HOUR - 1]

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Self
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
+from memory.text import clean
 
 LEASE = timedelta(seconds=45)  # reliability.md 1.1; renewed every 10 s by the worker
 MAX_TRIES = 3  # how often a run is put off because a service was unavailable
@@ -53,14 +54,23 @@ class RunQuerySet(models.QuerySet[Any]):
 
         One UPDATE decides, so of two workers only one gets the run.  A run whose lease ran out
         may be claimed again.  The returned `attempt` is the fence: every later write of this run
-        asks for it, so a worker that was given up on changes nothing.
+        asks for it, so a worker that was given up on changes nothing.  A lost worker counts as a
+        crash here as in `free_stalled`, which ends a run that has lost too many.
         """
         waiting = Q(status=Run.Status.QUEUED, not_before__lte=Now())
-        abandoned = Q(status=Run.Status.RUNNING, lease_until__lt=Now())
+        crashed = Q(status=Run.Status.RUNNING, leaving=False)
+        lost = Q(status=Run.Status.RUNNING, lease_until__lt=Now())
+        abandoned = lost & (Q(leaving=True) | Q(crashes__lt=MAX_CRASHES - 1))
         claimed = self.filter(waiting | abandoned, pk=run_id).update(
             status=Run.Status.RUNNING,
             worker=worker,
             attempt=F("attempt") + 1,
+            crashes=Case(
+                When(crashed, then=F("crashes") + 1),
+                default=F("crashes"),
+                output_field=models.IntegerField(),
+            ),
+            leaving=False,
             progress=F("progress") + 1,
             lease_until=Now() + LEASE,
             beat_at=Now(),
@@ -279,11 +289,13 @@ class Run(models.Model):
 
     def warn(self, message: str) -> None:
         """Keep a warning that the run's page shows (once, however often it is given)."""
+        message = clean(message)[0]
         if message not in self.warnings:
             self.put(warnings=[*self.warnings, message])
 
     def finish(self, status: str, error: str = "") -> bool:
         """End the run in `status`; False if this worker no longer holds it."""
+        error = clean(error)[0]
         ended = self.held().update(error=error, **_ended(status))
         if ended and status in (Run.Status.FAILED, Run.Status.CANCELLED):
             Activity.log(
@@ -298,6 +310,7 @@ class Run(models.Model):
 
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
         """Queue the run again behind its last finished step; False if it is no longer held."""
+        why = clean(why)[0]
         fields = _queued_again() | {"not_before": Now() + delay}
         done = bool(self.held().update(**fields))
         if done:
@@ -313,7 +326,7 @@ class Run(models.Model):
             self.finish(Run.Status.FAILED, why)
             return False
         wait = min(retry_after or 30.0 * 4**self.tries, 600.0)
-        self.held().update(tries=F("tries") + 1, error=why)
+        self.held().update(tries=F("tries") + 1, error=clean(why)[0])
         return self.requeue(why, delay=timedelta(seconds=wait))
 
     # --- a person's acts --------------------------------------------------------------------------
@@ -348,6 +361,7 @@ class Run(models.Model):
             "tries": 0,
             "crashes": 0,
             "error": "",
+            "started_at": None,  # its minutes count anew
             "finished_at": None,
             "cancel_requested_at": None,
             "stop_requested_at": None,
