@@ -20,7 +20,7 @@ from memory.canonical import domain_of
 from memory.models import TopicFact
 from memory.text import match_key, shorten
 from memory.topic_memory import KnownFact, TopicMemory
-from research import delta, report_text
+from research import delta, quiet, report_text
 from research.delta import Change, Statement, Status
 from research.extractive import Reading
 from research.models import Schedule
@@ -118,7 +118,7 @@ def _summary(
     if found:
         return " ".join(_cite(statement) for statement in found[:2])
     if memory is None:
-        return _empty_summary(work, pages)
+        return quiet.nothing_found(work, len(pages))
     return ngettext(
         "What was known on %(date)s still stands: %(count)d fact.",
         "What was known on %(date)s still stands: %(count)d facts.",
@@ -144,32 +144,6 @@ def _cite(statement: Statement) -> str:
 
 def _list(statements: Iterable[Statement]) -> str:
     return "\n".join(f"- {_cite(statement)}" for statement in statements)
-
-
-def _empty_summary(work: Work, pages: list[Reading]) -> str:
-    if pages:
-        return _(
-            "%(count)d pages were read, but none of them says anything clear about “%(topic)s”."
-        ) % {
-            "count": len(pages),
-            "topic": work.topic.title,
-        }
-    return _("The searches found nothing about “%(topic)s”.") % {"topic": work.topic.title}
-
-
-def _quiet_sentence(work: Work, memory: TopicMemory | None, read: int) -> str:
-    """Return the plain sentence for a run that found nothing new (R42)."""
-    counts = work.output("filter_seen")
-    since = delta.since_line(memory.last_run_at, memory.run_count) if memory else ""
-    if read:
-        return _(
-            "Nothing new %(since)s: %(read)d new sources were read and say what was known already; "
-            "%(known)d more were known."
-        ) % {"since": since, "read": read, "known": counts["known"]}
-    return _("Nothing new %(since)s: %(known)d sources came up, all of them known.") % {
-        "since": since,
-        "known": counts["known"],
-    }
 
 
 def _numbered(
@@ -200,7 +174,6 @@ def _numbered(
         }
         for statement in [*draft.findings, *draft.more]
     ]
-    quiet = _quiet_sentence(work, memory, len(pages)) if is_quiet else ""
     return {
         "summary": report_text.renumbered(draft.summary, numbers),
         "body": report_text.renumbered(draft.body, numbers),
@@ -212,7 +185,7 @@ def _numbered(
         "written_by": draft.written_by,
         "is_extractive": draft.is_extractive,
         "is_quiet": is_quiet,
-        "quiet": quiet,
+        "quiet": quiet.nothing_new(work, memory, len(pages)) if is_quiet else "",
         "heading": heading(work, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
     }
