@@ -13,12 +13,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field, model_validator
 
-from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import topic_memory
 from memory.asking import BudgetReached, ask_model
 from memory.models import Use
-from memory.text import one_line
+from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
 from research import facets
 from research.models import TopicSettings
@@ -46,7 +46,7 @@ class Plan(BaseModel):
 
     def usable(self) -> list[str]:
         """Return the queries as they can be asked: not empty, each once, few, short."""
-        cleaned = (one_line(query)[:MOST_QUERY_LENGTH] for query in self.queries)
+        cleaned = (one_line(clean(query)[0])[:MOST_QUERY_LENGTH] for query in self.queries)
         by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
         return list(by_fold.values())[:MOST_QUERIES]
 
@@ -190,4 +190,6 @@ def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
     if answer is None:
         return []
     queries = answer.parsed.usable() if isinstance(answer.parsed, Plan) else []
-    return queries or facets.fallback_queries(work.topic.title, timezone.localdate())
+    if not queries:
+        raise ProviderNonsense(_("its plan holds no query"), text=answer.text)
+    return queries

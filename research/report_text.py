@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from memory.text import citation_numbers, match_key, one_line, plain, width, without_citations
+from memory.text import (
+    citation_numbers,
+    clean,
+    match_key,
+    one_line,
+    plain,
+    shorten,
+    width,
+    without_citations,
+)
 
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"^\s{0,3}(?:=+|-{2,})\s*$")
@@ -26,6 +35,7 @@ _LISTS_SOURCES = {
     "来源",
     "quellen",
 }
+MOST_SENTENCE = 1000  # characters, as of a fact
 LEAST_FACT = 21  # R22; East Asian wide characters count as two
 
 
@@ -72,6 +82,16 @@ def bullets(markdown: str) -> list[str]:
         if width(without_citations(text)) >= LEAST_FACT and text not in found:
             found.append(text)
     return found
+
+
+def is_source_line(line: str) -> bool:
+    """Whether the line is an entry of a list of sources, not a statement (R21)."""
+    return bool(_SOURCE_LINE.match(line))
+
+
+def as_sentence(text: str) -> str:
+    """Return a model's finding as a fact is stored: one line, no list marker, no bold (R21)."""
+    return shorten(plain(clean(text)[0]), MOST_SENTENCE)
 
 
 def without_sections(markdown: str, titles: set[str]) -> str:

@@ -6,6 +6,7 @@ become the quotes of citation cards, the others mark their sentence as unsupport
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,9 @@ from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
+# What may stand between two words of a sentence, and behind it, in the body.
+_BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
+_AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 LEAST_QUOTE = 12  # characters below which a quote proves nothing
 
 
@@ -124,8 +128,11 @@ def _checked(
 
 
 def _marked(body: str, unsupported: list[str]) -> str:
+    """Return the body with a mark behind each unsupported sentence, wherever its citations stand."""
     mark = " *" + _("(unsupported)") + "*"
     for sentence in unsupported:
-        if sentence and sentence in body:
-            body = body.replace(sentence, sentence + mark, 1)
+        words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]
+        found = re.search(_BETWEEN.join(words) + _AFTER, body) if words else None
+        if found:
+            body = body[: found.end()] + mark + body[found.end() :]
     return body

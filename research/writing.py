@@ -19,7 +19,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
-from memory.text import match_key, one_line, without_citations
+from memory.text import clean, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
 from research import composing, extractive, facets, planning, reading, report_text
 from research.composing import Draft
@@ -32,6 +32,7 @@ MOST_FINDINGS = 10
 MORE_FINDINGS = 6
 ANSWER_TOKENS = 4000
 PAGE_CHARACTERS = 6000  # of one page in a prompt
+MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS can hold is no report
 LEAST_PROSE = 120  # characters from which a model's plain answer is taken for a report
 
 
@@ -116,10 +117,15 @@ def _by_model(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> D
             raise
         name = connections.language_model()
         return _drafted(
-            work, WrittenReport(body=exc.text), name.profile.model if name else "", pages
+            work,
+            WrittenReport(body=exc.text[:MOST_BODY]),
+            name.profile.model if name else "",
+            pages,
         )
     if answer is None or not isinstance(answer.parsed, WrittenReport):
         return None
+    if len(answer.parsed.body) > MOST_BODY:
+        raise ProviderNonsense(_("its report is longer than a report can be"))
     return _drafted(work, answer.parsed, answer.model, pages)
 
 
@@ -144,7 +150,12 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "objective": settings.objective,
         "focus": settings.focus,
         "today": timezone.localdate().isoformat(),
-        "pages": [replace(page, text=_harmless(page.text, share)) for page in pages],
+        "pages": [
+            replace(
+                page, title=_harmless(one_line(page.title), 300), text=_harmless(page.text, share)
+            )
+            for page in pages
+        ],
     }
     return [
         Message("system", render_to_string("prompts/write_system.txt", context)),
@@ -163,20 +174,21 @@ def _harmless(text: str, most: int) -> str:
 
 def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
     body = report_text.tidy_body(
-        report.body,
+        clean(report.body)[0],
         title=work.topic.title,
         delta_heading=composing.heading(work, planning.known(work)),
     )
     body = report_text.spread_citations(body)
-    summary = report_text.spread_citations(report_text.first_paragraph(report.summary))
+    summary = report_text.spread_citations(report_text.first_paragraph(clean(report.summary)[0]))
     summary = summary or report_text.first_paragraph(body)
     if match_key(summary)[:80] not in match_key(body):
         body = f"{summary}\n\n{body}"
     findings = [
-        Statement(one_line(f.sentence), tuple(f.citations), f.quote)
+        Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
         for f in report.findings
-        if one_line(f.sentence)
+        if not report_text.is_source_line(f.sentence)
     ]
+    findings = [finding for finding in findings if finding.sentence]
     if not findings:
         findings = [
             Statement(text, tuple(report_text.cited([text])), "")
@@ -191,7 +203,7 @@ def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]
         )
         for s in findings[:MOST_FINDINGS]
     ]
-    return Draft(summary, body, kept, written_by=model)
+    return Draft(summary, body, kept, written_by=one_line(clean(model)[0])[:200])
 
 
 def _cited_sentences(body: str) -> list[str]:
