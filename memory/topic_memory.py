@@ -134,7 +134,10 @@ def _read(topic: Topic) -> TopicMemory | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundFact:
-    """A fact that a run found (or found still standing), with where it stands."""
+    """A fact that a run found, with where it stands; `known_id` is the key of one known before.
+
+    A known one is never made anew: what a person edited, struck or deleted meanwhile stays so.
+    """
 
     text: str
     url: str = ""
@@ -142,6 +145,7 @@ class FoundFact:
     quote: str = ""
     published_at: date | None = None
     confirmed: bool = True
+    known_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,8 @@ def replace_facts(
     for item in found:
         key = texts.match_key(item.text)
         known = by_key.get(key)
+        if item.known_id and (known is None or str(known.pk) != item.known_id):
+            continue
         if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
             changes.struck_again += key in struck
             continue

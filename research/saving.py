@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from memory import publishing, topic_memory
 from memory.actors import RESEARCH
 from memory.models import Activity, Topic, TopicFact, Trust
-from memory.text import shorten
+from memory.text import match_key, shorten
 from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
 from research import delta, planning, report_text, scheduling
 from research.delta import Change, Status
@@ -141,9 +141,11 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
         return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
     fresh = [_found(c.sentence, c.citations, c.quote, sources) for c in listed]
     confirmed = {change.previous_id for change in _confirmed(written.changes)}
-    standing = set(written.write["standing"])
+    # What is withheld replaces nothing.
+    withheld = {change.previous_id for change in written.changes if change.withheld}
+    standing = set(written.write["standing"]) | withheld
     staying = [
-        FoundFact(f.text, f.url, f.title, published_at=f.published_at, confirmed=f.id in confirmed)
+        FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id)
         for f in sorted(memory.facts, key=lambda f: f.id not in confirmed)
         if f.id in standing
     ]
@@ -189,9 +191,10 @@ def _returned(work: Work) -> list[ReturnedUrl]:
 def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
     """Note on kept facts that they were confirmed or contradicted: all a run may do to them."""
     for change in changes:
-        fact = TopicFact.objects.filter(pk=change.previous_id) if change.previous_id else None
-        if fact is None or change.withheld:
+        if not change.previous_id or change.withheld:
             continue
+        # Not what a person has edited meanwhile: the run never saw that text.
+        fact = TopicFact.objects.filter(pk=change.previous_id, key=match_key(change.previous_text))
         if change.status == Status.CONFIRMED:
             fact.update(confirmed_at=at, confirmed_run=number)
         elif change.status == Status.CONTRADICTED:
