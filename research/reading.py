@@ -7,10 +7,10 @@ reason on each hit that gave none -> near-duplicates set aside -> `readings()` f
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from functools import partial
 
 import structlog
+from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -43,13 +43,14 @@ def read(work: Work) -> StepResult:
     for outcome in work.each_of(calls):
         hit = left[outcome.place]
         done += 1
-        _keep(work, hit, outcome.get)
-        work.progress(
-            _("%(done)d of %(all)d pages · %(domain)s")
-            % {"done": done, "all": len(wanted), "domain": hit.domain},
-            read=done,
-            pages=len(wanted),
-        )
+        with transaction.atomic():  # the page is kept only while the run is held
+            _keep(work, hit, outcome.get)
+            work.progress(
+                _("%(done)d of %(all)d pages · %(domain)s")
+                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                read=done,
+                pages=len(wanted),
+            )
     return _read(work, wanted)
 
 
@@ -76,8 +77,6 @@ def _keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
             raise ProviderRejected(_("the page holds no text"))
-    except CancelledError:
-        return
     except ProviderError as exc:
         hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
         hit.save(update_fields=["reading", "reason"])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, connection
 from django.db.models import F
 from django.utils import timezone
@@ -23,6 +24,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from memory.asking import BudgetReached
+from memory.text import clean
 from research.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
 
@@ -111,10 +113,12 @@ class Work:
         began = time.monotonic()
         try:
             result = kind.function(self)
-        except (Cancelled, Interrupted, RunLost):
+        except (Cancelled, Interrupted, RunLost, SoftTimeLimitExceeded):
             raise
         except Exception as exc:
-            self._put_step(state=Step.State.FAILED, warning=str(exc), finished_at=timezone.now())
+            self._put_step(
+                state=Step.State.FAILED, warning=clean(str(exc))[0], finished_at=timezone.now()
+            )
             raise
         if self.run.status == Run.Status.RUNNING:  # else the step has ended the run, and itself
             self._end_step(result)
@@ -212,8 +216,11 @@ class Work:
             self.stop(_("stopped early: %(why)s") % {"why": exc})
 
     def wait_for(self, call: Callable[[], T]) -> T:
-        """Carry `call` out in a thread and return what it gives, looking about meanwhile."""
-        return next(self.each_of([call])).get()
+        """Carry `call` out in a thread and return what it gives, looking about meanwhile.
+
+        A wish to stop does not end it: it is one call, whose answer is what the run ends with.
+        """
+        return next(self._outcomes([call], 1, to_the_end=True)).get()
 
     def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
         """Carry the calls out in parallel threads; yield outcomes as they come.
@@ -222,7 +229,14 @@ class Work:
         not begun are dropped and no further outcome is yielded; when it is cancelled or lost, the
         calls under way are left to end by their own time limits.
         """
-        pool = ThreadPoolExecutor(max_workers=max(1, min(at_once, len(calls))))
+        if self.is_stopping:
+            return iter(())
+        return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)
+
+    def _outcomes(
+        self, calls: list[Callable[[], T]], threads: int, *, to_the_end: bool
+    ) -> Iterator[Outcome[T]]:
+        pool = ThreadPoolExecutor(max_workers=threads)
         futures = {
             pool.submit(_without_connection, call): place for place, call in enumerate(calls)
         }
@@ -233,7 +247,7 @@ class Work:
                     place = futures.pop(future)
                     yield Outcome(place, future.result, future.exception())
                 self.look()
-                if self.is_stopping and len(calls) > 1:
+                if self.is_stopping and not to_the_end:
                     return
                 if futures and not ready:
                     wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
