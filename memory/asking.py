@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 from django.conf import settings
+from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
@@ -67,7 +68,10 @@ def ask_model(
         return None
     if meter is not None:
         meter.check()
-    safe = [Message(m.role, redact(m.content), m.tool_calls, m.tool_call_id) for m in messages]
+    secrets = (model.profile.api_key, connections.serpapi_profile().api_key)
+    safe = [
+        Message(m.role, redact(m.content, *secrets), m.tool_calls, m.tool_call_id) for m in messages
+    ]
     call = ModelCall(
         owner=owner,
         purpose=purpose,
@@ -88,6 +92,7 @@ def _carry_out(
     wait_for: Callable[[Callable[[], Answer]], Answer] | None,
 ) -> Answer:
     usage = Usage()
+    call.error = _("not waited for: whoever asked was stopped")
     began = time.monotonic()
 
     def ask() -> Answer:
@@ -95,14 +100,14 @@ def _carry_out(
 
     try:
         answer = wait_for(ask) if wait_for else ask()
-        usage, call.answer = answer.usage, _storable(answer.text)
+        usage, call.answer, call.error = answer.usage, _storable(answer.text), ""
         return answer
     except ProviderNonsense as exc:
         usage = Usage(exc.prompt_tokens, exc.completion_tokens)
-        call.answer, call.error = _storable(exc.text), str(exc)
+        call.answer, call.error = _storable(exc.text), _storable(str(exc))
         raise
     except ProviderError as exc:
-        call.error = str(exc)
+        call.error = _storable(str(exc))
         raise
     finally:
         call.milliseconds = round((time.monotonic() - began) * 1000)
@@ -131,9 +136,10 @@ def price(usage: Usage, profile: LlmProfile) -> Decimal:
     return Decimal(cost) / 1_000_000
 
 
-def redact(text: str) -> str:
-    """Return `text` without anything that is, or looks like, one of our secrets."""
-    for secret in (settings.SECRET_KEY, settings.OPENAI_API_KEY, settings.SERPAPI_API_KEY):
+def redact(text: str, *more: str) -> str:
+    """Return `text` without anything that is, or looks like, one of our secrets; or `more`."""
+    ours = (settings.SECRET_KEY, settings.OPENAI_API_KEY, settings.SERPAPI_API_KEY)
+    for secret in (*ours, *more):
         if secret and len(secret) >= 8:
             text = text.replace(secret, "[secret]")
     return _KEYS.sub("[secret]", text)
