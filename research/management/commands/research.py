@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site import health
+from beacon_site.providers import sample
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic, User
@@ -38,7 +39,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Start the run; the report goes to stdout as Markdown, all else to stderr."""
         user = self._user(options["user"])
-        topic = self._topic(user, options["topic"], sample=options["sample"])
+        topic = self._topic(user, options["topic"], use_sample=options["sample"])
         try:
             run = starting.start_run(
                 topic, trigger=Run.Trigger.COMMAND, by=user.actor, depth=options["depth"]
@@ -77,15 +78,24 @@ class Command(BaseCommand):
             )
         return people.get()
 
-    def _topic(self, user: User, title: str, *, sample: bool) -> Topic:
+    def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:
-            if sample:
-                return starting.create_sample_topic(user, by=user.actor, title=title)
+            if use_sample:
+                return self._sample_topic(user, title)
             found = Topic.objects.titled(user, title)
             by: Actor = user.actor
             return found or starting.create_topic(owner=user, title=title, by=by)
         except MemoryRefused as exc:
             raise CommandError(str(exc)) from exc
+
+    def _sample_topic(self, user: User, title: str) -> Topic:
+        topic = starting.create_sample_topic(user, by=user.actor, title=title)
+        if topic.settings.services != [sample.SampleSearch().service]:  # type: ignore[attr-defined]
+            raise CommandError(
+                _("“%(title)s” is a topic already that is not of the sample: take another title.")
+                % {"title": topic.title}
+            )
+        return topic
 
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
