@@ -40,6 +40,21 @@ class Lock(models.TextChoices):
     READ_ONLY = "read-only", gettext_lazy("read-only")
 
 
+# A person who moves, locks, strikes or trashes a record has not vouched for what it says.
+NO_VOUCHING = frozenset(
+    {
+        "trashed_at",
+        "lock",
+        "pinned",
+        "position",
+        "state",
+        "retired_run",
+        "expires_at",
+        "touched_by_person",
+    }
+)
+
+
 class RememberedQuerySet(models.QuerySet[Any]):
     """The questions that every remembered record answers."""
 
@@ -111,16 +126,16 @@ class Remembered(models.Model):
         """Set `fields`, if nobody wrote since `expected_version` (default: the one loaded here).
 
         Stores one revision with what was there before.  What a person writes is trusted as the
-        owner's own from then on.  `source` names the run or session of the change, not of the
-        record.  Raises Locked, or StaleWrite if the stored version is another; nothing is stored
-        in either case.
+        owner's own from then on; moving, locking or trashing it is no writing.  `source` names the
+        run or session of the change, not of the record.  Raises Locked, or StaleWrite if the
+        stored version is another; nothing is stored in either case.
         """
         self.check_may_change(by)
         expected = self.version if expected_version is None else expected_version
         before = self.snapshot(*fields)
         if before == fields and expected == self.version:
             return self
-        if by.is_person:
+        if by.is_person and not NO_VOUCHING.issuperset(fields):
             fields.setdefault("trust", Trust.OWNER)
         fields["updated"] = timezone.now()
         with transaction.atomic():

@@ -191,12 +191,17 @@ class TopicFact(Remembered):
     def unstrike(self, *, by: Actor) -> None:
         """Take a struck or retired fact back among the current ones.
 
-        Raises LimitReached if people hold eight already or ten are current.
+        Raises LimitReached if people hold eight already, InvalidValue if a run has found the same
+        again meanwhile.
         """
+        if self.state == self.State.CURRENT:
+            return
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
             current = list(TopicFact.objects.filter(topic=self.topic_id).current())
             self.check_room(current)
+            if any(fact.key == self.key for fact in current):
+                raise InvalidValue(_("That is among the topic's facts already."))
             if len(current) >= self.MOST_CURRENT:
                 [fact for fact in current if not fact.is_kept][-1].retire(
                     by=by, why=_("made room for a fact taken back by hand")
