@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from research.views import topic_acts, topic_settings, topics
+from research.views import (
+    exports,
+    facts,
+    home,
+    reports,
+    runs,
+    topic,
+    topic_acts,
+    topic_settings,
+    topics,
+    topics_trash,
+)
 
 app_name = "research"
 _topics = [
@@ -30,4 +41,63 @@ _topic_acts = [
     path("topics/<slug:slug>/trash/", topic_acts.topic_trash, name="topic-trash"),
 ]
 
-urlpatterns: list[URLPattern] = [*_topics, *_topic_acts]
+_RUN = "topics/<slug:slug>/runs/<int:run_id>/"
+_runs = [
+    path(_RUN, runs.run_detail, name="run"),
+    path(_RUN + "progress/", runs.run_progress, name="run-progress"),
+    path(_RUN + "trace/", runs.run_trace, name="run-trace"),
+    path(_RUN + "cancel/", runs.run_cancel, name="run-cancel"),
+    path(_RUN + "stop/", runs.run_stop, name="run-stop"),
+    path(_RUN + "retry/", runs.run_retry, name="run-retry"),
+    path(_RUN + "read/", reports.report_read, name="report-read"),
+    path(_RUN + "unread/", reports.report_unread, name="report-unread"),
+    path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
+]
+_reports = [
+    path("reports/", reports.reports, name="reports"),
+    path("reports/mark/", reports.reports_mark, name="reports-mark"),
+    path("reports/undo/<int:key>/", reports.reports_undo, name="reports-undo"),
+]
+
+# Home, the tabs of one topic, its facts, and the trash
+_home = [
+    path("", home.home, name="home"),
+    path("topics/trash/", topics_trash.topics_trash, name="topics-trash"),
+    path("topics/<uuid:pk>/purge/", topics_trash.topic_purge, name="topic-purge"),
+]
+_TOPIC = "topics/<slug:slug>/"
+_topic = [
+    path(_TOPIC, topic.topic, name="topic"),
+    path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
+    path(_TOPIC + "sources/", topic.topic_sources, name="topic-sources"),
+    path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),
+    path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
+    path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),
+    path(_TOPIC + "memory/end/", topic.topic_end_memory, name="topic-end-memory"),
+    path(_TOPIC + "memory/revive/", topic.topic_revive, name="topic-revive"),
+]
+_FACT = _TOPIC + "facts/<uuid:pk>/"
+_facts = [
+    path(_TOPIC + "facts/", facts.topic_facts, name="topic-facts"),
+    path(_FACT, facts.fact, name="fact"),
+    path(_FACT + "edit/", facts.fact_edit, name="fact-edit"),
+    path(_FACT + "history/", facts.fact_history_page, name="fact-history"),
+    path(_FACT + "strike/", facts.fact_strike, name="fact-strike"),
+    path(_FACT + "take-back/", facts.fact_take_back, name="fact-take-back"),
+    path(_FACT + "lock/", facts.fact_lock, name="fact-lock"),
+    path(_FACT + "unlock/", facts.fact_unlock, name="fact-unlock"),
+    path(_FACT + "up/", facts.fact_move, {"way": "up"}, name="fact-up"),
+    path(_FACT + "down/", facts.fact_move, {"way": "down"}, name="fact-down"),
+    path(_FACT + "trash/", facts.fact_trash, name="fact-trash"),
+    path(_FACT + "restore/", facts.fact_restore, name="fact-restore"),
+]
+
+urlpatterns: list[URLPattern] = [
+    *_home,
+    *_topics,
+    *_topic,
+    *_topic_acts,
+    *_facts,
+    *_runs,
+    *_reports,
+]

@@ -1,0 +1,278 @@
+"""What Home shows: what is unread, going on, expiring and due, and what the month cost.
+
+A fixed number of questions, however much a person has.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, F, Max, Q, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memory import connections
+from memory.models import ModelCall, Topic, User
+from research import pipeline, run_page, shown
+from research.models import DeltaItem, Report, Run, Schedule, Step
+
+MOST_UNREAD = 12
+MOST_RUNNING = 8
+MOST_BESIDE = 6
+SOON = timedelta(days=7)
+WIDTH, HEIGHT = 240, 36
+
+
+# --- unread reports ----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Unread:
+    """One unread report with what changed in it."""
+
+    report: Report
+    items: list[DeltaItem] = field(default_factory=list)
+
+    def _number(self, status: str) -> int:
+        return sum(item.status == status for item in self.items)
+
+    @property
+    def new(self) -> int:
+        """Return how many facts are new."""
+        return self._number(DeltaItem.Status.NEW)
+
+    @property
+    def changed(self) -> int:
+        """Return how many facts changed."""
+        return self._number(DeltaItem.Status.CHANGED)
+
+    @property
+    def contradicted(self) -> int:
+        """Return how many facts are contradicted."""
+        return self._number(DeltaItem.Status.CONTRADICTED)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the report says that nothing is new."""
+        return not self.report.run.is_baseline and not self.items
+
+    @property
+    def line(self) -> str:
+        """Return what it says in a line: the first changes, else its summary."""
+        if self.items:
+            return " ".join(item.sentence for item in self.items[:2])
+        if self.is_quiet:
+            known = self.report.run.known_count
+            return _("Nothing new; %(count)d known sources came back.") % {"count": known}
+        return self.report.summary
+
+
+def unread_of(user: User) -> list[Unread]:
+    """Return the newest unread reports with their listed changes: two queries."""
+    reports = Report.objects.of(user).unread().select_related("run__topic")
+    reports = reports.defer("body", "delta", "sources", "run__manifest").order_by("-created", "-id")
+    rows = {report.run_id: Unread(report) for report in reports[:MOST_UNREAD]}
+    if not rows:
+        return []
+    items = DeltaItem.objects.filter(run__in=rows, status__in=DeltaItem.LISTED, withheld="")
+    for item in items.order_by("run", "position"):
+        rows[item.run_id].items.append(item)
+    return list(rows.values())
+
+
+def last_read_at(user: User) -> datetime | None:
+    """Return when the person read a report last."""
+    found: datetime | None = Report.objects.of(user).aggregate(at=Max("read_at"))["at"]
+    return found
+
+
+# --- runs that are going on --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Going:
+    """One unfinished run: what it is doing, and how far it is."""
+
+    run: Run
+    step: shown.StepRow | None = None
+    place: int = 0
+
+    @property
+    def detail(self) -> str:
+        """Return what it does in words."""
+        if self.step is None:
+            return run_page.waiting_words(self.run) or _("starting")
+        return self.step.detail or self.step.label
+
+    @property
+    def done(self) -> int:
+        """Return how far it is: pages where they are counted, else steps."""
+        return self.step.done if self.step is not None and self.step.all else self.place
+
+    @property
+    def all(self) -> int:
+        """Return how far there is to go, in the unit of `done`."""
+        return self.step.all if self.step is not None and self.step.all else len(pipeline.STEPS)
+
+
+def going_on(user: User) -> list[Going]:
+    """Return the person's unfinished runs: two queries."""
+    runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
+    found = list(runs.select_related("topic").defer("manifest").order_by("pk")[:MOST_RUNNING])
+    if not found:
+        return []
+    rows = {run.pk: Going(run) for run in found}
+    steps = Step.objects.filter(run__in=found, state=Step.State.RUNNING, is_follow_up=False)
+    for step in steps.defer("output"):
+        row = rows[step.run_id]
+        row.step, row.place = shown.step_rows(row.run, [step])[0], step.position
+    return list(rows.values())
+
+
+def signature(rows: list[Going]) -> str:
+    """Return what tells a poll whether anything changed: `<run>.<progress>` of each."""
+    return "-".join(f"{row.run.pk}.{row.run.progress}" for row in rows)
+
+
+def same_runs(one: str, other: str) -> bool:
+    """Whether two signatures name the same runs, however far they are."""
+    return [part.split(".")[0] for part in one.split("-")] == [
+        part.split(".")[0] for part in other.split("-")
+    ]
+
+
+# --- beside it ---------------------------------------------------------------------------------------
+
+
+def expiring_soon(user: User) -> list[Topic]:
+    """Return the topics whose memory expires within a week, the first first."""
+    now = timezone.now()
+    soon = Topic.objects.of(user).active().filter(expires_at__gt=now, expires_at__lte=now + SOON)
+    return list(soon.order_by("expires_at")[:MOST_BESIDE])
+
+
+def next_runs(user: User) -> list[Schedule]:
+    """Return the schedules that come up next."""
+    coming = Schedule.objects.of(user).filter(
+        paused=False, topic__trashed_at=None, topic__archived_at=None
+    )
+    ordered = coming.exclude(next_run_at=None).select_related("topic").order_by("next_run_at")
+    return list(ordered[:MOST_BESIDE])
+
+
+@dataclass(slots=True)
+class Month:
+    """What the month cost so far, by day, beside the person's budget."""
+
+    first: date
+    runs: int
+    tokens: int
+    money: Decimal
+    by_day: dict[int, Decimal]
+    is_money: bool
+    most_tokens: int | None = None
+    most_money: Decimal | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the month's name."""
+        return date_format(self.first, "F")
+
+    @property
+    def cost(self) -> str:
+        """Return the money spent, as people write it."""
+        return shown.price(self.money)
+
+    @property
+    def days(self) -> int:
+        """Return how many days the month has."""
+        return calendar.monthrange(self.first.year, self.first.month)[1]
+
+    @property
+    def points(self) -> str:
+        """Return the line of spending a day, from the first to today, in a 240 by 36 drawing."""
+        most = max(self.by_day.values(), default=Decimal(0))
+        if not most:
+            return ""
+        last = max(timezone.localdate().day, 2)
+        places = (
+            (
+                round((day - 1) * WIDTH / (self.days - 1)),
+                round(HEIGHT - 3 - (HEIGHT - 6) * self.by_day.get(day, Decimal(0)) / most),
+            )
+            for day in range(1, last + 1)
+        )
+        return " ".join(f"{x},{y}" for x, y in places)
+
+    @property
+    def words(self) -> str:
+        """Return what the line shows, for those who do not see it."""
+        day = max(self.by_day, key=lambda each: self.by_day[each])
+        top = self.by_day[day]
+        values = {"month": self.name, "day": day}
+        if self.is_money:
+            values["most"] = shown.price(top)
+            return _("Cost a day in %(month)s, highest on day %(day)d: %(most)s") % values
+        values["most"] = int(top)
+        return _("Tokens a day in %(month)s, most on day %(day)d: %(most)d") % values
+
+
+def month_of(user: User) -> Month:
+    """Return the running month's figures in the person's time zone: two queries."""
+    first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    calls = ModelCall.objects.of(user).filter(created__gte=first).order_by()  # type: ignore[attr-defined]
+    days = calls.annotate(day=TruncDate("created")).values("day")
+    spent = list(
+        days.annotate(
+            tokens=Sum(F("prompt_tokens") + F("completion_tokens")), money=Sum("money")
+        ).values_list("day", "tokens", "money")
+    )
+    money = sum((row[2] for row in spent), Decimal(0))
+    by_day: dict[int, Decimal] = defaultdict(Decimal)
+    for day, tokens, cost in spent:
+        by_day[day.day] += cost if money else Decimal(tokens)
+    counted = Run.objects.of(user).aggregate(runs=Count("pk", filter=Q(created__gte=first)))
+    return Month(
+        first=first.date(),
+        runs=counted["runs"],
+        tokens=sum(row[1] for row in spent),
+        money=money,
+        by_day=dict(by_day),
+        is_money=bool(money),
+        most_tokens=user.monthly_tokens,
+        most_money=user.monthly_money,
+    )
+
+
+# --- the whole ---------------------------------------------------------------------------------------
+
+
+def today() -> str:
+    """Return today's date in the person's time zone: “Saturday, 21 November”."""
+    return date_format(timezone.localdate(), "l, j F")
+
+
+def context(user: User) -> dict[str, Any]:
+    """Return all that Home shows."""
+    unread, running, coming = unread_of(user), going_on(user), next_runs(user)
+    is_fresh = not (unread or running or coming) and not Topic.objects.of(user).live().exists()
+    found: dict[str, Any] = {
+        "today": today(),
+        "unread": unread,
+        "last_read_at": last_read_at(user) if unread else None,
+        "running": running,
+        "signature": signature(running),
+        "next_runs": coming,
+        "is_fresh": is_fresh,
+    }
+    if is_fresh:
+        found["has_model"] = connections.llm_profile() is not None
+        return found
+    return found | {"expiring": expiring_soon(user), "month": month_of(user)}

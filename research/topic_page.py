@@ -1,0 +1,299 @@
+"""What a topic's pages show: the head that all tabs share, and the rows of each tab.
+
+Each function asks a fixed number of questions, however long the topic's history is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Count, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.canonical import domain_of
+from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, User
+from research import domains
+from research.models import Report, Run
+from research.paging import Page, page_of
+from research.shown import Link, link_of, price, started_by, took
+from research.topic_list import TopicRow, with_figures
+
+MOST_DOMAINS = 100
+
+
+# --- the head --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TopicHead:
+    """What stands above the tabs: the topic, its state in a word, and its memory's expiry."""
+
+    topic: Any
+    row: TopicRow
+
+    @property
+    def live_run(self) -> Run | None:
+        """Return the run that is queued or running."""
+        return self.row.unfinished
+
+    @property
+    def memory_words(self) -> str:
+        """Return what becomes of the working memory: “expires in 12 days”."""
+        return memory_words(self.topic)
+
+
+def topics_of(user: User) -> QuerySet[Any]:
+    """Return the person's topics with the figures that the tabs show."""
+    runs = Run.objects.filter(topic=OuterRef("pk")).order_by().values("topic")
+    counted = runs.annotate(number=Count("pk")).values("number")
+    topics = with_figures(Topic.objects.of(user).live())
+    total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+    return topics.annotate(run_total=total).select_related("owner", "settings", "schedule")
+
+
+def head_of(topic: Any) -> TopicHead:
+    """Return the head of a topic from `topics_of`: one query, for its unfinished and last run."""
+    ended = Case(
+        When(status__in=Run.UNFINISHED, then=Value(0)),
+        default=Value(1),
+        output_field=IntegerField(),
+    )
+    runs = Run.objects.filter(topic=topic).annotate(ended=ended).order_by("ended", "-id")
+    row = TopicRow(topic)
+    for run in runs.distinct("ended"):
+        run.topic = topic
+        if run.is_unfinished:
+            row.unfinished = run
+        else:
+            row.last_run = run
+    return TopicHead(topic, row)
+
+
+def memory_words(topic: Topic) -> str:
+    """Return in words until when the topic's working memory is kept."""
+    if topic.expires_at is None:
+        return _("nothing is remembered yet")
+    if topic.memory_has_lapsed:
+        return _("lapsed on %(date)s") % {"date": _day(topic.expires_at)}
+    left = (topic.expires_at - timezone.now()).total_seconds()
+    if left < 24 * 3600:
+        return _("expires within a day")
+    days = math.ceil(left / 86400)
+    return ngettext("expires in %(days)d day", "expires in %(days)d days", days) % {"days": days}
+
+
+def host_of(url: str) -> str:
+    """Return the domain of an address as a person reads it; empty where there is none."""
+    try:
+        return domains.shown(domain_of(url))[:80]
+    except ValueError:
+        return ""
+
+
+def _day(at: datetime) -> str:
+    return date_format(timezone.localtime(at), "j F Y")
+
+
+# --- the report ------------------------------------------------------------------------------------
+
+
+def latest_report(topic: Topic) -> Report | None:
+    """Return the report of the topic's last saved run."""
+    reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
+    found: Report | None = reports.select_related("run").order_by("-run__number").first()
+    if found is not None:
+        found.run.topic = topic
+        found.run.report = found
+    return found
+
+
+# --- facts -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class FactRow:
+    """One fact with what its row shows; `runs` maps a run's number to its id, for the links."""
+
+    fact: TopicFact
+    runs: dict[int, int]
+    change: Revision | None = None
+
+    @property
+    def link(self) -> Link:
+        """Return where its source leads."""
+        return link_of(self.fact.url)
+
+    @property
+    def host(self) -> str:
+        """Return where its source lies."""
+        return host_of(self.fact.url)
+
+    @property
+    def first_run_id(self) -> int | None:
+        """Return the id of the run that found it."""
+        return self.runs.get(self.fact.first_run or 0)
+
+    @property
+    def confirmed_run_id(self) -> int | None:
+        """Return the id of the run that confirmed it last."""
+        return self.runs.get(self.fact.confirmed_run or 0)
+
+    @property
+    def retired_run_id(self) -> int | None:
+        """Return the id of the run that retired it."""
+        return self.runs.get(self.fact.retired_run or 0)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether a run contradicted it after it was last confirmed."""
+        at, confirmed = self.fact.contradicted_at, self.fact.confirmed_at
+        return at is not None and (confirmed is None or at >= confirmed)
+
+
+@dataclass(slots=True)
+class Facts:
+    """A topic's current facts in order, and what was struck."""
+
+    current: list[FactRow]
+    struck: list[FactRow]
+
+    @property
+    def kept(self) -> int:
+        """Return how many of the current ones runs leave alone."""
+        return sum(row.fact.is_kept for row in self.current)
+
+
+def facts_of(topic: Topic) -> Facts:
+    """Return the facts of the topic's page: three queries."""
+    facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
+    rows = fact_rows(topic, facts.order_by("position", "created"))
+    current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
+    struck = [row for row in rows if row.fact.state == TopicFact.State.STRUCK]
+    return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))
+
+
+def fact_rows(topic: Topic, facts: Iterable[TopicFact]) -> list[FactRow]:
+    """Return the facts as rows, with the runs they name and why they are no longer current."""
+    facts = list(facts)
+    numbers = {
+        number
+        for fact in facts
+        for number in (fact.first_run, fact.confirmed_run, fact.retired_run)
+        if number
+    }
+    found = Run.objects.filter(topic=topic, number__in=numbers) if numbers else Run.objects.none()
+    runs = dict(found.values_list("number", "pk"))
+    gone = [fact.pk for fact in facts if fact.state != TopicFact.State.CURRENT]
+    changes = _changes_of_state(gone)
+    for fact in facts:
+        fact.topic = topic
+    return [FactRow(fact, runs, changes.get(fact.pk)) for fact in facts]
+
+
+def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
+    if not ids:
+        return {}
+    revisions = Revision.objects.filter(
+        record_type=TopicFact.record_type(), record_id__in=ids, after__has_key="state"
+    )
+    last = revisions.order_by("record_id", "-id").distinct("record_id")
+    return {revision.record_id: revision for revision in last}
+
+
+def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
+    """Return a page of what was retired or struck, the latest first, as rows."""
+    gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
+    page = page_of(gone, by="updated", falling=True, cursor=cursor)
+    return Page(fact_rows(topic, page.rows), page.next_cursor)
+
+
+# --- sources and runs --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesWanted:
+    """What the address of the sources' tab asks for."""
+
+    words: str = ""
+    domain: str = ""
+
+    @classmethod
+    def of(cls, query: Any) -> SourcesWanted:
+        """Read it from an address's query."""
+        words = query.get("q", "").replace("\x00", "").strip()[:200]
+        return cls(words, query.get("domain", "").replace("\x00", "").strip()[:255])
+
+
+@dataclass(slots=True)
+class SourceRow:
+    """One source with its link."""
+
+    source: Source
+    link: Link
+    host: str
+
+
+def sources_of(topic: Topic, wanted: SourcesWanted, *, cursor: str = "") -> Page:
+    """Return a page of the ledger, what was met last first, as rows."""
+    sources = Source.objects.filter(topic=topic)
+    for word in wanted.words.split():
+        sources = sources.filter(Q(title__icontains=word) | Q(url__icontains=word))
+    if wanted.domain:
+        sources = sources.filter(domain=wanted.domain)
+    page = page_of(sources, by="last_at", falling=True, cursor=cursor)
+    rows = [
+        SourceRow(row, link_of(row.link or row.url), domains.shown(row.domain)) for row in page.rows
+    ]
+    return Page(rows, page.next_cursor)
+
+
+def domains_of(topic: Topic) -> list[tuple[str, int]]:
+    """Return the domains of the topic's sources with how many are of each, most first."""
+    counted = Source.objects.filter(topic=topic).order_by().values("domain")
+    ordered = counted.annotate(sources=Count("pk")).order_by("-sources", "domain")
+    return list(ordered.values_list("domain", "sources")[:MOST_DOMAINS])
+
+
+def seen_count(topic: Topic) -> int:
+    """Return how many URLs the topic keeps as seen."""
+    return SeenUrl.objects.filter(topic=topic).count()
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run in the words of a table."""
+
+    run: Run
+
+    @property
+    def took(self) -> str:
+        """Return how long it took so far."""
+        return took(self.run)
+
+    @property
+    def cost(self) -> str:
+        """Return what it cost."""
+        return price(self.run.money)
+
+    @property
+    def trigger(self) -> str:
+        """Return who or what started it."""
+        return started_by(self.run)
+
+
+def runs_of(topic: Topic, *, cursor: str = "") -> Page:
+    """Return a page of all runs, the newest first."""
+    page = page_of(
+        Run.objects.filter(topic=topic).defer("manifest"), by="created", falling=True, cursor=cursor
+    )
+    for run in page.rows:
+        run.topic = topic
+    return Page([RunRow(run) for run in page.rows], page.next_cursor)

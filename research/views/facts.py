@@ -1,0 +1,225 @@
+"""A topic's facts: what a person does to them, each by a plain form or over htmx."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory.errors import MemoryRefused
+from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
+from memory.models import Lock, TopicFact
+from research import fact_editing, fact_history, topic_page
+from research.answers import go_back, refused
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
+    """Show the topic's facts; a POST adds one."""
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
+    form = FactForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        try:
+            TopicFact.objects.add(topic, words["text"], by=request.actor, url=words["url"])
+        except MemoryRefused as exc:
+            form.add_error("text", str(exc))
+        else:
+            messages.success(request, _("The fact is added. Runs leave it as it is."))
+            if not request.htmx:
+                return redirect("research:topic-facts", slug)
+            form = FactForm()
+    return _page(request, topic, form)
+
+
+def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> HttpResponse:
+    context = {
+        "topic": topic,
+        "tab": "facts",
+        "facts": topic_page.facts_of(topic),
+        "form": form or FactForm(),
+        "most": TopicFact.MOST_CURRENT,
+        "most_kept": TopicFact.MOST_BY_PEOPLE,
+    }
+    if request.htmx:
+        return render(request, "research/_facts.html", context)
+    head = topic_page.head_of(topic)
+    return render(request, "research/topic_facts.html", context | {"head": head})
+
+
+def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:
+    facts = TopicFact.objects.of(request.user).filter(topic__trashed_at=None)
+    fact: TopicFact = get_object_or_404(
+        facts.select_related("topic__owner", "owner"), pk=pk, topic__slug=slug
+    )
+    return fact
+
+
+def _act(
+    request: BeaconRequest, fact: TopicFact, act: Callable[[], object], said: str, undo: str = ""
+) -> HttpResponse:
+    """Do it, say so with the way back, and show the facts again; 409 where it is refused."""
+    try:
+        act()
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    slug = fact.topic.slug
+    tags = "undo:" + reverse(f"research:{undo}", args=[slug, fact.pk]) if undo else ""
+    if said:
+        messages.success(request, said, extra_tags=tags)
+    if request.htmx:
+        topic = topic_page.topics_of(request.user).get(pk=fact.topic_id)
+        return _page(request, topic)
+    return go_back(request, reverse("research:topic-facts", args=[slug]))
+
+
+# --- one fact ----------------------------------------------------------------------------------------
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Show the row of one fact (over htmx), else the page on which it stands."""
+    found = _fact(request, slug, pk)
+    if not request.htmx:
+        return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+    return _row(request, found)
+
+
+def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
+    row = topic_page.fact_rows(fact.topic, [fact])[0]
+    context = {"row": row, "topic": fact.topic, "is_alone": True}
+    return render(request, "research/_fact.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Correct a fact: in its row, or on a page of its own."""
+    found = _fact(request, slug, pk)
+    initial = {"text": found.text, "url": found.url, "version": found.version}
+    form = CorrectionForm(request.POST or None, initial=initial, prefix=None)
+    context: dict[str, Any] = {"fact": found, "topic": found.topic, "form": form}
+    if request.method == "POST" and form.is_valid():
+        words = form.cleaned_data
+        try:
+            fact_editing.edit_fact(
+                found, words["text"], words["url"], by=request.actor, seen=words["version"]
+            )
+        except fact_editing.FactConflict as exc:
+            context |= {"conflict": exc, "form": _rebased(request, exc)}
+        except MemoryRefused as exc:
+            form.add_error("text", str(exc))
+        else:
+            messages.success(request, _("The fact is corrected. Runs leave it as it is from now."))
+            if request.htmx:
+                return _row(request, found)
+            return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")
+    name = "_fact_form" if request.htmx else "fact_edit"
+    return render(request, f"research/{name}.html", context)
+
+
+def _rebased(request: BeaconRequest, conflict: fact_editing.FactConflict) -> CorrectionForm:
+    """Return the form with what was typed, on the version that stands now."""
+    data = request.POST.copy()
+    data["version"] = str(conflict.theirs.version)
+    form = CorrectionForm(data)
+    form.add_error(None, str(conflict))
+    return form
+
+
+@require_safe
+@login_required
+def fact_history_page(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Show who changed a fact, when, why, and from what to what."""
+    found = _fact(request, slug, pk)
+    context = {
+        "row": topic_page.fact_rows(found.topic, [found])[0],
+        "topic": found.topic,
+        "changes": fact_history.history_of(found),
+    }
+    return render(request, "research/fact_history.html", context)
+
+
+# --- what its buttons do -----------------------------------------------------------------------------
+
+
+@require_POST
+@login_required
+def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Mark a fact as wrong: prompts name it as not to be repeated."""
+    found = _fact(request, slug, pk)
+    form = StrikeForm(request.POST)
+    if not form.is_valid():
+        return refused(request, " ".join(form.errors.get("why", [])))
+    said = _("Struck. Runs are told not to repeat it, and drop it if they do.")
+    why = form.cleaned_data["why"]
+    strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731
+    return _act(request, found, strike, said, "fact-take-back")
+
+
+@require_POST
+@login_required
+def fact_take_back(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Put a struck or retired fact back among the current ones."""
+    found = _fact(request, slug, pk)
+    said = _("It is among the current facts again.")
+    return _act(request, found, lambda: found.unstrike(by=request.actor), said)
+
+
+@require_POST
+@login_required
+def fact_lock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Lock a fact, so that runs and agents leave it alone."""
+    found = _fact(request, slug, pk)
+    lock = lambda: found.set_lock(Lock.READ_ONLY, by=request.actor)  # noqa: E731
+    return _act(request, found, lock, _("Locked: only you can change it."), "fact-unlock")
+
+
+@require_POST
+@login_required
+def fact_unlock(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Unlock a fact."""
+    found = _fact(request, slug, pk)
+    unlock = lambda: found.set_lock(Lock.OPEN, by=request.actor)  # noqa: E731
+    return _act(request, found, unlock, _("Unlocked."), "fact-lock")
+
+
+@require_POST
+@login_required
+def fact_move(request: BeaconRequest, slug: str, pk: uuid.UUID, way: str) -> HttpResponse:
+    """Move a fact one place up or down."""
+    found = _fact(request, slug, pk)
+    return _act(request, found, lambda: fact_editing.move_fact(found, way, by=request.actor), "")
+
+
+@require_POST
+@login_required
+def fact_trash(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Move a fact to the trash: unlike a struck one it may be found again."""
+    found = _fact(request, slug, pk)
+    said = _("The fact is in the trash for 30 days.")
+    return _act(request, found, lambda: found.trash(by=request.actor), said, "fact-restore")
+
+
+@require_POST
+@login_required
+def fact_restore(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
+    """Bring a fact back from the trash."""
+    found = _fact(request, slug, pk)
+    restore = lambda: fact_editing.restore_fact(found, by=request.actor)  # noqa: E731
+    return _act(request, found, restore, _("The fact is back."))

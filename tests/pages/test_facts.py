@@ -1,0 +1,363 @@
+"""A topic's facts: seen, added, corrected, struck, locked, moved, and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from memory.actors import RESEARCH
+from memory.models import Revision, Topic, TopicFact, Trust
+from tests.research.factories import make_fact, make_run, make_topic
+
+HTMX = {"HX-Request": "true"}
+FACTS = "/topics/postgresql-releases/facts/"
+TEXT = "Version 18.1 repairs index corruption after a crash."
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    """Alice's browser."""
+    return client_of(alice)
+
+
+@pytest.fixture
+def topic(alice: Any) -> Topic:
+    """Alice's topic."""
+    return make_topic(alice)
+
+
+@pytest.fixture
+def fact(topic: Topic) -> TopicFact:
+    """A fact that Run #1 found."""
+    run = make_run(topic)
+    url = "https://www.postgresql.org/about/news/181/"
+    more = {"url": url, "confirmed_at": timezone.now(), "quote": "repairs index corruption"}
+    return make_fact(topic, TEXT, run, trust=Trust.EXTERNAL, **more)
+
+
+def page(browser: Client) -> str:
+    return browser.get(FACTS).content.decode()
+
+
+def texts(topic: Topic) -> list[str]:
+    return [fact.text for fact in TopicFact.objects.filter(topic=topic).current()]
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R60", "R225")
+def test_a_fact_shows_its_source_host_quote_and_when_it_was_confirmed(
+    browser: Client, fact: TopicFact
+):
+    body = page(browser)
+
+    assert TEXT in body
+    assert ">postgresql.org<" in body.replace("<bdi>", ">").replace("</bdi>", "<")
+    assert "repairs index corruption" in body
+    assert "last confirmed" in body
+    assert "Expires in 30 days" in body
+
+
+def test_a_source_that_is_no_web_address_is_shown_and_not_linked(browser: Client, topic: Topic):
+    make_fact(topic, TEXT, url="javascript:alert(1)")
+
+    assert 'href="javascript' not in page(browser)
+
+
+def test_a_document_of_the_library_is_linked_to_its_page(browser: Client, topic: Topic):
+    make_fact(topic, TEXT, url="library:7c1e27a5-2f0e-4d0c-9f3c-0a9d8e2b6f11/3")
+
+    assert "7c1e27a5-2f0e-4d0c-9f3c-0a9d8e2b6f11" in page(browser)
+    assert 'href="library:' not in page(browser)
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize("path", ["", "edit/", "history/"])
+def test_a_stranger_sees_no_fact(
+    fact: TopicFact, bob: Any, client_of: Callable[[Any], Client], path: str
+):
+    assert client_of(bob).get(FACTS).status_code == 404
+    assert client_of(bob).get(f"{FACTS}{fact.pk}/{path}").status_code == 404
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize(
+    "act", ["strike", "take-back", "lock", "unlock", "up", "down", "trash", "restore"]
+)
+def test_a_stranger_changes_no_fact_and_nobody_by_get(
+    browser: Client, fact: TopicFact, bob: Any, client_of: Callable[[Any], Client], act: str
+):
+    assert client_of(bob).post(f"{FACTS}{fact.pk}/{act}/").status_code == 404
+    assert browser.get(f"{FACTS}{fact.pk}/{act}/").status_code == 405
+    fact.refresh_from_db()
+    assert fact.version == 1
+
+
+def test_the_number_of_queries_is_fixed(
+    browser: Client, topic: Topic, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    runs = [make_run(topic) for _number in range(3)]
+    for number in range(10):
+        make_fact(topic, f"A current fact number {number} of some length.", runs[number % 3])
+    for number in range(10):
+        gone = make_fact(topic, f"A wrong fact number {number} of some length.", runs[0])
+        gone.strike(by=topic.owner.actor, why="wrong")
+
+    with django_assert_max_num_queries(10):
+        browser.get(FACTS)
+
+
+# --- adding --------------------------------------------------------------------------------------
+
+
+def test_a_fact_is_added_by_hand_and_trusted(browser: Client, topic: Topic):
+    response = browser.post(FACTS, {"text": f"- {TEXT}", "url": "https://a.org/x"})
+
+    assert response.status_code == 302
+    added = TopicFact.objects.get()
+    assert (added.text, added.url, added.trust) == (TEXT, "https://a.org/x", Trust.OWNER)
+    assert added.is_kept
+
+
+@pytest.mark.requirement("R227")
+def test_over_htmx_adding_gives_the_list_again_with_a_toast(browser: Client, topic: Topic):
+    body = browser.post(FACTS, {"text": TEXT}, headers=HTMX).content.decode()
+
+    assert body.lstrip().startswith('<div id="facts"')
+    assert TEXT in body
+    assert "The fact is added." in body
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"text": "short"}, "at least 21 characters"),
+        ({"text": ""}, "This field is required"),
+        ({"text": "x " * 600}, "at most 1000 characters"),
+        ({"text": TEXT, "url": "javascript:alert(1)"}, "is no web address"),
+        ({"text": TEXT, "url": "postgresql.org"}, "is no web address"),
+    ],
+)
+def test_a_fact_that_cannot_be_is_explained_and_what_was_typed_kept(
+    browser: Client, topic: Topic, given: dict[str, str], told: str
+):
+    response = browser.post(FACTS, given)
+
+    assert response.status_code == 200
+    assert told in response.content.decode()
+    assert given["text"].strip() in response.content.decode()
+    assert TopicFact.objects.count() == 0
+
+
+def test_a_fact_that_is_known_already_is_explained(browser: Client, fact: TopicFact):
+    body = browser.post(FACTS, {"text": f"{TEXT.upper()} [3]"}).content.decode()
+
+    assert "among the topic&#x27;s facts already" in body
+
+
+def test_the_ninth_fact_of_a_persons_own_is_refused_with_what_to_do(browser: Client, topic: Topic):
+    for number in range(8):
+        browser.post(FACTS, {"text": f"What I know for sure, number {number}."})
+
+    body = browser.post(FACTS, {"text": TEXT}).content.decode()
+
+    assert "8 facts of this topic are yours already" in body
+    assert TEXT in body
+    assert len(texts(topic)) == 8
+
+
+def test_nul_and_markup_do_no_harm(browser: Client, topic: Topic):
+    browser.post(FACTS, {"text": "<b>Version 18\x00</b> is out since <script>September</script>."})
+
+    assert "<script>September" not in page(browser)
+    assert "\x00" not in TopicFact.objects.get().text
+
+
+# --- correcting ----------------------------------------------------------------------------------
+
+
+def edit(fact: TopicFact) -> str:
+    return f"{FACTS}{fact.pk}/edit/"
+
+
+def test_a_fact_is_corrected_on_a_page_of_its_own(browser: Client, fact: TopicFact):
+    assert TEXT in browser.get(edit(fact)).content.decode()
+
+    new = "Version 18.2 repairs it for good."
+    browser.post(edit(fact), {"text": new, "url": "", "version": 1})
+
+    fact.refresh_from_db()
+    assert (fact.text, fact.is_kept, fact.trust) == (new, True, Trust.OWNER)
+
+
+@pytest.mark.requirement("R227")
+def test_over_htmx_a_fact_is_corrected_in_its_row(browser: Client, fact: TopicFact):
+    form = browser.get(edit(fact), headers=HTMX).content.decode()
+    assert form.strip().splitlines()[-1].startswith(f'<li id="fact-{fact.pk}"') or (
+        f'<li id="fact-{fact.pk}"' in form and "<html" not in form
+    )
+
+    given = {"text": "Version 18.2 repairs it for good.", "version": 1}
+    row = browser.post(edit(fact), given, headers=HTMX).content.decode()
+
+    assert f'<li id="fact-{fact.pk}"' in row
+    assert "Version 18.2 repairs it for good." in row
+    assert "The fact is corrected." in row
+
+
+def test_cancelling_over_htmx_gives_the_row_back(browser: Client, fact: TopicFact):
+    row = browser.get(f"{FACTS}{fact.pk}/", headers=HTMX).content.decode()
+
+    assert TEXT in row
+    assert "<textarea" not in row
+    assert browser.get(f"{FACTS}{fact.pk}/").status_code == 302
+
+
+def test_a_conflict_shows_base_theirs_and_mine_and_saving_again_keeps_mine(
+    browser: Client, fact: TopicFact
+):
+    theirs, mine = "Version 18.1 repairs it, they say.", "Version 18.1 repairs it, I say."
+    TopicFact.objects.get(pk=fact.pk).edit(theirs, by=fact.owner.actor)
+
+    body = browser.post(edit(fact), {"text": mine, "version": 1}).content.decode()
+
+    assert all(text in body for text in (TEXT, theirs, mine))
+    fact.refresh_from_db()
+    assert fact.text == theirs
+
+    browser.post(edit(fact), {"text": mine, "version": fact.version})
+    fact.refresh_from_db()
+    assert fact.text == mine
+
+
+def test_a_change_of_place_or_lock_is_no_conflict(browser: Client, fact: TopicFact, topic: Topic):
+    make_fact(topic, "Another fact, to change places with it.", position=2)
+    browser.post(f"{FACTS}{fact.pk}/lock/")
+    browser.post(f"{FACTS}{fact.pk}/down/")
+
+    browser.post(edit(fact), {"text": "Version 18.1 repairs it, I say.", "version": 1})
+
+    fact.refresh_from_db()
+    assert fact.text == "Version 18.1 repairs it, I say."
+
+
+def test_a_fact_retired_while_it_was_edited_comes_back_with_the_new_words(
+    browser: Client, fact: TopicFact
+):
+    TopicFact.objects.get(pk=fact.pk).retire(by=RESEARCH, why="not among Run #2's", run=2)
+    mine = "Version 18.1 repairs it, I say."
+
+    conflict = browser.post(edit(fact), {"text": mine, "version": 1}).content.decode()
+    assert "retired" in conflict
+    assert mine in conflict
+
+    browser.post(edit(fact), {"text": mine, "version": 2})
+    fact.refresh_from_db()
+    assert (fact.text, fact.state) == (mine, "current")
+
+
+@pytest.mark.parametrize("version", ["", "none", "0"])
+def test_a_correction_says_which_version_it_saw(browser: Client, fact: TopicFact, version: str):
+    response = browser.post(edit(fact), {"text": "Something else altogether.", "version": version})
+
+    assert response.status_code == 200
+    fact.refresh_from_db()
+    assert fact.text == TEXT
+
+
+# --- its buttons ---------------------------------------------------------------------------------
+
+
+def test_a_fact_is_struck_with_a_reason_and_taken_back(browser: Client, fact: TopicFact):
+    body = browser.post(f"{FACTS}{fact.pk}/strike/", {"why": "a typo"}, follow=True)
+    fact.refresh_from_db()
+    assert fact.state == "struck"
+    assert "a typo" in body.content.decode()
+    assert f'action="{FACTS}{fact.pk}/take-back/"' in body.content.decode()
+
+    browser.post(f"{FACTS}{fact.pk}/take-back/")
+    fact.refresh_from_db()
+    assert (fact.state, fact.trust) == ("current", Trust.EXTERNAL)
+
+
+@pytest.mark.requirement("R227")
+@pytest.mark.parametrize("act", ["strike", "lock", "trash", "up"])
+def test_over_htmx_each_button_gives_the_list_again(browser: Client, fact: TopicFact, act: str):
+    body = browser.post(f"{FACTS}{fact.pk}/{act}/", headers=HTMX).content.decode()
+
+    assert body.lstrip().startswith('<div id="facts"')
+
+
+def test_the_way_back_in_a_toast_leads_to_the_page_not_to_the_button(
+    browser: Client, fact: TopicFact
+):
+    headers = HTMX | {"HX-Current-URL": f"http://testserver{FACTS}"}
+    body = browser.post(f"{FACTS}{fact.pk}/strike/", headers=headers).content.decode()
+
+    assert f'name="next" value="{FACTS}"' in body
+
+
+def test_a_fact_is_locked_and_unlocked(browser: Client, fact: TopicFact):
+    browser.post(f"{FACTS}{fact.pk}/lock/")
+    fact.refresh_from_db()
+    assert fact.is_kept
+    assert "Unlock" in page(browser)
+
+    browser.post(f"{FACTS}{fact.pk}/unlock/")
+    fact.refresh_from_db()
+    assert not fact.is_kept
+
+
+def test_facts_are_put_in_another_order(browser: Client, topic: Topic):
+    one, two, three = (
+        make_fact(topic, f"Fact number {place}, of enough length.", position=place)
+        for place in (1, 2, 3)
+    )
+    browser.post(f"{FACTS}{three.pk}/up/")
+    browser.post(f"{FACTS}{one.pk}/down/")
+    browser.post(f"{FACTS}{two.pk}/down/")  # it is the last one
+
+    assert texts(topic) == [three.text, one.text, two.text]
+
+
+def test_a_fact_goes_to_the_trash_and_comes_back(browser: Client, fact: TopicFact, topic: Topic):
+    body = browser.post(f"{FACTS}{fact.pk}/trash/", follow=True).content.decode()
+    assert texts(topic) == []
+    assert f'action="{FACTS}{fact.pk}/restore/"' in body
+
+    browser.post(f"{FACTS}{fact.pk}/restore/")
+    assert texts(topic) == [TEXT]
+
+
+def test_what_is_known_again_meanwhile_is_not_brought_back_twice(
+    browser: Client, fact: TopicFact, topic: Topic
+):
+    fact.retire(by=RESEARCH, why="gone", run=2)
+    make_fact(topic, TEXT)
+
+    response = browser.post(f"{FACTS}{fact.pk}/take-back/")
+
+    assert response.status_code == 409
+    assert "among the topic&#x27;s facts already" in response.content.decode()
+
+
+# --- its history ---------------------------------------------------------------------------------
+
+
+def test_the_history_says_who_when_why_and_marks_the_words(browser: Client, fact: TopicFact):
+    fact.edit("Version 18.2 repairs index corruption after a crash.", by=fact.owner.actor)
+    fact.strike(by=fact.owner.actor, why="not true at all")
+
+    body = browser.get(f"{FACTS}{fact.pk}/history/").content.decode()
+
+    assert "<del>1</del><ins>2</ins>" in body
+    assert "not true at all" in body
+    assert "alice" in body
+    assert "Run #1" in body
+    assert Revision.objects.filter(record_id=fact.pk).count() == 3

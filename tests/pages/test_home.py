@@ -1,0 +1,194 @@
+"""Home: what is unread, going on, expiring and due, and what the month cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from memory.models import Topic
+from research import home_page, scheduling
+from research.models import Run, Step
+from tests.research.factories import (
+    make_call,
+    make_report,
+    make_run,
+    make_second_run,
+    make_steps,
+    make_topic,
+)
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    """Alice's browser."""
+    return client_of(alice)
+
+
+def home(browser: Client) -> str:
+    response = browser.get("/")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_fresh_account_is_told_what_works_and_offered_the_sample(browser: Client):
+    body = home(browser)
+
+    assert "No model, no key: here is what works" in body
+    assert "Try the sample topic" in body
+    assert 'action="/topics/sample/"' in body
+    assert 'href="/topics/new/"' in body
+
+
+def test_unread_reports_come_with_their_changes_by_kind(browser: Client, alice: Any):
+    make_second_run(make_topic(alice))
+
+    body = home(browser)
+
+    assert "Run #2" in body
+    assert '+ 1<span class="sr-only"> new' in body
+    assert '≠ 1<span class="sr-only"> changed' in body
+    assert '! 1<span class="sr-only"> contradicted' in body
+    assert "fastest" not in body  # what was withheld is not news
+
+
+def test_a_report_without_news_is_quiet(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    make_report(make_run(topic))
+    make_report(make_run(topic, known_count=31))
+
+    body = home(browser)
+
+    assert "31 known sources came back" in body
+    assert ">quiet<" in body
+
+
+def test_what_was_read_is_gone_from_the_list(browser: Client, alice: Any):
+    make_report(make_run(make_topic(alice))).mark_read()
+
+    body = home(browser)
+
+    assert "You have read everything." in body
+    assert "No model, no key" not in body
+
+
+def test_a_run_that_goes_on_shows_what_it_does_and_how_far(browser: Client, alice: Any):
+    run = make_run(make_topic(alice), saved=False)
+    counts = {"read": 9, "pages": 14}
+    make_steps(run, done=4, state=Step.State.RUNNING, detail="9 of 14 pages", counts=counts)
+
+    body = home(browser)
+
+    assert "9 of 14 pages" in body
+    assert 'value="9" max="14"' in body
+    assert f"/runs/{run.pk}/" in body
+
+
+@pytest.mark.requirement("R227")
+def test_over_htmx_the_running_ones_come_alone_and_an_idle_poll_is_empty(
+    browser: Client, alice: Any
+):
+    run = make_run(make_topic(alice), saved=False)
+    seen = home_page.signature(home_page.going_on(alice))
+
+    assert browser.get(f"/?running={seen}", headers=HTMX).status_code == 204
+
+    Run.objects.filter(pk=run.pk).update(progress=7)
+    body = browser.get(f"/?running={seen}", headers=HTMX).content.decode()
+    assert "<html" not in body
+    assert f"?running={run.pk}.7" in body
+
+
+def test_when_a_run_has_ended_the_poll_asks_for_the_page_anew(browser: Client, alice: Any):
+    run = make_run(make_topic(alice), saved=False)
+    seen = home_page.signature(home_page.going_on(alice))
+    Run.objects.filter(pk=run.pk).update(status="failed")
+
+    assert browser.get(f"/?running={seen}", headers=HTMX)["HX-Refresh"] == "true"
+
+
+def test_memory_that_expires_within_a_week_is_named(browser: Client, alice: Any):
+    for title, days in (("Soon gone", 3), ("Long kept", 20)):
+        topic = make_topic(alice, title)
+        until = timezone.now() + timedelta(days=days)
+        Topic.objects.filter(pk=topic.pk).update(expires_at=until)
+
+    body = home(browser)
+
+    assert "Expiring soon" in body
+    assert "Soon gone" in body
+    assert "Long kept" not in body
+
+
+def test_the_next_runs_are_listed_but_not_those_of_paused_or_archived_topics(
+    browser: Client, alice: Any
+):
+    fields = scheduling.schedule_fields(preset="daily", time_zone="UTC")
+    make_topic(alice, "Rail freight", schedule=fields)
+    scheduling.set_paused(
+        make_topic(alice, "At rest", schedule=fields), paused=True, by=alice.actor
+    )
+    make_topic(alice, "Put away", schedule=fields).archive(by=alice.actor)
+
+    body = home(browser)
+
+    assert "Rail freight" in body
+    assert "At rest" not in body
+    assert "Put away" not in body
+
+
+def test_the_month_is_summed_up_beside_the_budget(browser: Client, alice: Any):
+    alice.monthly_money = Decimal("5.00")
+    alice.save(update_fields=["monthly_money"])
+    run = make_run(make_topic(alice))
+    make_call(run, money=Decimal("0.25"))
+    make_call(run, money=Decimal("0.93"))
+    make_call(run, money=Decimal("9"), created=timezone.now() - timedelta(days=40))
+
+    body = home(browser)
+
+    assert "$1.18 of $5.00" in body
+    assert "2560" in body
+    assert "<polyline points=" in body
+
+
+def test_home_shows_nothing_of_others(browser: Client, alice: Any, bob: Any):
+    make_second_run(make_topic(bob, "A secret of Bob's"))
+    make_run(make_topic(bob, "Another secret"), saved=False)
+
+    assert "secret" not in home(browser).lower()
+
+
+@pytest.mark.requirement("R232")
+def test_who_is_not_signed_in_is_sent_to_sign_in(alice: Any):
+    assert Client().get("/").url.startswith("/sign-in/")
+
+
+@pytest.mark.parametrize("query", ["running=%00", "running=x.y-z", "running="])
+def test_a_poll_that_makes_no_sense_does_no_harm(browser: Client, alice: Any, query: str):
+    make_run(make_topic(alice), saved=False)
+
+    assert browser.get(f"/?{query}", headers=HTMX).status_code == 200
+
+
+def test_the_number_of_queries_is_fixed(
+    browser: Client, alice: Any, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    fields = scheduling.schedule_fields(preset="daily", time_zone="UTC")
+    for number in range(8):
+        topic = make_topic(alice, f"Topic {number}", schedule=fields)
+        make_second_run(topic)
+        going_on = make_run(topic, saved=False)
+        make_steps(going_on, done=3, state=Step.State.RUNNING)
+        make_call(going_on)
+
+    with django_assert_max_num_queries(14):
+        browser.get("/")

@@ -1,0 +1,463 @@
+"""A topic's tabs: report, timeline, sources, runs, memory, and the trash of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from memory.actors import RESEARCH
+from memory.models import Activity, Revision, SeenUrl, Source, Topic, TopicFact
+from research import scheduling
+from research.models import Report, Run
+from tests.research.factories import (
+    make_fact,
+    make_report,
+    make_run,
+    make_second_run,
+    make_topic,
+)
+
+HTMX = {"HX-Request": "true"}
+HOME = "/topics/postgresql-releases/"
+TABS = ["", "facts/", "timeline/", "sources/", "runs/", "memory/"]
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    """Alice's browser."""
+    return client_of(alice)
+
+
+@pytest.fixture
+def topic(alice: Any) -> Topic:
+    """Alice's topic, not researched yet."""
+    return make_topic(alice)
+
+
+def body_of(browser: Client, path: str, **more: Any) -> str:
+    response = browser.get(path, **more)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def make_sources(topic: Topic, count: int) -> None:
+    now = timezone.now()
+    Source.objects.bulk_create(
+        Source(
+            topic=topic,
+            url=f"https://{'abc'[n % 3]}.example.org/{n}",
+            link=f"https://{'abc'[n % 3]}.example.org/{n}",
+            domain=f"{'abc'[n % 3]}.example.org",
+            title=f"Page number {n}",
+            first_run=1,
+            last_run=1,
+            times_read=1,
+            last_at=now,
+        )
+        for n in range(count)
+    )
+
+
+# --- every tab ---------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R60", "R225")
+@pytest.mark.parametrize("tab", TABS)
+def test_every_tab_works_for_a_topic_with_runs_and_for_one_without(
+    browser: Client, topic: Topic, tab: str
+):
+    assert "PostgreSQL releases" in body_of(browser, HOME + tab)
+
+    make_second_run(topic)
+
+    assert "PostgreSQL releases" in body_of(browser, HOME + tab)
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize("tab", [*TABS, "memory.json"])
+def test_a_stranger_finds_nothing_at_any_tab(
+    topic: Topic, bob: Any, client_of: Callable[[Any], Client], tab: str
+):
+    assert client_of(bob).get(HOME + tab).status_code == 404
+    assert Client().get(HOME + tab).status_code == 302
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_topic_in_the_trash_has_no_page(browser: Client, topic: Topic, tab: str):
+    topic.trash(by=topic.owner.actor)
+
+    assert browser.get(HOME + tab).status_code == 404
+
+
+@pytest.mark.requirement("R227")
+@pytest.mark.parametrize(("tab", "root"), [("sources/", "sources"), ("runs/", "runs")])
+def test_over_htmx_a_list_comes_alone(browser: Client, topic: Topic, tab: str, root: str):
+    body = body_of(browser, HOME + tab, headers=HTMX)
+
+    assert body.lstrip().startswith(f'<section id="{root}"')
+    assert "<html" not in body
+
+
+@pytest.mark.parametrize("tab", ["timeline/", "sources/", "runs/"])
+def test_a_cursor_that_cannot_be_read_shows_the_first_page(browser: Client, topic: Topic, tab: str):
+    make_second_run(topic)
+
+    assert "PostgreSQL" in body_of(browser, HOME + tab + "?cursor=%00nonsense&q=%00")
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_the_number_of_queries_is_fixed(
+    browser: Client,
+    topic: Topic,
+    tab: str,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+):
+    make_second_run(topic)
+    for _again in range(5):
+        make_report(make_run(topic))
+    for number in range(6):
+        make_fact(topic, f"A further fact number {number} of some length.").retire(
+            by=RESEARCH, why="gone", run=number + 1
+        )
+    make_sources(topic, 60)
+
+    # The memory's tab reads it just as a run would: in a savepoint, and once more as JSON.
+    with django_assert_max_num_queries(14 if tab == "memory/" else 12):
+        browser.get(HOME + tab)
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+
+def test_a_new_topic_says_so_and_offers_to_run(browser: Client, topic: Topic):
+    body = body_of(browser, HOME)
+
+    assert "Not researched yet" in body
+    assert f'action="{HOME}run/"' in body
+
+
+def test_the_latest_report_is_shown_in_full_with_what_changed(browser: Client, topic: Topic):
+    make_second_run(topic)
+
+    body = body_of(browser, HOME)
+
+    assert "What Changed Since Last Week" in body
+    assert "Version 18.1 closes two faults" in body
+    assert 'id="source-2"' in body
+    assert "Run #2" in body
+
+
+def test_a_run_that_goes_on_stands_above_the_report(browser: Client, topic: Topic):
+    make_report(make_run(topic))
+    going_on = make_run(topic, saved=False)
+
+    body = body_of(browser, HOME)
+
+    assert "A run is going on." in body
+    assert f"{HOME}runs/{going_on.pk}/" in body
+
+
+def test_a_failed_run_is_told_of_beside_the_report_before_it(browser: Client, topic: Topic):
+    make_report(make_run(topic))
+    make_run(topic, saved=False, status="failed", error="no search service answered")
+
+    body = body_of(browser, HOME)
+
+    assert "The last run ended without a report." in body
+    assert "no search service answered" in body
+    assert "Version 18.1 closes two faults" in body
+
+
+@pytest.mark.requirement("R52")
+def test_a_recurring_topic_without_a_live_run_is_scheduled(browser: Client, alice: Any):
+    fields = scheduling.schedule_fields(preset="weekly", time_zone="UTC")
+    make_topic(alice, "Weekly news", schedule=fields)
+
+    assert "Scheduled</span>" in body_of(browser, "/topics/weekly-news/")
+
+
+# --- the timeline --------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R20")
+def test_facts_of_an_earlier_run_stay_in_the_timeline_with_the_run_that_retired_them(
+    browser: Client, topic: Topic
+):
+    run = make_second_run(topic)
+
+    body = body_of(browser, HOME + "timeline/")
+
+    assert "Version 13 receives fixes until November 2025." in body
+    assert "Retired by Run #2" in body
+    assert f"{HOME}runs/{run.pk}/" in body
+
+
+def test_a_struck_fact_stands_in_the_timeline_with_who_and_why(browser: Client, topic: Topic):
+    fact = make_fact(topic, "Version 13 lives for ever and ever.")
+    fact.strike(by=topic.owner.actor, why="plainly wrong")
+
+    body = body_of(browser, HOME + "timeline/")
+
+    assert "plainly wrong" in body
+    assert "alice" in body
+
+
+def test_the_timeline_is_paged_without_losing_or_repeating_a_fact(browser: Client, topic: Topic):
+    for number in range(60):
+        fact = make_fact(topic, f"A retired fact number {number:03} of some length.")
+        fact.retire(by=RESEARCH, why="gone", run=number // 5 + 1)
+
+    first = browser.get(HOME + "timeline/")
+    cursor = first.context["next_cursor"]
+    second = browser.get(HOME + "timeline/", {"cursor": cursor})
+
+    seen = [row.fact.text for row in [*first.context["rows"], *second.context["rows"]]]
+    assert len(seen) == len(set(seen)) == 60
+    assert second.context["next_cursor"] is None
+
+
+# --- sources -------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_filtered_by_domain_and_words(browser: Client, topic: Topic):
+    make_sources(topic, 9)
+
+    body = body_of(browser, HOME + "sources/?domain=a.example.org&q=number+3")
+
+    assert "Page number 3" in body
+    assert "Page number 6" not in body
+    assert "Page number 1" not in body
+
+
+def test_every_source_stands_on_exactly_one_page(browser: Client, topic: Topic):
+    make_sources(topic, 120)
+    seen: list[str] = []
+    cursor: str | None = ""
+
+    while cursor is not None:
+        page = browser.get(HOME + "sources/", {"cursor": cursor})
+        seen += [row.source.url for row in page.context["rows"]]
+        cursor = page.context["next_cursor"]
+
+    assert len(seen) == len(set(seen)) == 120
+
+
+def test_an_address_that_is_no_web_address_is_no_link(browser: Client, topic: Topic):
+    make_sources(topic, 1)
+    Source.objects.update(link="javascript:alert(1)", title="A trap")
+
+    body = body_of(browser, HOME + "sources/")
+
+    assert "A trap" in body
+    assert 'href="javascript' not in body
+
+
+def test_the_seen_addresses_are_counted(browser: Client, topic: Topic):
+    make_sources(topic, 1)
+    SeenUrl.objects.create(
+        topic=topic, url="https://a.org/", returned_in=1, returned_at=timezone.now()
+    )
+
+    assert "1 address seen" in body_of(browser, HOME + "sources/")
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+
+def test_all_runs_are_listed_also_those_without_a_report(browser: Client, topic: Topic):
+    make_run(topic, prompt_tokens=1200, completion_tokens=34)
+    make_run(topic, saved=False, status="failed", error="the search service refused the key")
+
+    body = body_of(browser, HOME + "runs/")
+
+    assert "Run #1" in body
+    assert "1234" in body
+    assert "the search service refused the key" in body
+
+
+def test_runs_are_paged_by_keyset(browser: Client, topic: Topic):
+    for _number in range(53):
+        make_run(topic)
+
+    first = browser.get(HOME + "runs/")
+    second = browser.get(HOME + "runs/", {"cursor": first.context["next_cursor"]})
+
+    numbers = [row.run.number for row in [*first.context["rows"], *second.context["rows"]]]
+    assert numbers == list(range(53, 0, -1))
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R237")
+def test_the_memory_is_handed_out_with_the_six_fields_of_seed_000(browser: Client, topic: Topic):
+    make_second_run(topic)
+    SeenUrl.objects.create(
+        topic=topic, url="https://a.org/", returned_in=1, returned_at=timezone.now()
+    )
+
+    response = browser.get(HOME + "memory.json")
+
+    memory = response.json()
+    assert list(memory) == [
+        "topic", "seenUrls", "keyFacts", "lastRunAt", "runCount", "reportSummary",
+    ]  # fmt: skip
+    assert memory["seenUrls"] == ["https://a.org/"]
+    assert memory["runCount"] == 2
+    assert "attachment" in response["Content-Disposition"]
+
+
+def test_what_enters_the_next_prompt_is_shown_word_for_word(browser: Client, topic: Topic):
+    make_second_run(topic)
+    fact = make_fact(topic, "Version 13 lives for ever and ever.")
+    fact.strike(by=topic.owner.actor)
+
+    body = body_of(browser, HOME + "memory/")
+
+    assert "Version 18.1 repairs index corruption after a crash." in body
+    assert "Struck by the owner as wrong or unwanted" in body
+
+
+def test_memory_is_ended_and_revived_by_hand_with_undo(browser: Client, topic: Topic):
+    make_run(topic)
+
+    ended = browser.post(HOME + "memory/end/", follow=True).content.decode()
+    topic.refresh_from_db()
+    assert topic.memory_has_lapsed
+    assert f'action="{HOME}memory/revive/"' in ended
+
+    browser.post(HOME + "memory/revive/")
+    topic.refresh_from_db()
+    assert topic.memory_is_live()
+
+
+def test_lapsed_memory_says_so_and_when(browser: Client, topic: Topic):
+    make_run(topic)
+    Topic.objects.filter(pk=topic.pk).update(expires_at=timezone.now() - timedelta(days=2))
+
+    body = body_of(browser, HOME + "facts/")
+
+    assert "Lapsed on" in body
+    assert "Revive" in body
+
+
+def test_ending_a_memory_that_is_not_there_is_explained(browser: Client, topic: Topic):
+    body = browser.post(HOME + "memory/end/", follow=True).content.decode()
+
+    assert "There is no live memory to end." in body
+
+
+@pytest.mark.parametrize(("hours", "words"), [(5, "Expires within a day"), (260, "in 11 days")])
+def test_the_expiry_is_told_in_days(browser: Client, topic: Topic, hours: int, words: str):
+    make_run(topic)
+    Topic.objects.filter(pk=topic.pk).update(expires_at=timezone.now() + timedelta(hours=hours))
+
+    assert words in body_of(browser, HOME + "memory/")
+
+
+@pytest.mark.requirement("R232")
+@pytest.mark.parametrize("act", ["memory/end/", "memory/revive/"])
+def test_a_stranger_changes_no_memory_and_nobody_by_get(
+    browser: Client, topic: Topic, bob: Any, client_of: Callable[[Any], Client], act: str
+):
+    assert client_of(bob).post(HOME + act).status_code == 404
+    assert browser.get(HOME + act).status_code == 405
+
+
+# --- the trash -----------------------------------------------------------------------------------
+
+TRASH = "/topics/trash/"
+
+
+@pytest.fixture
+def trashed(topic: Topic) -> Topic:
+    """Alice's topic with two runs, in the trash."""
+    make_second_run(topic)
+    topic.trash(by=topic.owner.actor)
+    return topic
+
+
+def test_the_trash_lists_topics_with_their_last_day(browser: Client, trashed: Topic):
+    body = body_of(browser, TRASH)
+
+    assert "PostgreSQL releases" in body
+    assert "2 saved runs" in body
+    assert "kept until" in body
+
+
+def test_an_empty_trash_says_what_it_is_for(browser: Client):
+    assert "The trash is empty" in body_of(browser, TRASH)
+
+
+def test_a_topic_comes_back_with_all_it_had(browser: Client, trashed: Topic):
+    browser.post(f"/topics/{trashed.pk}/restore/")
+
+    assert "What Changed Since Last Week" in body_of(browser, HOME)
+
+
+@pytest.mark.requirement("R60", "R232")
+def test_a_purge_needs_the_typed_name(browser: Client, trashed: Topic):
+    purge = f"/topics/{trashed.pk}/purge/"
+
+    wrong = browser.post(purge, {"name": "postgres"}).content.decode()
+    assert "That is not its name" in wrong
+    assert 'value="postgres"' in wrong
+    assert Topic.objects.count() == 1
+
+    browser.post(purge, {"name": " PostgreSQL  releases "})
+    assert Topic.objects.count() == 0
+
+
+def test_over_htmx_a_wrong_name_comes_back_in_the_form(browser: Client, trashed: Topic):
+    response = browser.post(f"/topics/{trashed.pk}/purge/", {"name": "x"}, headers=HTMX)
+
+    assert response.content.decode().lstrip().startswith('<form id="topic_purge"')
+
+
+def test_a_purge_leaves_nothing_of_it_but_a_line_without_its_words(browser: Client, trashed: Topic):
+    browser.post(f"/topics/{trashed.pk}/purge/", {"name": "PostgreSQL releases"})
+
+    left = (Run, Report, TopicFact, Revision)
+    assert [model.objects.count() for model in left] == [0, 0, 0, 0]
+    assert Activity.objects.get(kind="purged").label == "topic"
+
+
+def test_a_topic_that_is_not_in_the_trash_cannot_be_purged(browser: Client, topic: Topic):
+    response = browser.post(f"/topics/{topic.pk}/purge/", {"name": "PostgreSQL releases"})
+
+    assert response.status_code == 404
+    assert Topic.objects.count() == 1
+
+
+@pytest.mark.requirement("R232")
+def test_a_stranger_neither_sees_nor_purges_what_is_in_the_trash(
+    trashed: Topic, bob: Any, client_of: Callable[[Any], Client]
+):
+    stranger = client_of(bob)
+
+    assert "PostgreSQL" not in body_of(stranger, TRASH)
+    response = stranger.post(f"/topics/{trashed.pk}/purge/", {"name": "PostgreSQL releases"})
+    assert response.status_code == 404
+    assert Topic.objects.count() == 1
+
+
+def test_a_topic_named_like_a_page_is_reached(browser: Client, alice: Any):
+    named_so = make_topic(alice, "Trash")
+
+    assert "Not researched yet" in body_of(browser, f"/topics/{named_so.slug}/")
+
+
+def test_the_trash_is_read_in_a_fixed_number_of_queries(
+    browser: Client, alice: Any, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    for number in range(12):
+        make_topic(alice, f"Topic {number}").trash(by=alice.actor)
+
+    with django_assert_max_num_queries(6):
+        browser.get(TRASH)
