@@ -28,12 +28,40 @@ MEDIA_TYPES = {
     ".txt": PLAIN,
     ".text": PLAIN,
     ".rst": PLAIN,
-    "": PLAIN,  # README, LICENSE, CHANGES
     ".html": HTML,
     ".htm": HTML,
     ".xhtml": HTML,
     ".pdf": PDF,
 }
+# Files without an ending are most often programs' own; these are for people.
+FOR_PEOPLE = frozenset(
+    [
+        "authors",
+        "bugs",
+        "changelog",
+        "changes",
+        "contributing",
+        "contributors",
+        "copying",
+        "copyright",
+        "faq",
+        "history",
+        "install",
+        "license",
+        "licence",
+        "maintainers",
+        "manifesto",
+        "news",
+        "notice",
+        "readme",
+        "releases",
+        "security",
+        "thanks",
+        "todo",
+    ]
+)
+# Names that say nothing without the folder they lie in.
+_COMMON = FOR_PEOPLE | {"index", "main", "overview", "introduction", "default"}
 
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.{0,5000}?)\r?\n(?:---|\.\.\.)\r?\n", re.DOTALL)
 _TITLE_LINE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
@@ -56,7 +84,11 @@ class Reading:
 
 def media_type_of(name: str) -> str:
     """Return the media type by the name's ending, or "" if documents of that kind are not read."""
-    return MEDIA_TYPES.get(PurePath(name).suffix.lower(), "")
+    path = PurePath(name)
+    if path.suffix:
+        return MEDIA_TYPES.get(path.suffix.lower(), "")
+    first_word = re.split(r"[-_ ]", path.name.lower(), maxsplit=1)[0]
+    return PLAIN if first_word in FOR_PEOPLE else ""
 
 
 def read_document(name: str, content: bytes) -> Reading:
@@ -66,7 +98,7 @@ def read_document(name: str, content: bytes) -> Reading:
     the document itself is its `problem`.
     """
     kind = media_type_of(name)
-    stem = clean(PurePath(name).stem)[0]
+    stem = _named(PurePath(name))
     digest = hashlib.sha256(content).hexdigest()
     title = text = problem = ""
     if not kind:
@@ -79,6 +111,13 @@ def read_document(name: str, content: bytes) -> Reading:
         title, text, problem = _as_written(content, kind)
     title = one_line(title)[:LONGEST_TITLE] or stem[:LONGEST_TITLE] or _("untitled")
     return Reading(title, text, kind, digest, len(content), problem)
+
+
+def _named(path: PurePath) -> str:
+    """Return what a document is called by its file's name, with its folder's where that is common."""
+    stem = clean(path.stem)[0]
+    folder = clean(path.parent.name)[0]
+    return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
 
 
 def title_of(text: str) -> str:

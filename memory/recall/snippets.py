@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import islice
@@ -9,7 +10,7 @@ from itertools import islice
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from memory.recall.terms import Term, query_spans, query_terms
+from memory.recall.terms import LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
 from memory.text import one_line, plain
 
 LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
@@ -50,8 +51,32 @@ def marked(text: str, query: str) -> SafeString:
 
 
 def _hits(text: str, query: str) -> Iterator[Term]:
+    """Yield the words of the text that the query names, in their order.
+
+    Places where one could begin are found by a plain pattern first; making every word of a long
+    text into a term would take most of a search's time.
+    """
     wanted = set(query_terms(query))
-    return (term for term in query_spans(text) if term.text in wanted)
+    if not wanted:
+        return
+    begun = "|".join(sorted(map(_beginning, wanted), key=len, reverse=True))
+    at = 0
+    for place in re.finditer(f"(?={begun})", text, re.IGNORECASE):  # pairs overlap
+        start = place.start()
+        if start < at:
+            continue
+        term = next(query_spans(text[start : start + 2 * LONGEST_TERM]), None)
+        if term is not None and term.start == 0 and term.text in wanted:
+            yield Term(term.text, start, start + term.end)
+            # Pairs of a script without spaces overlap, words do not.
+            at = start + 1 if is_unspaced(text[start]) else start + term.end
+
+
+def _beginning(term: str) -> str:
+    """Return the pattern of how a word with this term begins: stems change the last letter."""
+    if is_unspaced(term[0]):
+        return re.escape(term)
+    return rf"(?<![^\W_]){re.escape(term[:-1] or term)}"
 
 
 def _best_start(hits: list[Term], length: int) -> int:

@@ -44,6 +44,7 @@ _TERM = re.compile(
     rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
     rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
 )
+_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _ENGLISH = re.compile(r"[a-z']+")
 
 # Words that say nothing of what is sought; left out of a query that has others.
@@ -166,6 +167,11 @@ def query_spans(text: str) -> Iterator[Term]:
             yield from _pairs(found)
         else:
             yield Term(_normal(found.group(), found.lastgroup), *found.span())
+
+
+def is_unspaced(char: str) -> bool:
+    """Whether the character is of a script written without spaces between words."""
+    return _UNSPACED_CHAR.fullmatch(char) is not None
 
 
 def vector_of(text: str) -> tuple[str, int]:

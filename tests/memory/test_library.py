@@ -249,12 +249,22 @@ def test_hidden_files_and_links_out_of_the_folder_are_not_taken_in(
     assert set(LibraryDocument.objects.values_list("path", flat=True)) == {"pilot.md", "inside.md"}
 
 
+def test_a_readme_without_an_ending_is_taken_in_by_its_folders_name(
+    folder: Path, admin: Any
+) -> None:
+    (folder / "wheel").mkdir()
+    (folder / "wheel" / "README").write_text("how it turns")
+    take_in_folder(admin, folder)
+    assert LibraryDocument.objects.get(path="wheel/README").title == "wheel: README"
+
+
 def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, admin: Any) -> None:
     (folder / "binary.txt").write_bytes(b"\x7fELF\x00\x00" * 40)
     (folder / "large.md").write_bytes(b"word " * (1024 * 1024 + 100))
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
     (folder / "picture.png").write_bytes(b"\x89PNG")
-    assert take_in_folder(admin, folder).skipped == 1
+    (folder / "zoneinfo").write_bytes(b"TZif")
+    assert take_in_folder(admin, folder).skipped == 2
     problems = dict(LibraryDocument.objects.exclude(problem="").values_list("path", "problem"))
     assert set(problems) == {"binary.txt", "large.md", "broken.pdf"}
     assert "5 MiB" in problems["large.md"]

@@ -1,0 +1,46 @@
+"""The passage that answers best, and the marks on its words."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from memory.recall.snippets import marked, passage
+
+LONG = "filler " * 500 + "the price of lithium cells fell in May " + "filler " * 500
+
+
+def test_the_passage_lies_where_most_of_the_words_are() -> None:
+    text = "lithium " + LONG
+    found = passage(text, "lithium prices falling in may", length=120)
+    assert "price of lithium cells fell in May" in found
+    assert found.startswith("…")
+    assert found.endswith("…")
+    assert len(found) < 160
+
+
+def test_without_a_word_of_the_query_it_is_the_beginning() -> None:
+    assert passage("One. Two.", "nothing", length=100) == "One. Two."
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "html"),
+    [
+        ("Running <b> tests", "test", "Running &lt;b&gt; <mark>tests</mark>"),
+        ("Cafés & cafe", "café", "<mark>Cafés</mark> &amp; <mark>cafe</mark>"),
+        ("Happy skies", "happiness sky", "<mark>Happy</mark> <mark>skies</mark>"),
+        ("C and C++", "c++", "C and <mark>C++</mark>"),
+        ("固态电池", "态电池", "固<mark>态电</mark><mark>池</mark>"),
+        ("contest", "test", "contest"),
+        ("a < b", "", "a &lt; b"),
+    ],
+)
+def test_words_are_marked_by_their_stem(text: str, query: str, html: str) -> None:
+    assert marked(text, query) == html
+
+
+def test_a_long_text_costs_little() -> None:
+    started = time.process_time()
+    passage("words of all kinds, " * 10_000 + "needle", "kind needle")
+    assert time.process_time() - started < 0.5
