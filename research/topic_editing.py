@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory.actors import Actor
 from memory.errors import MemoryRefused, StaleWrite
@@ -49,10 +50,14 @@ class EditConflict(MemoryRefused):
 
     def __init__(self, theirs: State, now: State) -> None:
         super().__init__(
-            _(
-                "Somebody else changed this topic since you opened it, and at %(count)d place(s) "
-                "the same as you. Nothing was saved: look at their words beside yours, then save "
-                "again to keep yours."
+            ngettext(
+                "Somebody else changed this topic since you opened it, and %(count)d field that "
+                "you changed too. Nothing was saved: look at their words beside yours, then save "
+                "again to keep yours.",
+                "Somebody else changed this topic since you opened it, and %(count)d fields that "
+                "you changed too. Nothing was saved: look at their words beside yours, then save "
+                "again to keep yours.",
+                len(theirs),
             )
             % {"count": len(theirs)}
         )

@@ -24,6 +24,14 @@ class CleanTextField(forms.CharField):
         return super().to_python(clean(value)[0] if isinstance(value, str) else value)
 
 
+class CronField(CleanTextField):
+    """A cron line, needed where it is shown; where the preset has none, nothing is sent."""
+
+    def clean(self, value: Any) -> str:
+        """Return the line; whether it can be one is the schedule's question."""
+        return str(super().clean(value)) if value else ""
+
+
 class UsualChoiceField(forms.TypedChoiceField):
     """A choice that is always made: what is not sent is the usual one."""
 

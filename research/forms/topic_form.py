@@ -22,6 +22,7 @@ from memory.text import one_line
 from research import cron, scheduling
 from research.forms.fields import (
     CleanTextField,
+    CronField,
     DomainsField,
     FeedsField,
     LabelsField,
@@ -76,9 +77,8 @@ class ScheduleForm(forms.Form):
     hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
     weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
     day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
-    cron = CleanTextField(
+    cron = CronField(
         label=gettext_lazy("Cron line"),
-        required=False,
         max_length=200,
         help_text=gettext_lazy(
             "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "

@@ -35,8 +35,8 @@ def _undo(name: str, topic: Topic) -> str:
     return "undo:" + reverse(f"research:{name}", args=[topic.slug])
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     """Start a run and show it; if one is going on, show that."""
     topic = _topic(request, slug)
@@ -52,8 +52,8 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
     """Let the topic's schedule rest."""
     topic = _topic(request, slug)
@@ -65,8 +65,8 @@ def topic_pause(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_back(request, _page_of(topic))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
     """Let the topic run by its schedule again."""
     topic = _topic(request, slug)
@@ -78,8 +78,8 @@ def topic_resume(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_back(request, _page_of(topic))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
     """Put the topic away; it keeps everything."""
     topic = _topic(request, slug)
@@ -92,8 +92,8 @@ def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_back(request, reverse("research:topics"))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
     """Take the topic from the archive."""
     topic = _topic(request, slug)
@@ -105,8 +105,8 @@ def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_back(request, _page_of(topic))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     """Move the topic to the trash; a run that is going on is cancelled, and the person told."""
     topic = _topic(request, slug)
@@ -122,8 +122,8 @@ def topic_trash(request: BeaconRequest, slug: str) -> HttpResponse:
     return go_to(request, reverse("research:topics"))
 
 
-@require_POST
 @login_required
+@require_POST
 def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Bring the topic back from the trash (by id: names there may repeat)."""
     mine = Topic.objects.of(request.user).select_related("owner")
@@ -140,8 +140,8 @@ def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return go_back(request, _page_of(topic))
 
 
-@require_http_methods(["GET", "POST"])
 @login_required
+@require_http_methods(["GET", "POST"])
 def topic_duplicate(request: BeaconRequest, slug: str) -> HttpResponse:
     """Open the form of a new topic with this one's settings and schedule; nothing is made yet."""
     topic = _topic(request, slug)

@@ -35,8 +35,8 @@ from research.starting import NotNow, create_topic, start_run
 _NOT_SAVING = ("show_runs", "use_domains")
 
 
-@require_http_methods(["GET", "POST"])
 @login_required
+@require_http_methods(["GET", "POST"])
 def topic_new(request: BeaconRequest) -> HttpResponse:
     """Make a topic, and start its first run if that was asked for."""
     form = _form(request, initial=_initial(request))
@@ -116,23 +116,23 @@ def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
         messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
 
 
-@require_GET
 @login_required
+@require_GET
 def topic_known(request: BeaconRequest) -> HttpResponse:
     """Show what is known already of a title that is being typed (a fragment)."""
     known = topic_list.known_of(request.user, clean(request.GET.get("title", ""))[0][:500])
     return render(request, "research/_known.html", {"known": known})
 
 
-@require_GET
 @login_required
+@require_GET
 def schedule_preview(request: BeaconRequest) -> HttpResponse:
     """Show the next five runs of the schedule that is being chosen (a fragment)."""
     return render(request, "research/_next_runs.html", {"preview": _preview(request.GET)})
 
 
-@require_http_methods(["GET", "POST"])
 @login_required
+@require_http_methods(["GET", "POST"])
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic; changes apply from its next run."""
     mine = Topic.objects.of(request.user).live().select_related("owner")

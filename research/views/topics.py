@@ -24,8 +24,8 @@ from research.starting import NotNow, create_sample_topic, start_run
 _UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
 
 
-@require_GET
 @login_required
+@require_GET
 @vary_on_headers("HX-Request")
 def topics(request: BeaconRequest) -> HttpResponse:
     """Show the person's topics; over htmx the table alone."""
@@ -50,8 +50,8 @@ def _without_cursor(request: BeaconRequest) -> str:
     return query.urlencode()
 
 
-@require_POST
 @login_required
+@require_POST
 def topics_bulk(request: BeaconRequest) -> HttpResponse:
     """Do one act on the ticked topics, or on all that match; the list keeps its filters."""
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
@@ -83,8 +83,8 @@ def _chosen(request: BeaconRequest) -> list[Topic]:
     return list(found.select_related("owner").order_by("title"))
 
 
-@require_POST
 @login_required
+@require_POST
 def topics_undo(request: BeaconRequest) -> HttpResponse:
     """Take the last act on many topics back."""
     last = request.session.pop(_UNDO, None)
@@ -98,8 +98,8 @@ def topics_undo(request: BeaconRequest) -> HttpResponse:
     return go_back(request, reverse("research:topics"))
 
 
-@require_POST
 @login_required
+@require_POST
 def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Make the sample topic, or find it, and start its next run."""
     topic = create_sample_topic(request.user, by=request.actor)
