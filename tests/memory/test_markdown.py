@@ -197,7 +197,6 @@ def test_a_picture_becomes_a_link_with_its_words() -> None:
     assert ">a fine chart</a>" in html
 
 
-@pytest.mark.requirement("R48")
 def test_citations_lead_to_their_sources_and_nothing_else_does() -> None:
     html = link_citations(
         render("So it is [1], not [7]. `[1]` and [t [1]](https://a.example)"), [1]
