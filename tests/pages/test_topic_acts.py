@@ -145,7 +145,7 @@ def test_what_fell_due_in_the_archive_is_not_caught_up_with(browser: Client, ali
 
     press(browser, topic, "unarchive")
 
-    assert Schedule.objects.get().next_run_at > timezone.now()
+    assert Schedule.objects.filter(next_run_at__gt=timezone.now()).exists()
     assert scheduling.start_due() == []
 
 

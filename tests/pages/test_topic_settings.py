@@ -53,7 +53,7 @@ def test_a_change_is_stored_with_its_revision(browser: Client, topic: Topic):
     stored = TopicSettings.objects.get(topic=topic)
     assert response["Location"] == URL
     assert (stored.objective, stored.max_pages) == ("Know the stars", 5)
-    revision = Revision.objects.filter(record_id=topic.pk).first()
+    revision = Revision.objects.filter(record_id=topic.pk).latest("id")
     assert revision.before == {"objective": "Know the rules", "max_pages": None}
     assert revision.after == {"objective": "Know the stars", "max_pages": 5}
 

@@ -25,7 +25,7 @@ def form_of(owner: Any, **typed: Any) -> TopicForm:
 def problems(owner: Any, field: str, **typed: Any) -> str:
     form = form_of(owner, **typed)
     assert not form.is_valid()
-    return " ".join(form.errors.get(field, []))
+    return " ".join(map(str, form.errors.get(field, [])))
 
 
 # --- titles ---------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_what_is_no_domain_is_shown_how_to_write_one(typed: str):
 def test_an_address_in_the_block_list_is_explained_and_can_be_replaced(alice: Any):
     form = form_of(alice, block_domains="spam.example\nhttps://www.example.org/news")
 
-    assert "“example.org”" in " ".join(form.errors["block_domains"])
+    assert "“example.org”" in " ".join(map(str, form.errors["block_domains"]))
     assert form.offers == ["block_domains"]
     assert form.with_domains("block_domains")["block_domains"] == "spam.example\nexample.org"
     assert form["block_domains"].value() == "spam.example\nhttps://www.example.org/news"
