@@ -1,0 +1,137 @@
+"""What the tests of runs are played with: pages, hits, a model's answers, and lost workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from beacon_site.providers.search import SearchHit
+from memory.models import Topic
+from research import executing, pipeline
+from research.models import Run
+from research.stepping import StepKind, Work
+from tests.research.conftest import Providers
+
+PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]
+PLAN = {"queries": ["cell lines", "cell prices"]}
+
+
+class Killed(BaseException):
+    """The worker is gone, as after kill -9: nothing of it is carried out any more."""
+
+
+def url(n: int) -> str:
+    return f"https://site{n}.example/page"
+
+
+def hit(n: int, snippet: str = "", **more: Any) -> SearchHit:
+    return SearchHit(url=url(n), title=f"Page {n}", snippet=snippet, **more)
+
+
+def sentence(n: int) -> str:
+    place = PLACES[n % len(PLACES)]
+    return f"A pilot line for solid-state batteries in {place} made {n + 3},400 cells in May {2010 + n}."
+
+
+def page(n: int) -> str:
+    place = PLACES[n % len(PLACES)]
+    return (
+        f"Cells from {place}\n\n{sentence(n)}\n\n"
+        f"Solid-state batteries from {place} cost {90 + n * 7} euros per kilowatt hour, "
+        f"says the owner of plant {n}."
+    )
+
+
+def set_up(providers: Providers, *numbers: int) -> None:
+    """Let every query find these pages, and each page be read."""
+    providers.search = FakeSearch([hit(n) for n in numbers])
+    providers.pages = FakeFetcher({url(n): page(n) for n in numbers})
+
+
+def report(*numbers: int, **more: Any) -> dict[str, Any]:
+    """A model's report with one finding for each page, which are cited 1, 2, … in order."""
+    found = [
+        {"sentence": sentence(n), "citations": [place], "quote": sentence(n)}
+        for place, n in enumerate(numbers, start=1)
+    ]
+    lines = "\n".join(f"- {one['sentence']} [{one['citations'][0]}]" for one in found)
+    body = f"New lines make cells [1].\n\n## Findings\n\n{lines}"
+    return {"summary": "New lines make cells [1].", "body": body, "findings": found} | more
+
+
+def model(*answers: Any) -> FakeLanguageModel:
+    return FakeLanguageModel(*answers)
+
+
+def started(topic: Topic) -> Run:
+    return Run.objects.start(topic, trigger="person", by=topic.owner.actor)
+
+
+def work_of(topic: Topic) -> Work:
+    """Return a worker's hold on a new run of the topic, all of its steps laid out."""
+    run = Run.objects.claim(started(topic).pk, worker="test")
+    assert run is not None
+    work = Work(run)
+    work.lay_out(pipeline.STEPS)
+    return work
+
+
+def through(work: Work, last: str) -> Work:
+    """Carry out the steps of a run up to and with `last`."""
+    for kind in pipeline.STEPS:
+        work.carry_out(kind)
+        if kind.name == last:
+            break
+    return work
+
+
+def lose_lease(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+@contextmanager
+def killed_after(step: str) -> Iterator[None]:
+    """Lose the worker when it has finished `step`."""
+    original = Work.carry_out
+
+    def carry_out(self: Work, kind: StepKind) -> None:
+        original(self, kind)
+        if kind.name == step:
+            raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Work, "carry_out", carry_out)
+        yield
+
+
+@contextmanager
+def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do something at the moment when the function of `step` begins."""
+
+    def function(kind: StepKind) -> Callable[[Work], Any]:
+        return lambda work: (act(), kind.function(work))[1]
+
+    kinds = [
+        replace(kind, function=function(kind)) if kind.name == step else kind
+        for kind in pipeline.STEPS
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "STEPS", kinds)
+        yield
+
+
+def carried_out(run: Run) -> Run:
+    executing.execute(run.pk, worker="test")
+    run.refresh_from_db()
+    return run
+
+
+def steps(run: Run) -> dict[str, str]:
+    return dict(run.steps.order_by("position").values_list("name", "state"))
