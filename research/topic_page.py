@@ -56,7 +56,8 @@ def topics_of(user: User) -> QuerySet[Any]:
     counted = runs.annotate(number=Count("pk")).values("number")
     topics = with_figures(Topic.objects.of(user).live())
     total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
-    return topics.annotate(run_total=total).select_related("owner", "settings", "schedule")
+    found: QuerySet[Any] = topics.annotate(run_total=total)
+    return found.select_related("owner", "settings", "schedule")
 
 
 def head_of(topic: Any) -> TopicHead:

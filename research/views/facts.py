@@ -165,7 +165,7 @@ def fact_strike(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpRespons
     found = _fact(request, slug, pk)
     form = StrikeForm(request.POST)
     if not form.is_valid():
-        return refused(request, " ".join(form.errors.get("why", [])))
+        return refused(request, " ".join(str(problem) for problem in form["why"].errors))
     said = _("Struck. Runs are told not to repeat it, and drop it if they do.")
     why = form.cleaned_data["why"]
     strike = lambda: found.strike(by=request.actor, why=why)  # noqa: E731

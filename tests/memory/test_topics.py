@@ -1,0 +1,128 @@
+"""Topics: their names, their memory's life, the archive and the trash."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from memory.actors import RESEARCH
+from memory.errors import InvalidValue
+from memory.models import Revision, Topic, User
+from memory.slugs import slug_of
+from tests.research.factories import make_fact, make_topic
+
+
+@pytest.mark.parametrize("title", ["", "   ", "\x00", "x" * 501])
+def test_a_title_that_cannot_be_is_refused_with_what_to_do(alice: User, title: str):
+    with pytest.raises(InvalidValue) as refused:
+        make_topic(alice, title)
+
+    assert refused.value.errors["title"]
+    assert Topic.objects.count() == 0
+
+
+@pytest.mark.requirement("R5")
+@pytest.mark.parametrize(
+    "titles",
+    [("C", "C++", "C#"), ("人工智能", "机器学习"), ("إيران", "مصر"), ("🚀", "🛰"), ("!!!", "???")],
+)
+def test_titles_that_the_seeds_rule_would_map_to_one_slug_stay_apart(
+    alice: User, titles: tuple[str, ...]
+):
+    topics = [make_topic(alice, title) for title in titles]
+
+    assert len({topic.slug for topic in topics}) == len(titles)
+    assert [topic.title for topic in topics] == list(titles)
+
+
+def test_the_seeds_slugs_are_kept_where_nothing_is_lost():
+    assert slug_of("AI  agents") == "ai-agents"
+    assert slug_of("C") == "c"
+    assert slug_of("Solid-state batteries").startswith("solidstate-batteries-")
+
+
+@pytest.mark.requirement("R3")
+def test_a_topic_is_found_by_its_exact_name_never_by_a_like_one(alice: User, bob: User):
+    made = make_topic(alice, "Solid-state batteries")
+
+    assert Topic.objects.titled(alice, "  solid-state   BATTERIES ") == made
+    assert Topic.objects.titled(alice, "Solid state batteries") is None
+    assert Topic.objects.titled(bob, "Solid-state batteries") is None
+
+
+def test_one_owner_has_a_name_once_two_owners_may_share_it(alice: User, bob: User):
+    make_topic(alice, "Batteries")
+    make_topic(bob, "Batteries")
+
+    with pytest.raises(InvalidValue, match="of this name already"):
+        make_topic(alice, "  batteries ")
+
+
+def test_a_renamed_topic_keeps_its_memory_under_its_new_address(alice: User):
+    topic = make_topic(alice, "Batteries")
+    fact = make_fact(topic, "Pilot lines are named for 2027.")
+    topic.rename("Solid batteries", by=alice.actor)
+
+    assert topic.slug == "solid-batteries"
+    assert list(topic.facts.all()) == [fact]
+    assert Revision.objects.filter(record_id=topic.pk).latest("id").before["title"] == "Batteries"
+
+
+def test_a_name_in_use_is_no_new_name(alice: User):
+    make_topic(alice, "Batteries")
+    other = make_topic(alice, "Cells")
+
+    with pytest.raises(InvalidValue):
+        other.rename("batteries", by=alice.actor)
+    other.rename("CELLS", by=alice.actor)
+
+    assert other.title == "CELLS"
+
+
+def test_a_topic_stays_in_the_trash_while_another_has_its_name(alice: User):
+    topic = make_topic(alice, "Batteries")
+    topic.trash(by=alice.actor)
+    twin = make_topic(alice, "Batteries")
+
+    with pytest.raises(InvalidValue):
+        topic.restore(by=alice.actor)
+    twin.rename("Cells", by=alice.actor)
+    topic.restore(by=alice.actor)
+
+    assert topic.trashed_at is None
+
+
+@pytest.mark.requirement("R10", "R12")
+def test_memory_lapses_at_its_time_is_kept_and_can_be_revived(alice: User):
+    topic = make_topic(alice)
+    assert not topic.memory_is_live()
+    assert not topic.memory_has_lapsed
+
+    Topic.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    topic.refresh_from_db()
+    make_fact(topic, "Pilot lines are named for 2027.")
+    assert topic.memory_has_lapsed
+
+    topic.revive(by=alice.actor, until=timezone.now() + timedelta(days=30))
+    assert topic.memory_is_live()
+    assert topic.facts.count() == 1
+
+
+def test_words_are_looked_for_in_title_labels_and_summary(alice: User):
+    make_topic(alice, "Batteries", labels=["energy"])
+    topic = make_topic(alice, "Rail freight")
+    topic.change(by=RESEARCH, summary="Tariffs rise in spring.")
+
+    assert [t.title for t in Topic.objects.of(alice).matching("energy batt")] == ["Batteries"]
+    assert [t.title for t in Topic.objects.of(alice).matching("tariffs")] == ["Rail freight"]
+    assert Topic.objects.of(alice).matching("100% _").count() == 0
+
+
+def test_an_archived_topic_is_kept_but_not_active(alice: User):
+    topic = make_topic(alice)
+    topic.archive(by=alice.actor)
+
+    assert Topic.objects.of(alice).active().count() == 0
+    assert Topic.objects.of(alice).live().get() == topic
