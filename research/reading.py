@@ -131,6 +131,7 @@ def _read(work: Work, wanted: list[Hit]) -> StepResult:
         )
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
     work.run.put(read_count=len(read_hits))
+    _say_what_was_left(work, len(wanted))
     warning = ""
     if failed:
         warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
@@ -145,6 +146,19 @@ def _read(work: Work, wanted: list[Hit]) -> StepResult:
         counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
         warning=warning,
     )
+
+
+def _say_what_was_left(work: Work, wanted: int) -> None:
+    """Warn where the topic's own budget, not the site's usual one, left pages unread."""
+    found = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    if work.settings.max_pages and found > wanted:
+        work.run.warn(
+            _(
+                "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
+                "the others stand with their snippets"
+            )
+            % {"read": wanted, "all": found, "most": work.budget.pages}
+        )
 
 
 def _reading(hit: Hit) -> Reading:
