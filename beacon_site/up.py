@@ -43,11 +43,11 @@ def up() -> int:
     embedded.load_env_file()
     prepare(folder)
     if not locks.take(folder / "up.lock", wait=False):
-        other = read_state(folder).get("up", {})
+        other = read_state(folder).get("up")
+        where = f"at {other['url']} (process {other['pid']})" if other else "and is just starting"
         raise CannotStart(
-            f"Beacon already runs on {folder}, at {other.get('url', 'an address of its own')} "
-            f"(process {other.get('pid', 'unknown')}). Use that one, stop it with `make down`, or "
-            "set BEACON_DATA_DIR and BEACON_PORT to run a second one."
+            f"Beacon already runs on {folder}, {where}. Use that one, stop it with `make down`, "
+            "or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)

@@ -40,6 +40,8 @@ __all__ = [
 
 _KINDS = {"DATABASE_URL": ("postgres", postgres), "REDIS_URL": ("valkey", valkey)}
 _uses: dict[Path, int] = {}
+# What the state file said last: the servers are stopped even if somebody removed the folder.
+_known: dict[Path, dict[str, Any]] = {}
 
 
 class Servers:
@@ -115,7 +117,7 @@ def ensure(
                 stop_if_unused(folder)
             raise
         _watch(folder, durable=durable)
-    state = read_state(folder)
+    state = remember(folder)
     urls = {name: _KINDS[name][1].url_of(state[_KINDS[name][0]]) for name in need}
     return Servers(folder, urls, _notes(folder, storage, account))
 
@@ -133,6 +135,7 @@ def revive(folder: Path) -> list[str]:
         storage, account = storage_of(folder)
         for name in dead:
             _start_if_missing(folder, storage, account, name, durable=True)
+        remember(folder)
     return [_KINDS[name][0] for name in dead]
 
 
@@ -140,12 +143,18 @@ def _runs(entry: dict[str, Any]) -> bool:
     return processes.is_alive(entry.get("process"))
 
 
+def remember(folder: Path) -> dict[str, Any]:
+    """Keep and return what the state file says now, for the time when it is gone."""
+    _known[folder] = read_state(folder) or _known.get(folder, {})
+    return _known[folder]
+
+
 def stop_if_unused(folder: Path) -> bool:
     """Stop the servers if no process uses them; call with `servers.lock` held."""
     if not locks.take(_users_lock(folder), wait=False):
         return False
     try:
-        state = read_state(folder)
+        state = read_state(folder) or _known.get(folder, {})
         for key, module in _KINDS.values():
             module.stop(state.get(key))
     finally:

@@ -41,11 +41,15 @@ def end_leftovers(folder: Path) -> int:
 def main(folder: Path, *, remove: bool = False) -> None:
     """Wait for the last user to be gone and tidy up behind it; `remove` the folder too."""
     users, servers = folder / "users.lock", folder / "servers.lock"
-    while folder.is_dir():
+    for path in (users, servers):
+        locks.descriptor(path)
+    embedded.remember(folder)
+    while True:
         locks.take(users)
         locks.release(users)
         with locks.held(servers):
             if not locks.take(users, wait=False):
+                embedded.remember(folder)
                 continue  # somebody came in between
             locks.release(users)
             if read_state(folder).get("processes"):

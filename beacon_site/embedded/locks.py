@@ -17,7 +17,8 @@ from pathlib import Path
 _open: dict[Path, int] = {}
 
 
-def _descriptor(path: Path) -> int:
+def descriptor(path: Path) -> int:
+    """Open the lock file, once per process; the lock then works even if the folder is removed."""
     if path not in _open:
         _open[path] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return _open[path]
@@ -27,7 +28,7 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
     """Lock `path` for this process; with `wait=False` return whether it could be had at once."""
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.lockf(_descriptor(path), how if wait else how | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor(path), how if wait else how | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
     return True
@@ -35,7 +36,7 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> bool:
 
 def release(path: Path) -> None:
     """Give the lock on `path` back."""
-    fcntl.lockf(_descriptor(path), fcntl.LOCK_UN)
+    fcntl.lockf(descriptor(path), fcntl.LOCK_UN)
 
 
 @contextmanager

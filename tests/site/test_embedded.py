@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,14 @@ def test_a_lost_state_file_loses_no_data(folder: Path):
 
     with embedded.ensure(folder) as servers, psycopg.connect(servers.urls["DATABASE_URL"]) as again:
         assert again.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_the_servers_stop_even_if_their_folder_was_removed_under_them(folder: Path):
+    with embedded.ensure(folder):
+        started = marks(folder)
+        shutil.rmtree(folder)
+
+    assert not any(processes.is_alive(mark) for mark in started)
 
 
 def test_strangers_on_the_machine_are_refused_without_the_password():
