@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -63,6 +65,7 @@ def _warm_up(**kwargs: Any) -> None:
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
     _begin(str(sender.hostname), "worker")
+    _mark_runs_before_stopping(str(sender.hostname))
 
 
 @signals.beat_init.connect  # type: ignore[untyped-decorator]
@@ -70,18 +73,35 @@ def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
     _begin(f"beat@{os.uname().nodename}:{os.getpid()}", "beat")
 
 
-@signals.worker_shutting_down.connect  # type: ignore[untyped-decorator]
-def _worker_leaves(sender: Any = None, **kwargs: Any) -> None:
+def _leave(name: str) -> None:
     """Mark this worker's runs: they store their progress and queue themselves again."""
     _ended.set()
     run = apps.get_model("research", "Run")
     worker = apps.get_model("research", "Worker")
     try:
-        marked = run.objects.filter(worker=str(sender), status="running").update(leaving=True)
-        worker.objects.filter(name=str(sender)).delete()
-        logger.info("worker leaves", worker=str(sender), runs=marked)
+        marked = run.objects.filter(worker=name, status="running").update(leaving=True)
+        worker.objects.filter(name=name).delete()
+        logger.info("worker leaves", worker=name, runs=marked)
     except DatabaseError as exc:
         # Then its runs are freed by their leases, and count as crashed once.
         logger.warning("could not mark the runs of a leaving worker", error=str(exc))
     finally:
         connection.close()
+
+
+def _mark_runs_before_stopping(name: str) -> None:
+    """Let the signals that stop a worker mark its runs first.
+
+    Celery's own `worker_shutting_down` comes too late: with a soft shutdown it is sent when the
+    wait for running tasks is over (5.7, seen).
+    """
+    for number in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
+        celerys = signal.getsignal(number)
+        if callable(celerys):
+            signal.signal(number, partial(_marked_first, name, celerys))
+
+
+def _marked_first(name: str, then: Any, number: int, frame: Any) -> None:
+    if not _ended.is_set():
+        _leave(name)
+    then(number, frame)

@@ -91,7 +91,9 @@ def check_may_start(topic: Topic) -> None:
     if topic.archived_at is not None:
         raise NotNow(_("The topic is archived: take it back from the archive to run it."))
     an_hour_ago = timezone.now() - timedelta(hours=1)
-    started = Run.objects.of(topic.owner).filter(created__gt=an_hour_ago)
+    by_schedule = Run.Trigger.SCHEDULE
+    mine = Run.objects.of(topic.owner).exclude(trigger=by_schedule)
+    started = mine.filter(created__gt=an_hour_ago)
     started = started.exclude(trigger=Run.Trigger.SCHEDULE)
     if started.count() < site.BEACON_RUNS_PER_HOUR:
         return
