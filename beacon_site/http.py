@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class BeaconRequest(HttpRequest):
     """A request by a signed-in person; for htmx's details see django-htmx."""
 
-    user: User  # type: ignore[assignment]
+    user: User
     htmx: HtmxDetails
 
     @property

@@ -92,7 +92,7 @@ def spent_this_month(user: User) -> tuple[int, Decimal]:
     """Return the tokens and the money that the user's model calls cost since the first."""
     first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     sums = (
-        ModelCall.objects.of(user)  # type: ignore[attr-defined]
+        ModelCall.objects.of(user)
         .filter(created__gte=first)
         .aggregate(p=Sum("prompt_tokens"), c=Sum("completion_tokens"), m=Sum("money"))
     )

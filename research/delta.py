@@ -93,7 +93,7 @@ def compare(
         Change(Status.GONE_QUIET, fact.text, previous_id=fact.id, previous_text=fact.text)
         for fact in quiet
     ]
-    order = {status: place for place, status in enumerate(_ORDER)}
+    order: dict[str, int] = {status: place for place, status in enumerate(_ORDER)}
     changes.sort(key=lambda change: order[change.status])
     return changes, dropped
 

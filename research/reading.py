@@ -38,7 +38,7 @@ def read(work: Work) -> StepResult:
     wanted = _to_read(work)
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
     fetcher = get_fetcher()
-    calls = [partial(_fetch, hit, fetcher, work) for hit in left]
+    calls: list[Callable[[], WebPage]] = [partial(_fetch, hit, fetcher, work) for hit in left]
     done = len(wanted) - len(left)
     for outcome in work.each_of(calls):
         hit = left[outcome.place]

@@ -19,6 +19,7 @@ from research.models import Hit
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
+_ONE_KIND = str.maketrans("“”’‘–—", "\"\"''--")
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
 # What may stand between two words of a sentence, and behind it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
@@ -80,9 +81,7 @@ def _pages(work: Work, sources: list[dict[str, Any]]) -> dict[int, Page]:
 def fold(text: str) -> str:
     """Return text as quotes are compared: one line, one kind of quote mark and dash, case folded."""
     text = unicodedata.normalize("NFKC", one_line(text)).casefold()
-    return text.translate(
-        str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "–": "-", "—": "-"})
-    )
+    return text.translate(_ONE_KIND)
 
 
 def stands_in(quote: str, page: Page) -> str:

@@ -19,7 +19,9 @@ def _marked() -> dict[str, set[str]]:
             if not isinstance(node, ast.FunctionDef | ast.ClassDef):
                 continue
             for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("mark.requirement"):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith(
+                    "mark.requirement"
+                ):
                     for argument in mark.args:
                         name = f"{path.relative_to(ROOT)}::{node.name}"
                         found.setdefault(ast.literal_eval(argument), set()).add(name)
@@ -31,7 +33,9 @@ def test_each_listed_requirement_has_a_test_that_names_it():
     marked = _marked()
 
     without = [r for r, tests in listed.items() if not marked.get(r)]
-    wrong = [r for r, tests in listed.items() if marked.get(r) and tests.strip("`") not in marked[r]]
+    wrong = [
+        r for r, tests in listed.items() if marked.get(r) and tests.strip("`") not in marked[r]
+    ]
     assert listed
     assert without == []
     assert wrong == [], "the test in the table does not bear the requirement's mark"

@@ -111,7 +111,7 @@ class Remembered(models.Model):
         if not by.is_person and self.lock != Lock.OPEN:
             raise Locked(
                 _("“%(label)s” is locked (%(lock)s): only a person may change it.")
-                % {"label": str(self), "lock": self.get_lock_display()}  # type: ignore[attr-defined]
+                % {"label": str(self), "lock": self.get_lock_display()}
             )
 
     def change(

@@ -51,7 +51,7 @@ class User(AbstractUser):
 
     objects: ClassVar[UserManager] = UserManager()
 
-    class Meta(AbstractUser.Meta):  # type: ignore[name-defined,misc]
+    class Meta(AbstractUser.Meta):
         swappable = "AUTH_USER_MODEL"
 
     def __str__(self) -> str:

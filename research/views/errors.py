@@ -36,7 +36,7 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer that Beacon itself failed; nothing that could fail again is asked for."""
-    return render(None, "500.html", status=500)  # type: ignore[arg-type]
+    return render(None, "500.html", status=500)
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

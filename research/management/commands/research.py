@@ -90,7 +90,7 @@ class Command(BaseCommand):
 
     def _sample_topic(self, user: User, title: str) -> Topic:
         topic = starting.create_sample_topic(user, by=user.actor, title=title)
-        if topic.settings.services != [sample.SampleSearch().service]:  # type: ignore[attr-defined]
+        if topic.settings.services != [sample.SampleSearch().service]:
             raise CommandError(
                 _("“%(title)s” is a topic already that is not of the sample: take another title.")
                 % {"title": topic.title}
@@ -121,6 +121,6 @@ class Command(BaseCommand):
         if report is None:
             raise CommandError(
                 _("The run is %(status)s: %(why)s")
-                % {"status": run.get_status_display(), "why": run.error or "?"}  # type: ignore[attr-defined]
+                % {"status": run.get_status_display(), "why": run.error or "?"}
             )
         self.stdout.write(report.as_markdown(), ending="")
