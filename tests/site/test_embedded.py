@@ -17,7 +17,7 @@ import pytest
 from beacon_site import embedded
 from beacon_site.embedded import account, locks, places, processes
 from beacon_site.embedded.commands import servers_for
-from tests.site.waiting import eventually
+from tests.site.waiting import eventually, let_others_through
 
 HOLD = """
 import sys, pathlib
@@ -32,8 +32,7 @@ sys.stdin.read()
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A data folder with a space and a quote in its path, reachable for the servers' user."""
     folder = tmp_path_factory.mktemp("it's data") / "my data"
-    for parent in [folder.parent, *list(folder.parents)[1:3]]:
-        parent.chmod(0o711)
+    let_others_through(folder)
     yield folder
     embedded.stop_servers(folder) if folder.exists() else None
 

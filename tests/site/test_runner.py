@@ -17,7 +17,7 @@ import pytest
 from beacon_site import embedded, runner
 from beacon_site.embedded import processes
 from beacon_site.embedded.places import read_state
-from tests.site.waiting import eventually
+from tests.site.waiting import eventually, let_others_through
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("make up")]
@@ -82,8 +82,7 @@ def none_alive(marks: list[str]) -> bool:
 
 @contextmanager
 def beacon_in(folder: Path) -> Iterator[Beacon]:
-    for parent in list(folder.parents)[:3]:
-        parent.chmod(0o711)
+    let_others_through(folder)
     beacon = Beacon(folder)
     try:
         yield beacon

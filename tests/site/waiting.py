@@ -1,9 +1,11 @@
-"""Waiting for another process, within bounds."""
+"""Living with other processes: waiting within bounds, and letting their users in."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -14,3 +16,14 @@ def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def let_others_through(folder: Path) -> None:
+    """Let the servers' own user pass from the temporary folder down to `folder`.
+
+    Else, under root, each test's database would lie in /var/lib and stay there.
+    """
+    top = Path(tempfile.gettempdir())
+    for parent in folder.parents:
+        if top in parent.parents:
+            parent.chmod(0o711)
