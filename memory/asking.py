@@ -91,7 +91,7 @@ def _carry_out(
     meter: Meter | None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None,
 ) -> Answer:
-    usage = Usage()
+    usage, key = Usage(), model.profile.api_key
     call.error = _("not waited for: whoever asked was stopped")
     began = time.monotonic()
 
@@ -100,14 +100,14 @@ def _carry_out(
 
     try:
         answer = wait_for(ask) if wait_for else ask()
-        usage, call.answer, call.error = answer.usage, _storable(answer.text), ""
+        usage, call.answer, call.error = answer.usage, _storable(answer.text, key), ""
         return answer
     except ProviderNonsense as exc:
         usage = Usage(exc.prompt_tokens, exc.completion_tokens)
-        call.answer, call.error = _storable(exc.text), _storable(str(exc))
+        call.answer, call.error = _storable(exc.text, key), _storable(str(exc), key)
         raise
     except ProviderError as exc:
-        call.error = _storable(str(exc))
+        call.error = _storable(str(exc), key)
         raise
     finally:
         call.milliseconds = round((time.monotonic() - began) * 1000)
@@ -126,8 +126,8 @@ def _carry_out(
         )
 
 
-def _storable(text: str) -> str:
-    return redact(clean(text)[0][:_STORED_ANSWER])
+def _storable(text: str, key: str) -> str:
+    return redact(clean(text)[0][:_STORED_ANSWER], key)
 
 
 def price(usage: Usage, profile: LlmProfile) -> Decimal:

@@ -1,0 +1,165 @@
+"""The one door to a model: redacted, counted, recorded, within its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from beacon_site.providers.errors import (
+    ProviderError,
+    ProviderNonsense,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from beacon_site.providers.fakes import FakeLanguageModel
+from beacon_site.providers.llm import Answer, LlmProfile, Message, Usage
+from memory import connections
+from memory.asking import BudgetReached, ask_model, price, redact
+from memory.models import ModelCall
+
+PROFILE = LlmProfile(
+    base_url="http://x.invalid",
+    model="dear",
+    api_key="key-of-the-model",
+    price_in=Decimal(2),
+    price_out=Decimal(8),
+)
+Ask = Callable[..., Answer | None]
+
+
+class Word(BaseModel):
+    word: str
+
+
+class Meter:
+    """A budget that is full or not, and what it was told."""
+
+    def __init__(self, *, is_full: bool = False) -> None:
+        self.is_full, self.counted = is_full, []  # type: ignore[var-annotated]
+
+    def check(self) -> None:
+        if self.is_full:
+            raise BudgetReached("nothing left")
+
+    def count(self, usage: Usage, money: Decimal) -> None:
+        self.counted.append((usage.total, money))
+
+
+@pytest.fixture
+def ask(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask a model that gives `answer`, as a run does."""
+
+    def asked(answer: Any, text: str = "What is new?", **more: Any) -> Answer | None:
+        model = None if answer is None else FakeLanguageModel(answer, profile=PROFILE)
+        monkeypatch.setattr(connections, "language_model", lambda: model)
+        more.setdefault("owner", alice)
+        return ask_model("plan", [Message("user", text)], source="run:1", **more)
+
+    return asked
+
+
+def test_without_a_model_there_is_no_answer_and_nothing_is_recorded(ask: Ask):
+    assert ask(None, meter=Meter(is_full=True)) is None
+    assert not ModelCall.objects.exists()
+
+
+def test_a_call_is_recorded_with_what_was_said_and_what_it_cost(ask: Ask):
+    meter = Meter()
+
+    answer = ask(Answer("Much.", Usage(1000, 500), "dear", "stop"), meter=meter)
+
+    call = ModelCall.objects.get()
+    assert answer is not None and answer.text == call.answer == "Much."
+    assert call.prompt == [{"role": "user", "content": "What is new?"}]
+    assert (call.purpose, call.source, call.model, call.error) == ("plan", "run:1", "dear", "")
+    assert (call.prompt_tokens, call.completion_tokens) == (1000, 500)
+    assert call.money == Decimal("0.006")
+    assert meter.counted == [(1500, Decimal("0.006"))]
+
+
+def test_nothing_is_asked_once_the_budget_is_reached(ask: Ask):
+    with pytest.raises(BudgetReached):
+        ask("Much.", meter=Meter(is_full=True))
+
+    assert not ModelCall.objects.exists()
+
+
+@pytest.mark.parametrize("failure", [ProviderUnavailable("busy"), ProviderRejected("bad key")])
+def test_a_call_that_failed_is_recorded_with_its_reason(ask: Ask, failure: ProviderError):
+    with pytest.raises(type(failure)):
+        ask(failure)
+
+    assert ModelCall.objects.get().error == str(failure)
+
+
+def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask):
+    meter = Meter()
+
+    with pytest.raises(ProviderNonsense):
+        ask("Just prose.", schema=Word, meter=meter)
+
+    call = ModelCall.objects.get()
+    assert call.answer == "Just prose."
+    assert call.error
+    assert meter.counted[0][0] == call.prompt_tokens + call.completion_tokens > 0
+
+
+def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
+    def given_up(_call: Any) -> Answer:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask("Much.", wait_for=given_up)
+
+    assert ModelCall.objects.get().error.startswith("not waited for")
+
+
+def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
+    waited: list[Answer] = []
+
+    ask("Much.", wait_for=lambda call: waited.append(call()) or waited[0])
+
+    assert waited[0].text == "Much."
+
+
+@pytest.mark.requirement("R236")
+def test_no_key_reaches_a_prompt_or_its_record(ask: Ask, settings: Any):
+    settings.SERPAPI_API_KEY = "serp-key-123456"
+    secrets = [settings.SECRET_KEY, "serp-key-123456", PROFILE.api_key, "sk-" + "a" * 20]
+
+    ask(f"They are {' and '.join(secrets)}.", f"Keys: {', '.join(secrets)}")
+
+    call = ModelCall.objects.get()
+    for secret in secrets:
+        assert secret not in str(call.prompt) + call.answer
+    assert call.answer.count("[secret]") == 4
+
+
+@pytest.mark.requirement("R236")
+@pytest.mark.parametrize("key", ["bcn_" + "a" * 30, "tvly-" + "b" * 20, "sk-proj-" + "c" * 30])
+def test_what_looks_like_a_key_is_redacted(key: str):
+    assert redact(f"take {key}, please") == "take [secret], please"
+
+
+def test_short_words_are_not_taken_for_keys(settings: Any):
+    settings.OPENAI_API_KEY = "key"
+
+    assert redact("a key in a task-force", "force") == "a key in a task-force"
+
+
+def test_an_answer_with_nul_and_half_characters_is_stored_without_them(ask: Ask):
+    ask("a\x00b\ud800c" + "d" * 300_000)
+
+    stored = ModelCall.objects.get().answer
+    assert stored.startswith("abcd")
+    assert len(stored) <= 200_000
+
+
+def test_a_price_is_per_million_tokens():
+    assert price(Usage(1_000_000, 0), PROFILE) == Decimal(2)
+    assert price(Usage(0, 500_000), PROFILE) == Decimal(4)
+    assert price(Usage(), PROFILE) == Decimal(0)
