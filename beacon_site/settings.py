@@ -16,7 +16,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import embedded, env
+from beacon_site import embedded, env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 BEACON_VERSION = "0.1.0"
@@ -372,6 +372,8 @@ LOGGING = {
 structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,
+        logs.without_noise,
+        logs.without_one_time_links,
         *_SHARED_PROCESSORS,
         structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
     ],

@@ -1,0 +1,28 @@
+"""What the log leaves out: one-time links, probes of health, and the beginning of each request."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import structlog
+
+_ONE_TIME = re.compile(r"/(first-account|invitation)/[^/\s?]+")
+_PROBES = ("GET /livez", "GET /readyz", "HEAD /livez", "HEAD /readyz")
+
+
+def without_one_time_links(_logger: Any, _name: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Mask the token of a one-time link wherever a line holds its address."""
+    for key, value in event.items():
+        if isinstance(value, str) and "/" in value:
+            event[key] = _ONE_TIME.sub(r"/\1/[token]", value)
+    return event
+
+
+def without_noise(_logger: Any, _name: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Drop the line at a request's beginning (its end tells all), and those of health probes."""
+    if event.get("event") == "request_started" and "code" not in event:
+        raise structlog.DropEvent
+    if event.get("event") == "request_finished" and str(event.get("request")) in _PROBES:
+        raise structlog.DropEvent
+    return event

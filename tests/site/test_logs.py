@@ -1,0 +1,40 @@
+"""What the log must not hold."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memory.models import Invitation
+
+
+@pytest.fixture
+def log() -> Any:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(root.handlers[0].formatter)
+    root.addHandler(handler)
+    yield stream
+    root.removeHandler(handler)
+
+
+@pytest.mark.requirement("R236")
+def test_the_token_of_a_one_time_link_stands_in_no_log(db: None, client: Client, log: io.StringIO):
+    _invitation, token = Invitation.give_out(by=None, is_first=True)
+
+    client.get(f"/first-account/{token}/")
+
+    assert "/first-account/[token]/" in log.getvalue()
+    assert token not in log.getvalue()
+
+
+def test_health_probes_fill_no_log(db: None, client: Client, log: io.StringIO):
+    client.get("/livez")
+    client.get("/readyz")
+
+    assert log.getvalue() == ""
