@@ -84,7 +84,7 @@ def _cell(value: Any) -> str:
 def as_json(run: Run) -> str:
     """Return everything about the run as JSON: rows as they are stored, names in snake_case."""
     report = run.report
-    calls = ModelCall.objects.of(run.topic.owner).filter(source=run.source)  # type: ignore[attr-defined]
+    calls = ModelCall.objects.of(run.topic.owner).filter(source=run.source)
     stored = {
         "beacon": site.BEACON_VERSION,
         "topic": {"title": run.topic.title, "slug": run.topic.slug},

@@ -53,7 +53,7 @@ class MemoryChanges:
 
 def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
     """Return what `run` changed in memory; two queries."""
-    written = Revision.objects.of(run.topic.owner).filter(source=run.source)  # type: ignore[attr-defined]
+    written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
     facts = _facts([*(r.record_id for r in ours), *(item.previous_fact_id for item in items)])

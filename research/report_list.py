@@ -12,6 +12,7 @@ from django.db.models import Case, Count, DateTimeField, ExpressionWrapper, F, Q
 from django.utils import timezone
 
 from memory.models import User
+from memory.text import plain, shorten, without_citations
 from research.models import DeltaItem, Report
 from research.models.reports import ReportQuerySet
 from research.paging import Page, page_of
@@ -41,6 +42,11 @@ class ReportRow:
 
     report: Report
     counts: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """Return the report's first words as plain text, without citation marks."""
+        return shorten(without_citations(plain(self.report.summary)), 180)
 
 
 def found(user: User, wanted: Wanted) -> ReportQuerySet:

@@ -12,22 +12,28 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from html import unescape
 from typing import Any
 
 from django.utils.dateparse import parse_date
 from django.utils.html import format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from memory.markdown import link_citations, render
 from research import memory_changes, shown
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
-ALIKE = 0.55  # likeness (spaces count) from which two sentences are shown word by word
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W")
+ALIKE = 0.6  # share of common words from which two sentences are shown word by word
+# A word, a number with its parts (16.4), or one East Asian character.
+_WORD = re.compile(
+    r"\d+(?:[.,:]\d+)+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
+)
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+_BEFORE_MARK = re.compile(r'[ \n]+<sup>(?=<a href="#source-)')  # a mark hangs on its word
+_BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,7 @@ def context(run: Run) -> dict[str, Any]:
         "manifest": manifest_rows(run),
         "took": shown.took(run),
         "cost": shown.price(run.money),
+        "tokens": f"{run.tokens:,}",
         "started_by": shown.started_by(run),
         "previous": neighbours.get((run.number or 0) - 1),
         "next": neighbours.get((run.number or 0) + 1),
@@ -197,31 +204,34 @@ def body_of(report: Report) -> tuple[SafeString, list[tuple[str, str]]]:
     if "<h2>" not in html:
         # The body's headings begin at ##; on its page they stand beside "what changed", not under.
         html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)
-    html = link_citations(html, [source["n"] for source in report.sources])
+    linked = link_citations(html, [source["n"] for source in report.sources])
     headings: list[tuple[str, str]] = []
 
     def numbered(found: re.Match[str]) -> str:
         key = f"section-{len(headings) + 1}"
-        headings.append((key, strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1]))))
+        headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1])))))
         return f'<h2 id="{key}">{found[1]}</h2>'
 
-    html = mark_safe(_HEADING.sub(numbered, html))  # noqa: S308  (ids of our own were added)
-    return _with_unsupported(html), headings
+    made = _HEADING.sub(numbered, _BEFORE_MARK.sub("<sup>", linked))
+    # A report may mix scripts: each block is set in the direction of its own first letters.
+    made = _BLOCK.sub(r'<\1 dir="auto"', made)
+    return _with_unsupported(made), headings
 
 
 def _raised(found: re.Match[str]) -> str:
     return f"<{found[1]}h{int(found[2]) - 1}>"
 
 
-def _with_unsupported(html: SafeString) -> SafeString:
+def _with_unsupported(html: str) -> SafeString:
     """Show `verify`'s mark as a tag, so that it reads as a warning and not as prose."""
     mark = format_html("<em>{}</em>", _("(unsupported)"))
     tag = format_html(
-        '<span class="tag warn" title="{}">! {}</span>',
+        '<span class="tag warn" dir="auto" title="{}">! {}</span>',
         _("The quoted words do not stand in the stored page"),
         _("unsupported"),
     )
-    return mark_safe(html.replace(mark, tag))  # noqa: S308  (both are made by format_html)
+    # `render` made the HTML safe; since then only ids, directions and this tag were added.
+    return mark_safe(html.replace(mark, tag))  # noqa: S308
 
 
 def _contents(
@@ -270,15 +280,19 @@ def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | 
     Where they have little in common the old one is struck whole and the new one left plain.
     """
     old, new = _WORD.findall(before), _WORD.findall(now)
-    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
-    if matcher.ratio() < ALIKE:
+    if difflib.SequenceMatcher(None, _words(old), _words(new), autojunk=False).ratio() < ALIKE:
         return format_html('<s class="old">{}</s>', before), now
+    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
     was, became = [], []
     for kind, a, b, c, d in matcher.get_opcodes():
         plain = kind == "equal"
         was.append(format_html("{}" if plain else "<del>{}</del>", "".join(old[a:b])))
         became.append(format_html("{}" if plain else "<ins>{}</ins>", "".join(new[c:d])))
     return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
+
+
+def _words(pieces: Iterable[str]) -> list[str]:
+    return [piece for piece in pieces if piece[0].isalnum()]
 
 
 def _joined(parts: list[SafeString], nothing: str) -> SafeString:
@@ -302,9 +316,10 @@ def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
     if state not in (Hit.State.NEW, Hit.State.RETURNING):
         return ""
     counts = Counter(row.hit.reading for row in rows)
+    same = counts[Hit.Reading.NEAR_DUPLICATE]
     words = (
         (counts[Hit.Reading.READ], _("read")),
-        (counts[Hit.Reading.NEAR_DUPLICATE], _("near-duplicates")),
+        (same, ngettext("near-duplicate", "near-duplicates", same)),
         (counts[Hit.Reading.FAILED], _("could not be read")),
         (counts[Hit.Reading.NOT_READ], _("not read")),
     )

@@ -38,6 +38,7 @@ class QueryRow:
 
 def context(run: Run) -> dict[str, Any]:
     """Return what `_run_live.html` shows of a run that has no report (yet)."""
+    budget = budget_of(run, run.topic.settings)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=("plan", "search")).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))
@@ -51,9 +52,11 @@ def context(run: Run) -> dict[str, Any]:
         "hits": rows[:MOST_HITS],
         "hit_count": len(rows),
         "is_told": is_told,
-        "budget": budget_of(run, run.topic.settings),
+        "budget": budget,
         "took": shown.took(run),
         "cost": shown.price(run.money),
+        "tokens": f"{run.tokens:,}",
+        "most_tokens": f"{budget.tokens:,}",
         "started_by": shown.started_by(run),
         "waiting": waiting_words(run),
         "is_silent": _is_silent(run),

@@ -93,7 +93,7 @@ class StepRow:
     detail: str = ""
     warning: str = ""
     took: str = ""
-    tokens: int = 0
+    tokens: str = ""
     money: str = ""
     done: int = 0
     all: int = 0
@@ -131,11 +131,15 @@ def _step_row(run: Run, step: Step, names: dict[str, str]) -> StepRow:
         detail=step.detail,
         warning=step.warning,
         took="" if look in ("wait", "skipped") else duration(step.milliseconds),
-        tokens=tokens,
+        tokens=_tokens(tokens) if tokens else "",
         money=price(step.money) if step.money else "",
         done=counts.get("read", 0) if look == "live" else 0,
         all=counts.get("pages", 0) if look == "live" else 0,
     )
+
+
+def _tokens(count: int) -> str:
+    return ngettext("%(n)s token", "%(n)s tokens", count) % {"n": f"{count:,}"}
 
 
 def _look(run: Run, step: Step) -> tuple[str, str]:

@@ -29,7 +29,7 @@ def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> Htt
         return render(request, "404.html", {"why": said}, status=404)
     if run.number is None:
         why = _("This run is %(status)s and has no report; only a saved run can be exported.")
-        status = run.get_status_display()  # type: ignore[attr-defined]
+        status = run.get_status_display()
         return refused(request, why % {"status": status})
     answer = HttpResponse(export.write(run), content_type=export.media_type)
     stem = f"{run.topic.slug}-run-{run.number}"

@@ -72,7 +72,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 def _over(request: BeaconRequest, run: Run) -> HttpResponse:
     """End the polling (286), and have the page load what the run left."""
-    words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}  # type: ignore[attr-defined]
+    words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     answer = HttpResponseStopPolling(
         format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
@@ -87,7 +87,7 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
 def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show what the run asked models and what each step left, as a page or a part of one."""
     run = _run(request, slug, run_id)
-    calls = ModelCall.objects.of(request.user).filter(source=run.source)  # type: ignore[attr-defined]
+    calls = ModelCall.objects.of(request.user).filter(source=run.source)
     steps = list(run.steps.all())
     rows = shown.step_rows(run, steps)
     context = {
@@ -152,7 +152,7 @@ def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
 
 def _status(run: Run) -> str:
     run.refresh_from_db(fields=["status"])
-    return str(run.get_status_display())  # type: ignore[attr-defined]
+    return str(run.get_status_display())
 
 
 def _ended(request: BeaconRequest, run: Run) -> HttpResponse:
