@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 _KINDS = {"DATABASE_URL": ("postgres", postgres), "REDIS_URL": ("valkey", valkey)}
+TRIES = 20
 _uses: dict[Path, int] = {}
 # What the state file said last: the servers are stopped even if somebody removed the folder.
 _known: dict[Path, dict[str, Any]] = {}
@@ -62,8 +64,7 @@ class Servers:
         _uses[self.folder] -= 1
         if _uses[self.folder] == 0:
             with locks.held(_servers_lock(self.folder)):
-                locks.release(_users_lock(self.folder))
-                stop_if_unused(self.folder)
+                _leave(self.folder)
 
     def __enter__(self) -> Servers:
         return self
@@ -113,8 +114,7 @@ def ensure(
         except BaseException:
             _uses[folder] -= 1
             if not _uses[folder]:
-                locks.release(_users_lock(folder))
-                stop_if_unused(folder)
+                _leave(folder)
             raise
         _watch(folder, durable=durable)
     state = remember(folder)
@@ -166,7 +166,18 @@ def stop_servers(folder: Path | None = None) -> bool:
     """Stop servers that were left running; False if a process uses them still."""
     folder = (folder or data_dir()).absolute()
     with locks.held(_servers_lock(folder)):
-        return stop_if_unused(folder)
+        for _ in range(TRIES):
+            if stop_if_unused(folder):
+                return True
+            time.sleep(0.05)  # the janitor holds the lock for a moment when it wakes
+        return False
+
+
+def _leave(folder: Path) -> None:
+    # The shared lock becomes the only one without being given up in between: the janitor,
+    # which waits for just that, would otherwise get it first, and the caller go on too early.
+    if not stop_if_unused(folder):
+        locks.release(_users_lock(folder))
 
 
 def _start_if_missing(
