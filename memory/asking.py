@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Answer, LanguageModel, LlmProfile, Message, Usage
 from memory import connections
-from memory.models import ModelCall, User
+from memory.models import ModelCall, Topic, User
 from memory.text import clean
 
 logger = structlog.get_logger(__name__)
@@ -51,6 +51,7 @@ def ask_model(
     *,
     owner: User,
     source: str,
+    topic: Topic | None = None,
     schema: type[BaseModel] | None = None,
     max_tokens: int = 2048,
     meter: Meter | None = None,
@@ -74,6 +75,7 @@ def ask_model(
     ]
     call = ModelCall(
         owner=owner,
+        topic=topic,
         purpose=purpose,
         source=source,
         model=model.profile.model,

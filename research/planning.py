@@ -182,6 +182,7 @@ def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
         ],
         owner=work.topic.owner,
         source=work.run.source,
+        topic=work.topic,
         schema=Plan,
         max_tokens=600,
         meter=work.meter,

@@ -101,6 +101,7 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
     item: ContentItem = ContentItem.objects.create(
         owner=work.topic.owner,
+        topic=work.topic,
         type=ContentItem.Type.WEB_CONTENT,
         title=hit.title[:500],
         url=hit.link,

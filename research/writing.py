@@ -107,6 +107,7 @@ def _by_model(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> D
             _messages(work, memory, pages),
             owner=work.topic.owner,
             source=work.run.source,
+            topic=work.topic,
             schema=WrittenReport,
             max_tokens=ANSWER_TOKENS,
             meter=work.meter,

@@ -1129,4 +1129,25 @@ class Migration(migrations.Migration):
                 fields=("record_id", "place"), name="use_once_a_place"
             ),
         ),
+        migrations.AddField(
+            model_name="contentitem",
+            name="topic",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="content_items",
+                to="memory.topic",
+            ),
+        ),
+        migrations.AddField(
+            model_name="modelcall",
+            name="topic",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="memory.topic",
+            ),
+        ),
     ]

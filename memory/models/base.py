@@ -177,8 +177,10 @@ class Remembered(models.Model):
     def purge(self, *, by: Actor) -> None:
         """Delete the record and its history for good; the activity log keeps that, not the text."""
         with transaction.atomic():
+            records = self.purged_with()
+            Activity.forget(self.owner, [record.pk for record in records])
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
-            Revision.forget(self.purged_with())
+            Revision.forget(records)
             self.delete()
 
     def purged_with(self) -> list[Remembered]:

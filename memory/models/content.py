@@ -33,6 +33,10 @@ class ContentItem(Remembered):
     related_to = models.ManyToManyField("self", blank=True, symmetrical=False)
     title = models.CharField(max_length=500, blank=True)
     url = models.TextField(blank=True)
+    # What was read for a topic goes with it when it is purged.
+    topic = models.ForeignKey(
+        "memory.Topic", models.CASCADE, null=True, blank=True, related_name="content_items"
+    )
     size = models.PositiveIntegerField(default=0)
 
     objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()

@@ -171,12 +171,25 @@ class Activity(models.Model):
             is_warning=warning,
         )
 
+    @classmethod
+    def forget(cls, owner: User, ids: Iterable[Any], *, labels: str = "") -> None:
+        """Blank what the log says of purged records: their labels and details, not that they were.
+
+        `labels` blanks lines of the owner's whose label begins so, too.
+        """
+        lines = models.Q(subject_id__in=[str(key) for key in ids])
+        if labels:
+            lines |= models.Q(owner=owner, label__startswith=labels)
+        cls.objects.filter(lines).update(label="", detail={})
+
 
 class ModelCall(models.Model):
     """One call of a model: why, on whose behalf, what was said and what it cost."""
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    # When the topic is purged the call stays for the accounts, without its text.
+    topic = models.ForeignKey("memory.Topic", models.SET_NULL, null=True, related_name="+")
     purpose = models.CharField(max_length=40)
     source = models.CharField(max_length=200)
     model = models.CharField(max_length=200)

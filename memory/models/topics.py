@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models.base import Remembered, RememberedQuerySet
-from memory.models.history import Activity, Revision
+from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.users import User
 from memory.slugs import slug_of
 from memory.text import clean, one_line
@@ -192,6 +192,18 @@ class Topic(Remembered):
         """
         self.check_title()
         super().restore(by=by)
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the topic with its facts, runs, reports and the pages read for it, for good.
+
+        Model calls stay for the accounts, without what was said.
+        """
+        with transaction.atomic():
+            ModelCall.objects.filter(topic=self).update(prompt=[], answer="")
+            facts = self.facts.values_list("pk", flat=True)
+            Use.objects.filter(record_id__in=facts).delete()
+            Activity.forget(self.owner, [], labels=f"{self.title}, Run #")
+            super().purge(by=by)
 
     def purged_with(self) -> list[Remembered]:
         """Return the topic and its facts, whose history goes with it."""
