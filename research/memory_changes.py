@@ -16,12 +16,16 @@ FACT = "topicfact"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One fact as the run left it; `note` says what became of it since."""
+    """One fact as the run left it; `note` says what became of it since.
+
+    `fact_id` is empty for a fact that has no page any more.
+    """
 
     kind: str  # new, confirmed, contradicted or retired
     text: str
     fact_id: str = ""
     note: str = ""
+    is_current: bool = False
 
 
 @dataclass(slots=True)
@@ -93,8 +97,8 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
     if fact is None:
         return Change(kind, text, note=_("deleted since"))
     if fact.trashed_at is not None:
-        note = _("in the trash since")
-    elif fact.state == TopicFact.State.STRUCK:
+        return Change(kind, text, note=_("in the trash since"))
+    if fact.state == TopicFact.State.STRUCK:
         note = _("struck since")
     elif fact.state == TopicFact.State.RETIRED and kind != "retired":
         note = _("retired since")
@@ -102,4 +106,4 @@ def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Chan
         note = _("taken back since")
     elif fact.text != text:
         note = _("reworded since")
-    return Change(kind, text, str(fact.pk), note)
+    return Change(kind, text, str(fact.pk), note, fact.state == TopicFact.State.CURRENT)

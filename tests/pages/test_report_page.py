@@ -229,6 +229,9 @@ def test_the_memory_changes_of_the_run_stand_alongside(browser: Client, run: Run
     assert "came with version 18" in confirmed
     assert "off by default" in contradicted
     assert "until November 2025" in retired
+    edit = re.search(r'href="([^"]+/edit/)"', learnt)
+    assert edit and browser.get(edit[1]).status_code == 200
+    assert "/history/" in retired and "/edit/" not in retired
 
 
 @pytest.mark.requirement("R248")
