@@ -46,13 +46,15 @@ CELERY_WORKER = ("--loglevel=INFO", "--hostname=worker@%h")
 def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
     """Return what runs: name -> (arguments, its own environment variables)."""
     python = [sys.executable, "-m"]
-    celery = [*python, "celery", "-A", "beacon_site"]
+    celery = [*python, "celery", "--quiet", "-A", "beacon_site"]
     host = f"[{bind}]" if ":" in bind else bind
     web = [*python, "gunicorn", "beacon_site.wsgi:application", f"--bind={host}:{port}", *GUNICORN]
     worker = [*celery, "worker", f"--queues={QUEUES}", f"--concurrency={WORKERS}", *CELERY_WORKER]
     beat = [*celery, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
     # With SIGTERM as it is a worker waits for the end of its task, however long that takes.
     remapped = {"REMAP_SIGTERM": "SIGQUIT", "C_FORCE_ROOT": "1"}
+    # Who runs Beacon as root has chosen to; the log need not say so at every start.
+    remapped["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
     return {
         "web": (web, {"BEACON_PROCESS": "web"}),
         "worker": (worker, {"BEACON_PROCESS": "worker", **remapped}),

@@ -366,6 +366,11 @@ LOGGING = {
         "trafilatura": {"level": "ERROR"},
         "psycopg.pool": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
+        # A tick every 15 s would fill the log; runs and steps have lines of their own.
+        "celery.beat": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.worker.consumer.mingle": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
         "django.security.DisallowedHost": {"level": "ERROR"},
     },
 }
