@@ -5,6 +5,7 @@ Nothing is claimed that was not looked at (R42): hits that were not read are not
 
 from __future__ import annotations
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from memory.topic_memory import TopicMemory
@@ -14,10 +15,15 @@ from research.stepping import Work
 
 
 def _unread(work: Work) -> int:
-    """Count the new and returning hits of which nothing reached the writer."""
+    """Count the new and returning hits of which nothing reached the writer.
+
+    Where the run is stopping, those that the next run reads.
+    """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
-    hits = hits.exclude(reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE])
-    return hits.count() if work.is_stopping else hits.filter(snippet="").count()
+    if work.is_stopping:
+        return hits.filter(reading=Hit.Reading.NOT_READ).count()
+    left = hits.exclude(reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE])
+    return left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED)).count()
 
 
 def nothing_found(work: Work, read: int) -> str:
