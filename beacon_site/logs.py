@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -11,7 +12,9 @@ _ONE_TIME = re.compile(r"/(first-account|invitation)/[^/\s?]+")
 _PROBES = ("GET /livez", "GET /readyz", "HEAD /livez", "HEAD /readyz")
 
 
-def without_one_time_links(_logger: Any, _name: str, event: dict[str, Any]) -> dict[str, Any]:
+def without_one_time_links(
+    _logger: Any, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     """Mask the token of a one-time link wherever a line holds its address."""
     for key, value in event.items():
         if isinstance(value, str) and "/" in value:
@@ -19,7 +22,9 @@ def without_one_time_links(_logger: Any, _name: str, event: dict[str, Any]) -> d
     return event
 
 
-def without_noise(_logger: Any, _name: str, event: dict[str, Any]) -> dict[str, Any]:
+def without_noise(
+    _logger: Any, _name: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
     """Drop the line at a request's beginning (its end tells all), and those of health probes."""
     if event.get("event") == "request_started" and "code" not in event:
         raise structlog.DropEvent

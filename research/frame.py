@@ -59,11 +59,11 @@ def _banner(gone: list[str]) -> str:
     if gone == ["beat"]:
         return _(
             "Schedules stand still: the scheduler (beat) has not been heard of for a minute. "
-            "Runs started by hand still work. Start it with `make up`."
+            "Runs started by hand still work. “make up” starts it."
         )
     if gone:
         return _(
             "No worker is running, so new runs wait in the queue and start when one is back. "
-            "Start it with `make up`."
+            "“make up” starts it."
         )
     return ""
