@@ -50,7 +50,7 @@ def test_the_first_run_is_a_baseline_without_a_delta_section(two_runs: tuple[Run
     assert "410 Wh/kg" in first.report.body
 
 
-@pytest.mark.requirement("R37", "R39", "R41", "R49", "R57")
+@pytest.mark.requirement("R37", "R39", "R41", "R49", "R57", "R230")
 def test_the_second_run_reports_only_what_is_new(two_runs: tuple[Run, Run]):
     _first, second = two_runs
 
@@ -77,6 +77,16 @@ def test_every_returned_url_is_seen_from_then_on(topic: Topic, two_runs: tuple[R
     urls = set(SeenUrl.objects.filter(topic=topic).values_list("url", flat=True))
 
     assert urls == {"https://site1.example/page", "https://site2.example/page"}
+
+
+@pytest.mark.requirement("R30")
+def test_all_four_kinds_of_the_seed_s_memory_are_there(topic: Topic, two_runs: tuple[Run, Run]):
+    _first, second = two_runs
+
+    assert second.steps.exclude(output={}).count() >= 6  # short-term: step outputs
+    assert topic.seen_urls.count() == 2  # structured: seen URLs
+    assert topic.facts.current().count() >= 3  # semantic: facts
+    assert topic.summary  # episodic: the last report in a paragraph
 
 
 @pytest.mark.requirement("R48")

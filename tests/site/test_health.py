@@ -1,0 +1,76 @@
+"""Health: it looks at the database, Redis, worker and beat, and says what is wrong (R234)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from beacon_site import health
+from research.models import Worker
+
+
+def _alive(kind: str, seconds: float = 1) -> None:
+    Worker.objects.create(
+        name=f"{kind}@test", kind=kind, seen_at=timezone.now() - timedelta(seconds=seconds)
+    )
+
+
+@pytest.mark.requirement("R234")
+def test_readyz_tells_the_ages_of_worker_and_beat(db: None, client: Client):
+    _alive("worker", 3)
+    _alive("beat", 5)
+
+    state = client.get("/readyz").json()
+
+    assert (state["status"], state["database"], state["redis"]) == ("ok", "ok", "ok")
+    assert 2 < state["worker_age"] < 10
+    assert 4 < state["beat_age"] < 12
+
+
+@pytest.mark.requirement("R234")
+def test_a_silent_worker_is_degraded_but_pages_go_on(db: None, client: Client):
+    _alive("worker", 300)
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "degraded"
+
+
+@pytest.mark.requirement("R234")
+def test_redis_that_is_down_is_told(db: None, client: Client, settings: Any):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+
+    state = client.get("/readyz").json()
+
+    assert state["redis"] == "ConnectionError"
+    assert state["status"] == "degraded"
+
+
+@pytest.mark.requirement("R234")
+@pytest.mark.parametrize(
+    ("alive", "words"),
+    [([], "No worker is running"), (["worker"], "Schedules stand still"), (["worker", "beat"], "")],
+)
+def test_every_page_has_a_banner_when_nobody_works(
+    alice: Any, client_of: Any, alive: list[str], words: str
+):
+    for kind in alive:
+        _alive(kind)
+
+    page = client_of(alice).get("/topics/").content.decode()
+
+    assert ('class="banner' in page) is bool(words)
+    assert words in page
+
+
+def test_a_container_asks_the_same_question(db: None, capsys: pytest.CaptureFixture[str]):
+    _alive("worker")
+
+    assert health.main("worker") == 0
+    assert health.main("beat") == 1
+    assert "never heard of" in capsys.readouterr().out

@@ -1,0 +1,59 @@
+"""The house as the design draws it, and what it stands on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from beacon_site.celery import app
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.requirement("R231")
+@pytest.mark.parametrize(
+    "place",
+    [
+        "manage.py", "pyproject.toml", "beacon_site", "memory", "research", "templates", "static",
+        "tests", "docker-compose.yml", "Dockerfile", "Makefile", "README.md", "CHANGELOG.md",
+        "CONTRIBUTING.md", "docs", "benchmarks", "requirements", ".ci/run",
+    ],
+)  # fmt: skip
+def test_the_house_has_each_of_its_rooms(place: str):
+    assert (ROOT / place).exists()
+
+
+@pytest.mark.requirement("R229")
+def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None):
+    assert connection.Database.__name__ == "psycopg"
+    assert app.connection_for_write().transport.driver_type == "redis"
+    assert settings.CELERY_BEAT_SCHEDULE["tick"]["task"] in app.tasks
+    assert "openai" in (ROOT / "requirements" / "base.in").read_text()
+
+
+def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves(db: None):
+    app.loader.import_default_modules()
+    for entry in settings.CELERY_BEAT_SCHEDULE.values():
+        assert entry["task"] in app.tasks
+        assert entry["options"]["queue"] in {"research", "reflect", "maintenance"}
+
+
+@pytest.mark.requirement("R249")
+def test_the_docs_say_that_postgres_replaces_plain_files_and_why():
+    text = (ROOT / "docs" / "how-it-works.md").read_text()
+
+    assert "## Why Postgres, and not plain files" in text
+    assert "which version a write was based on" in text
+
+
+def test_no_tracked_file_names_a_place_of_one_machine():
+    found = subprocess.run(
+        ["git", "grep", "-lE", r"/(work|home|root|Users)/[a-z]+/"], cwd=ROOT, text=True,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    vendored = ("tests/vendor/", "static/vendor/")
+    assert [p for p in found.stdout.splitlines() if not p.startswith(vendored)] == []
