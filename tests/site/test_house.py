@@ -29,6 +29,8 @@ def test_the_house_has_each_of_its_rooms(place: str):
 
 @pytest.mark.requirement("R229")
 def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None):
+    app.loader.import_default_modules()
+
     assert connection.Database.__name__ == "psycopg"
     assert app.connection_for_write().transport.driver_type == "redis"
     assert settings.CELERY_BEAT_SCHEDULE["tick"]["task"] in app.tasks
