@@ -157,8 +157,10 @@ def _numbered(
 ) -> dict[str, Any]:
     """Return the step's output with every citation renumbered to the one list that is shown."""
     by_number = {page.number: page for page in pages}
-    listed = [n for change in changes if change.is_listed for n in change.citations]
-    rest = [n for change in changes if not change.is_listed for n in change.citations]
+    # A baseline shows no delta section above its body.
+    above = [change for change in changes if change.is_listed and memory is not None]
+    listed = [n for change in above for n in change.citations]
+    rest = [n for change in changes for n in change.citations]
     order = dict.fromkeys([*listed, *report_text.cited([draft.body]), *rest])
     order.update(dict.fromkeys(n for s in draft.findings for n in s.citations))
     numbers = {old: new for new, old in enumerate((n for n in order if n in by_number), start=1)}

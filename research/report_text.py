@@ -136,11 +136,11 @@ def renumbered(markdown: str, numbers: Mapping[int, int]) -> str:
     """Return the Markdown with its `[n]` marks mapped; a mark without a new number goes."""
 
     def mapped(match: re.Match[str]) -> str:
-        new = numbers.get(int(match[1]))
-        return f"[{new}]" if new is not None else ""
+        new = numbers.get(int(match[2]))
+        return f"{match[1]}[{new}]" if new is not None else ""
 
-    text = re.sub(r"\[(\d{1,3})\](?!\()", mapped, spread_citations(markdown))
-    return re.sub(r"[ \t]+([.,;])", r"\1", text)
+    text = re.sub(r"([ \t]*)\[(\d{1,3})\](?!\()", mapped, spread_citations(markdown))
+    return re.sub(r"[ \t]+([.,;])(?=\s|$)", r"\1", text)
 
 
 def cited(texts: Sequence[str]) -> list[int]:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
 from memory.text import match_key, one_line
+from research.matching import match
 from research.models import Hit
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
@@ -88,15 +89,20 @@ def stands_in(quote: str, page: Page) -> str:
     """Return the words of the page that `quote` quotes, or an empty string.
 
     A quote that is not there word for word may be a sentence of the page told slightly
-    differently: the closest sentence counts from a similarity of 88 of 100.
+    differently: one counts from a similarity of 88 of 100, if it says the same with the same
+    numbers, names and negations.
     """
     if len(one_line(quote)) >= LEAST_QUOTE and fold(quote) in page.folded:
         return one_line(quote)
     sentences = split_sentences(page.text)
-    best = process.extractOne(
+    close = process.extract(
         fold(quote), [fold(s) for s in sentences], scorer=fuzz.ratio, score_cutoff=CLOSE
     )
-    return one_line(sentences[best[2]]) if best else ""
+    for _folded, _score, place in close:
+        found = match(quote, [sentences[place]])
+        if found is not None and found.kind == "confirmed":
+            return one_line(sentences[place])
+    return ""
 
 
 def _checked(

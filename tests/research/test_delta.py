@@ -1,0 +1,123 @@
+"""Findings held against what was known: new, confirmed, changed, contradicted, gone quiet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from memory.topic_memory import KnownFact
+from research.delta import Change, Statement, as_markdown, compare, heading, since_line
+from research.models import Schedule
+
+OLD = "The pilot line in Kyoto made 12,000 cells in May 2026."
+OTHER = "The maker of the cells moved its head office to Geneva in March."
+
+
+def fact(text: str, key: str = "1", *, kept: bool = False) -> KnownFact:
+    return KnownFact(key, text, is_kept=kept)
+
+
+def statuses(changes: list[Change]) -> list[str]:
+    return [change.status for change in changes]
+
+
+@pytest.mark.requirement("R41")
+@pytest.mark.parametrize(
+    ("found", "kept", "status"),
+    [
+        (OTHER, False, ["new", "gone quiet"]),
+        (OLD, False, ["confirmed"]),
+        (OLD + " [3]", False, ["confirmed"]),
+        (OLD.replace("12,000", "15,000"), False, ["changed"]),
+        (OLD.replace("12,000", "15,000"), True, ["contradicted"]),
+    ],
+)
+def test_a_finding_is_held_against_the_fact_it_speaks_of(found: str, kept: bool, status: list[str]):
+    changes, dropped = compare([Statement(found, (1,))], [fact(OLD, kept=kept)])
+
+    assert (statuses(changes), dropped) == (status, 0)
+
+
+def test_a_change_names_the_fact_that_it_is_held_against():
+    found = Statement(OLD.replace("12,000", "15,000"), (2,), "the quote")
+
+    change = compare([found], [fact(OLD)])[0][0]
+
+    assert (change.previous_id, change.previous_text) == ("1", OLD)
+    assert (change.citations, change.quote) == ([2], "the quote")
+
+
+@pytest.mark.requirement("R41")
+def test_what_stands_in_the_timeline_is_not_new_again():
+    changes, _dropped = compare([Statement(OLD)], [], retired=[fact(OLD, "9")])
+
+    assert statuses(changes) == ["confirmed"]
+    assert not changes[0].is_listed
+
+
+def test_what_differs_from_something_long_superseded_is_simply_new():
+    found = [Statement(OLD.replace("12,000", "15,000"))]
+
+    changes, _dropped = compare(found, [], retired=[fact(OLD, "9")])
+
+    assert (statuses(changes), changes[0].previous_id) == (["new"], "")
+
+
+def test_what_was_struck_is_dropped_and_counted():
+    changes, dropped = compare([Statement(OLD), Statement(OTHER)], [], struck=[OLD.upper()])
+
+    assert (statuses(changes), dropped) == (["new"], 1)
+
+
+def test_a_finding_said_twice_counts_once():
+    again = [Statement(OTHER), Statement(f"**{OTHER}** [2]"), Statement(OLD), Statement(OLD[:-1])]
+
+    changes, _dropped = compare(again, [fact(OLD)])
+
+    assert statuses(changes) == ["new", "confirmed"]
+
+
+def test_listed_kinds_come_first():
+    found = [Statement(OLD), Statement(OTHER), Statement(OLD.replace("12,000", "15,000"))]
+
+    changes, _dropped = compare(found, [fact(OLD), fact("Nobody speaks of this any more.", "2")])
+
+    assert statuses(changes) == ["changed", "new", "confirmed", "gone quiet"]
+
+
+@pytest.mark.requirement("R41")
+def test_the_section_lists_new_changed_and_contradicted_alone():
+    kinds = ["new", "changed", "contradicted", "confirmed", "gone quiet"]
+    changes = [Change(kind, f"It is {kind}.", [1, 2], previous_text="as it was") for kind in kinds]
+    changes.append(Change("new", "It is withheld.", withheld="unsupported"))
+
+    section = as_markdown(changes, quiet="nothing")
+
+    assert section == (
+        "- **New:** It is new. [1][2]\n"
+        "- **Changed:** It is changed. [1][2]\n  before: as it was\n"
+        "- **Contradicted:** It is contradicted. [1][2]\n  before: as it was"
+    )
+
+
+@pytest.mark.requirement("R42")
+def test_a_section_without_a_listed_change_is_the_plain_sentence():
+    changes = [Change("confirmed", OLD), Change("new", OTHER, withheld="unsupported")]
+
+    assert as_markdown(changes, quiet="Nothing new.") == "Nothing new."
+
+
+def test_a_change_without_a_citation_ends_with_its_sentence():
+    assert as_markdown([Change("new", OTHER)], quiet="") == f"- **New:** {OTHER}"
+
+
+def test_the_line_below_the_heading_names_date_and_run():
+    assert since_line(datetime(2026, 10, 3, tzinfo=UTC), 4) == "since 3 October 2026 (Run #4)"
+    assert since_line(None, 4) == "since ? (Run #4)"
+
+
+@pytest.mark.requirement("R39")
+def test_a_topic_without_a_schedule_has_the_seeds_heading():
+    assert heading(None, 3) == "What Changed Since Last Week"
+    assert heading(Schedule(preset="weekdays"), 3) == "What Changed Since Run #3"

@@ -1,0 +1,136 @@
+"""Quotes are looked up in what was stored; what is not there supports nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory.models import Topic, TopicFact
+from research.models import DeltaItem, Run
+from research.verifying import Page, _marked, fold, stands_in
+from tests.research import cast
+from tests.research.conftest import Providers
+
+TEXT = "The line opened in May.\nIt makes “good” cells – 12,000 a month, says Dr. Berg’s team."
+PAGE = Page(fold(TEXT), TEXT)
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "It makes “good” cells",
+        'it makes "good" cells - 12,000 a month',
+        "The line opened\nin May.",
+        "It makes good cells, 12,000 a month, says Dr. Berg's team.",
+    ],
+)
+def test_a_quote_is_found_in_spite_of_marks_case_and_line_ends(quote: str):
+    assert stands_in(quote, PAGE)
+
+
+@pytest.mark.parametrize(
+    "quote", ["", "May", "a month", "It makes bad cells at night, says nobody."]
+)
+def test_a_quote_that_is_short_or_not_there_is_not_found(quote: str):
+    assert stands_in(quote, PAGE) == ""
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        cast.sentence(1).replace("4,400", "4,900"),
+        cast.sentence(1).replace("Lyon", "Leon"),
+        cast.sentence(1).replace("made", "never made"),
+    ],
+)
+def test_a_quote_that_is_close_but_says_something_else_is_not_found(quote: str):
+    text = cast.page(1)
+
+    assert stands_in(quote, Page(fold(text), text)) == ""
+
+
+@pytest.fixture
+def verified(topic: Topic, providers: Providers) -> Callable[..., Run]:
+    def carried_out(**more: Any) -> Run:
+        cast.set_up(providers, 1, 2)
+        providers.model = cast.model(cast.PLAN, cast.report(1, 2, **more))
+        return cast.carried_out(cast.started(topic))
+
+    return carried_out
+
+
+def test_found_quotes_stand_on_their_source(verified: Callable[..., Run]):
+    source = verified().report.sources[0]
+
+    assert source["quotes"] == [
+        {"sentence": cast.sentence(1), "quote": cast.sentence(1), "found": True}
+    ]
+
+
+def test_a_sentence_whose_quote_is_nowhere_is_marked_and_is_no_fact(verified: Callable[..., Run]):
+    false = {"sentence": "The line burned down in June.", "citations": [1], "quote": "It burned."}
+    body = "Cells are made [1].\n\n- The line **burned** down [1] in June. [1]\n- Another thing."
+
+    run = verified(body=body, findings=[false])
+
+    assert "in June. [1] *(unsupported)*" in run.report.body
+    assert not TopicFact.objects.exists()
+    assert run.warnings == [
+        "1 sentences are marked unsupported: their quotes do not stand in the source"
+    ]
+    assert run.report.sources[0]["quotes"][0]["found"] is False
+
+
+def test_a_finding_that_cites_nothing_is_unsupported(verified: Callable[..., Run]):
+    bare = {"sentence": cast.sentence(1), "citations": [], "quote": cast.sentence(1)}
+
+    verified(findings=[bare])
+
+    assert not TopicFact.objects.exists()
+
+
+def test_a_finding_cited_from_the_wrong_source_is_unsupported(verified: Callable[..., Run]):
+    wrong = {"sentence": cast.sentence(1), "citations": [2], "quote": cast.sentence(1)}
+
+    verified(findings=[wrong])
+
+    assert not TopicFact.objects.exists()
+
+
+def test_one_source_of_several_is_enough(verified: Callable[..., Run]):
+    both = {"sentence": cast.sentence(1), "citations": [2, 1], "quote": cast.sentence(1)}
+
+    verified(findings=[both])
+
+    assert TopicFact.objects.get().text == cast.sentence(1)
+
+
+@pytest.mark.requirement("R41", "R42")
+def test_a_delta_of_unsupported_findings_alone_is_no_delta(
+    topic: Topic, verified: Callable[..., Run], providers: Providers
+):
+    cast.set_up(providers, 3)
+    cast.carried_out(cast.started(topic))
+    false = {"sentence": "The line burned down in June.", "citations": [1], "quote": "It burned."}
+
+    run = verified(findings=[false])
+
+    item = DeltaItem.objects.get(run=run, sentence=false["sentence"])
+    assert item.withheld.startswith("unsupported")
+    assert run.report.is_quiet
+    assert "burned" not in run.report.delta
+    assert run.report.delta.startswith("Nothing new")
+
+
+@pytest.mark.parametrize(
+    ("body", "marked"),
+    [
+        ("A b c.", "A b c. *(unsupported)*"),
+        ("A *b* [1] c [2]. D", "A *b* [1] c [2]. *(unsupported)* D"),
+        ("X", "X"),
+    ],
+)
+def test_the_mark_stands_behind_the_sentence_and_its_citations(body: str, marked: str):
+    assert _marked(body, ["A b c.", ""]) == marked
