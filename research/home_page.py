@@ -186,6 +186,16 @@ class Month:
         return date_format(self.first, "F")
 
     @property
+    def tokens_spent(self) -> str:
+        """Return the tokens spent, by thousands."""
+        return f"{self.tokens:,}"
+
+    @property
+    def tokens_allowed(self) -> str:
+        """Return the month's budget of tokens, by thousands; empty without one."""
+        return "" if self.most_tokens is None else f"{self.most_tokens:,}"
+
+    @property
     def cost(self) -> str:
         """Return the money spent, as people write it."""
         return shown.price(self.money)
@@ -227,7 +237,8 @@ class Month:
 def month_of(user: User) -> Month:
     """Return the running month's figures in the person's time zone: two queries."""
     first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    calls = ModelCall.objects.of(user).filter(created__gte=first).order_by()  # type: ignore[attr-defined]
+    mine: Any = ModelCall.objects
+    calls = mine.of(user).filter(created__gte=first).order_by()
     days = calls.annotate(day=TruncDate("created")).values("day")
     spent = list(
         days.annotate(

@@ -27,6 +27,7 @@ from research.shown import Link, link_of, price, started_by, took
 from research.topic_list import TopicRow, with_figures
 
 MOST_DOMAINS = 100
+TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
 
 
 # --- the head --------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
 def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
     """Return a page of what was retired or struck, the latest first, as rows."""
     gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
-    page = page_of(gone, by="updated", falling=True, cursor=cursor)
+    page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
     return Page(fact_rows(topic, page.rows), page.next_cursor)
 
 
@@ -278,6 +279,11 @@ class RunRow:
     def took(self) -> str:
         """Return how long it took so far."""
         return took(self.run)
+
+    @property
+    def tokens(self) -> str:
+        """Return all tokens spent, by thousands."""
+        return f"{self.run.tokens:,}"
 
     @property
     def cost(self) -> str:

@@ -29,7 +29,7 @@ class FactForm(forms.Form):
 
     text = _CleanField(
         label=gettext_lazy("Fact"),
-        widget=forms.Textarea(attrs={"rows": 2, "data-save": ""}),
+        widget=forms.Textarea(attrs={"rows": 2}),
         help_text=gettext_lazy("One whole statement that can be checked."),
     )
     url = _CleanField(
@@ -67,6 +67,11 @@ class FactForm(forms.Form):
 class CorrectionForm(FactForm):
     """A fact corrected; `version` is the one that was seen."""
 
+    text = _CleanField(
+        label=gettext_lazy("Fact"),
+        widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
+        help_text=gettext_lazy("One whole statement that can be checked."),
+    )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
 
 

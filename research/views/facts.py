@@ -100,8 +100,15 @@ def fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
 
 
 def _row(request: BeaconRequest, fact: TopicFact) -> HttpResponse:
-    row = topic_page.fact_rows(fact.topic, [fact])[0]
-    context = {"row": row, "topic": fact.topic, "is_alone": True}
+    current = TopicFact.objects.filter(topic=fact.topic_id).current()
+    ids = list(current.values_list("pk", flat=True))
+    context = {
+        "row": topic_page.fact_rows(fact.topic, [fact])[0],
+        "topic": fact.topic,
+        "is_alone": True,
+        "is_first": ids[:1] == [fact.pk],
+        "is_last": ids[-1:] == [fact.pk],
+    }
     return render(request, "research/_fact.html", context)
 
 
@@ -112,7 +119,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     """Correct a fact: in its row, or on a page of its own."""
     found = _fact(request, slug, pk)
     initial = {"text": found.text, "url": found.url, "version": found.version}
-    form = CorrectionForm(request.POST or None, initial=initial, prefix=None)
+    form = CorrectionForm(request.POST or None, initial=initial, auto_id=f"fact-{pk}-%s")
     context: dict[str, Any] = {"fact": found, "topic": found.topic, "form": form}
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
@@ -121,7 +128,7 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
                 found, words["text"], words["url"], by=request.actor, seen=words["version"]
             )
         except fact_editing.FactConflict as exc:
-            context |= {"conflict": exc, "form": _rebased(request, exc)}
+            context |= {"conflict": exc, "form": _rebased(request, exc, form.auto_id)}
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
@@ -133,11 +140,13 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
     return render(request, f"research/{name}.html", context)
 
 
-def _rebased(request: BeaconRequest, conflict: fact_editing.FactConflict) -> CorrectionForm:
+def _rebased(
+    request: BeaconRequest, conflict: fact_editing.FactConflict, auto_id: Any
+) -> CorrectionForm:
     """Return the form with what was typed, on the version that stands now."""
     data = request.POST.copy()
     data["version"] = str(conflict.theirs.version)
-    form = CorrectionForm(data)
+    form = CorrectionForm(data, auto_id=auto_id)
     form.add_error(None, str(conflict))
     return form
 

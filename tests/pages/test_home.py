@@ -156,7 +156,7 @@ def test_the_month_is_summed_up_beside_the_budget(browser: Client, alice: Any):
     body = home(browser)
 
     assert "$1.18 of $5.00" in body
-    assert "2560" in body
+    assert "2,560" in body
     assert "<polyline points=" in body
 
 

@@ -12,7 +12,14 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.actors import RESEARCH
-from memory.models import Activity, Revision, SeenUrl, Source, Topic, TopicFact
+from memory.models import (
+    Activity,
+    Revision,
+    SeenUrl,
+    Source,
+    Topic,
+    TopicFact,
+)
 from research import scheduling
 from research.models import Report, Run
 from tests.research.factories import (
@@ -213,13 +220,14 @@ def test_the_timeline_is_paged_without_losing_or_repeating_a_fact(browser: Clien
         fact = make_fact(topic, f"A retired fact number {number:03} of some length.")
         fact.retire(by=RESEARCH, why="gone", run=number // 5 + 1)
 
-    first = browser.get(HOME + "timeline/")
-    cursor = first.context["next_cursor"]
-    second = browser.get(HOME + "timeline/", {"cursor": cursor})
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = browser.get(HOME + "timeline/", {"cursor": cursor})
+        seen += [row.fact.text for row in page.context["rows"]]
+        cursor = page.context["next_cursor"]
 
-    seen = [row.fact.text for row in [*first.context["rows"], *second.context["rows"]]]
     assert len(seen) == len(set(seen)) == 60
-    assert second.context["next_cursor"] is None
 
 
 # --- sources -------------------------------------------------------------------------------------
@@ -277,7 +285,7 @@ def test_all_runs_are_listed_also_those_without_a_report(browser: Client, topic:
     body = body_of(browser, HOME + "runs/")
 
     assert "Run #1" in body
-    assert "1234" in body
+    assert "1,234" in body
     assert "the search service refused the key" in body
 
 
