@@ -1,0 +1,99 @@
+"""What a run, and a month, may spend."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from beacon_site.providers.llm import Usage
+from memory.asking import BudgetReached
+from memory.models import ModelCall, Topic
+from research.budget import DEFAULTS, Budget, RunMeter, budget_of, check_month, spent_this_month
+from research.models import Run, Step, TopicSettings
+from tests.research import cast
+
+
+@pytest.fixture
+def run(topic: Topic) -> Run:
+    held = Run.objects.claim(cast.started(topic).pk, worker="test")
+    assert held is not None
+    return held
+
+
+def spend(owner: Any, **fields: Any) -> ModelCall:
+    call: ModelCall = ModelCall.objects.create(owner=owner, purpose="x", source="x", **fields)
+    return call
+
+
+def test_a_topic_without_limits_of_its_own_has_the_depths(run: Run):
+    assert budget_of(run, TopicSettings()) == DEFAULTS["quick"]
+
+
+def test_a_topics_own_limits_come_first(run: Run):
+    own = TopicSettings(max_tokens=7, max_pages=8, max_minutes=9, max_money=Decimal(0))
+
+    assert budget_of(run, own) == Budget(tokens=7, pages=8, minutes=9, money=Decimal(0))
+
+
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        (Budget(tokens=30, pages=1, minutes=9), "budget of 30 tokens is used up (30)"),
+        (
+            Budget(tokens=99, pages=1, minutes=9, money=Decimal("0.02")),
+            "$0.02 is used up ($0.0200)",
+        ),
+    ],
+)
+def test_a_meter_says_which_limit_is_reached(run: Run, budget: Budget, says: str):
+    meter = RunMeter(run, budget)
+    meter.check()
+
+    meter.count(Usage(10, 20), Decimal("0.02"))
+
+    with pytest.raises(BudgetReached) as reached:
+        meter.check()
+    assert says in str(reached.value)
+
+
+def test_what_a_call_costs_is_counted_on_the_run_and_on_its_step(run: Run):
+    meter = RunMeter(run, DEFAULTS["quick"])
+    meter.step = Step.objects.create(run=run, name="plan")
+
+    meter.count(Usage(10, 20), Decimal("0.02"))
+    meter.count(Usage(1, 2), Decimal("0.01"))
+
+    for row in (Run.objects.get(pk=run.pk), run, Step.objects.get()):
+        assert (row.prompt_tokens, row.completion_tokens, row.money) == (11, 22, Decimal("0.03"))
+    assert Run.objects.get(pk=run.pk).model_calls == 2
+
+
+def test_the_month_counts_from_the_first_and_each_person_alone(alice: Any, bob: Any):
+    spend(alice, prompt_tokens=5, completion_tokens=6, money=Decimal("0.5"))
+    spend(bob, prompt_tokens=500)
+    old = spend(alice, prompt_tokens=900)
+    ModelCall.objects.filter(pk=old.pk).update(created=timezone.now() - timedelta(days=32))
+
+    assert spent_this_month(alice) == (11, Decimal("0.5"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"monthly_tokens": 11}, "budget of 11 tokens is used up"),
+        ({"monthly_money": Decimal("0.5")}, "budget of $0.5 is used up"),
+    ],
+)
+def test_a_month_that_is_used_up_says_so(alice: Any, limits: dict[str, Any], says: str):
+    for name, value in limits.items():
+        setattr(alice, name, value)
+    check_month(alice)
+    spend(alice, prompt_tokens=5, completion_tokens=6, money=Decimal("0.5"))
+
+    with pytest.raises(BudgetReached, match="this month's") as reached:
+        check_month(alice)
+    assert says in str(reached.value)

@@ -1,0 +1,157 @@
+"""Making topics and starting their runs, and when that is refused."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from beacon_site.providers import sample
+from memory.errors import InvalidValue
+from memory.models import Topic
+from research import outbox, starting
+from research.models import Run, RunInTheWay, Schedule, TopicSettings
+from research.starting import NotNow
+from tests.research import cast
+
+
+def start(topic: Topic) -> Run:
+    return starting.start_run(topic, trigger="person", by=topic.owner.actor)
+
+
+def test_a_topic_is_made_with_its_settings_and_schedule(alice: Any):
+    alice.time_zone = "Europe/Berlin"
+
+    topic = starting.create_topic(
+        owner=alice,
+        title="Cells",
+        by=alice.actor,
+        settings={"objective": "Why"},
+        schedule={"preset": "daily"},
+    )
+
+    assert (topic.settings.objective, topic.schedule.preset) == ("Why", "daily")  # type: ignore[attr-defined]
+    assert topic.schedule.time_zone == "Europe/Berlin"  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_cannot_be_named_so_leaves_nothing_behind(alice: Any):
+    with pytest.raises(InvalidValue):
+        starting.create_topic(owner=alice, title="  ", by=alice.actor)
+
+    assert not Topic.objects.exists()
+    assert not TopicSettings.objects.exists()
+    assert not Schedule.objects.exists()
+
+
+def test_the_sample_topic_is_made_once(alice: Any):
+    made = [starting.create_sample_topic(alice, by=alice.actor) for _time in range(2)]
+
+    assert made[0] == made[1]
+    assert made[0].title == sample.SAMPLE_TOPIC.title
+    assert made[0].settings.services == ["sample"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.requirement("R52", "R55")
+def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+):
+    nudged: list[int] = []
+    monkeypatch.setattr(outbox, "nudge", nudged.append)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        run = start(topic)
+        assert nudged == []
+
+    assert (run.status, run.number, nudged) == ("queued", None, [run.pk])
+
+
+@pytest.mark.parametrize(
+    ("act", "says"), [("trash", "in the trash: restore it"), ("archive", "archived: take it back")]
+)
+def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, act: str, says: str):
+    getattr(topic, act)(by=topic.owner.actor)
+
+    with pytest.raises(NotNow, match=says):
+        start(topic)
+
+
+@pytest.mark.requirement("R233")
+def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 2
+    for minutes in (50, 40):
+        run = start(topic)
+        run.ask_to_cancel(by=topic.owner.actor)
+        ago = timezone.now() - timedelta(minutes=minutes)
+        Run.objects.filter(pk=run.pk).update(created=ago)
+
+    with pytest.raises(NotNow) as refused:
+        start(topic)
+
+    assert str(refused.value) == (
+        "You started 2 runs within the last hour, which is the limit here. "
+        "The next may start in 10 min; scheduled runs go on."
+    )
+    assert 590 <= refused.value.retry_after <= 600
+
+
+@pytest.mark.requirement("R233")
+def test_runs_of_the_schedule_and_of_others_do_not_count_against_a_person(
+    topic: Topic, bob: Any, settings: Any
+):
+    settings.BEACON_RUNS_PER_HOUR = 1
+    other = starting.create_topic(owner=bob, title="Bob's", by=bob.actor)
+    start(other)
+    Run.objects.start(topic, trigger="schedule", by=topic.owner.actor).ask_to_cancel(
+        by=topic.owner.actor
+    )
+
+    assert start(topic).status == "queued"
+
+
+@pytest.mark.requirement("R53")
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_starts_at_once_one_run_comes(topic: Topic, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(outbox, "nudge", lambda run_id: True)
+    refused: list[RunInTheWay] = []
+
+    def press() -> None:
+        try:
+            start(Topic.objects.get(pk=topic.pk))
+        except RunInTheWay as exc:
+            refused.append(exc)
+        finally:
+            connection.close()
+
+    presses = [threading.Thread(target=press) for _time in range(10)]
+    for thread in presses:
+        thread.start()
+    for thread in presses:
+        thread.join()
+
+    assert Run.objects.count() == 1
+    assert len(refused) == 9
+    assert all(exc.run == Run.objects.get() for exc in refused)
+
+
+@pytest.mark.requirement("R53")
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_claims_at_once_one_worker_gets_the_run(topic: Topic):
+    run, got = cast.started(topic), []
+
+    def claim(name: str) -> None:
+        got.append(Run.objects.claim(run.pk, worker=name) is not None)
+        connection.close()
+
+    workers = [threading.Thread(target=claim, args=(f"w{n}",)) for n in range(10)]
+    for thread in workers:
+        thread.start()
+    for thread in workers:
+        thread.join()
+
+    assert sorted(got) == [False] * 9 + [True]
+    run.refresh_from_db()
+    assert run.attempt == 1
