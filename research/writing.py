@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field
 
+from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
@@ -215,13 +216,19 @@ def _cited_sentences(body: str) -> list[str]:
 # --- without a model ---------------------------------------------------------------------------------
 
 
+def _subject(work: Work) -> str:
+    """Return what the pages are about: the sample's are, whatever its topic is called."""
+    is_sample = work.settings.services == [sample.SampleSearch().service]
+    return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
+
+
 def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
     """Write from sentences that stand in the pages, word for word."""
     struck = list(memory.struck) if memory else []
     found = extractive.find(
         pages,
         # The focus narrows the title: pages that hold its words are on the topic too.
-        topic=f"{work.topic.title} {work.settings.focus}".strip(),
+        topic=f"{_subject(work)} {work.settings.focus}".strip(),
         focus=work.settings.objective,
         struck=struck,
         limit=MOST_FINDINGS + MORE_FINDINGS,

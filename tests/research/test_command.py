@@ -1,0 +1,163 @@
+"""`manage.py research`: a topic is run from the command line, worker or not."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from memory.models import Topic, User
+from research import starting
+from research.management.commands import research as command
+from research.models import Run, Worker
+from tests.research import cast
+from tests.research.conftest import Providers
+
+Say = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "POLL_SECONDS", 0.01)
+
+
+@pytest.fixture
+def say(db: None) -> Say:
+    """Return a function: words of the command in, what it says on stdout and stderr out."""
+
+    def said(*words: str) -> tuple[str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        call_command("research", *words, stdout=out, stderr=err)
+        return out.getvalue(), err.getvalue()
+
+    return said
+
+
+@pytest.mark.requirement("R39", "R40", "R41", "R42", "R57")
+def test_the_sample_four_times_is_a_baseline_two_deltas_and_nothing_new(alice: Any, say: Say):
+    reports = [say("Sample by command", "--sample", "--wait")[0] for _time in range(4)]
+
+    for number, report in enumerate(reports, start=1):
+        assert report.startswith(f"# Sample by command\n\nRun #{number} · ")
+    assert "## What Changed" not in reports[0]
+    for report in reports[1:3]:
+        assert "## What Changed Since Last Week" in report
+        assert "- **New:** " in report
+    assert "Nothing new since" in reports[3]
+    assert "**New:**" not in reports[3]
+    assert Topic.objects.get().run_count == 4
+
+
+def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
+    alice: Any, providers: Providers, say: Say
+):
+    cast.set_up(providers, 1)
+
+    out, err = say("Solid-state batteries")
+
+    assert out.startswith("# Solid-state batteries")
+    assert "No worker is running: the run is carried out here." in err
+    assert Run.objects.get().trigger == "command"
+
+
+def test_with_a_worker_and_without_wait_the_run_is_queued(alice: Any, say: Say):
+    Worker.objects.create(name="w", kind="worker", seen_at=timezone.now())
+
+    out, err = say("Cells")
+
+    assert out == ""
+    assert f"Run {Run.objects.get().pk} is queued." in err
+
+
+def test_a_run_that_no_worker_takes_is_carried_out_here_after_all(
+    alice: Any, providers: Providers, say: Say, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(command, "NOBODY_TOOK_IT", 0.0)
+    Worker.objects.create(name="w", kind="worker", seen_at=timezone.now())
+    cast.set_up(providers, 1)
+
+    assert say("Solid-state batteries", "--wait")[0].startswith("# Solid-state batteries")
+
+
+def test_the_same_title_is_the_same_topic(alice: Any, providers: Providers, say: Say):
+    say("Solid-state batteries")
+    say("  solid-state   BATTERIES ")
+
+    assert Topic.objects.get().run_count == 2
+
+
+def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers, say: Say):
+    cast.set_up(providers, 1)
+    cast.started(topic)
+
+    out, err = say(topic.title, "--wait")
+
+    assert "going on already; this waits for it" in err
+    assert Run.objects.count() == 1
+    assert out.startswith("# Solid-state batteries")
+
+
+def test_warnings_are_told_beside_the_report(topic: Topic, providers: Providers, say: Say):
+    cast.set_up(providers, 1, 2)
+    del providers.pages.pages[cast.url(2)]
+
+    _out, err = say(topic.title, "--wait")
+
+    assert "warning: 1 of 2 pages could not be read" in err
+
+
+def test_a_run_that_failed_is_an_error_with_its_reason(alice: Any, say: Say, settings: Any):
+    settings.BEACON_SEARCH = ["serpapi"]
+
+    with pytest.raises(CommandError, match="The run is failed: every search failed"):
+        say("Cells", "--wait")
+
+
+def test_without_an_account_it_says_how_to_make_one(say: Say):
+    with pytest.raises(CommandError, match="There is no account yet"):
+        say("Cells")
+
+
+def test_with_two_accounts_it_asks_whose_topic_it_is(
+    alice: Any, bob: Any, providers: Providers, say: Say
+):
+    with pytest.raises(CommandError, match="--user: there are 2 accounts"):
+        say("Cells")
+
+    say("Cells", "--user", "bob")
+    assert Topic.objects.get().owner == bob
+
+
+@pytest.mark.parametrize("name", ["nobody", "gone"])
+def test_an_unknown_or_disabled_user_is_named(alice: Any, say: Say, name: str):
+    User.objects.create_user("gone", is_active=False)
+
+    with pytest.raises(CommandError, match=f"There is no account “{name}”"):
+        say("Cells", "--user", name)
+
+
+@pytest.mark.parametrize("title", ["", " ", "x" * 501])
+def test_a_topic_that_cannot_be_is_refused(alice: Any, say: Say, title: str):
+    with pytest.raises(CommandError):
+        say(title)
+
+    assert not Run.objects.exists()
+
+
+def test_a_topic_of_the_web_is_not_researched_in_the_sample(topic: Topic, say: Say):
+    with pytest.raises(CommandError, match="is a topic already that is not of the sample"):
+        say(topic.title, "--sample")
+
+
+def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 1
+    starting.start_run(topic, trigger="person", by=topic.owner.actor).ask_to_cancel(
+        by=topic.owner.actor
+    )
+
+    with pytest.raises(CommandError, match="You started 1 runs within the last hour"):
+        say(topic.title)
