@@ -6,7 +6,6 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory import publishing
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic
@@ -21,7 +20,6 @@ def end_memory(topic: Topic, *, by: Actor) -> bool:
     with transaction.atomic():
         topic.let_lapse(by=by)
         Activity.log(topic.owner, by, "memory-ended", subject=topic)
-        transaction.on_commit(lambda: publishing.publish(topic.pk))
     return True
 
 
@@ -32,7 +30,6 @@ def revive_memory(topic: Topic, *, by: Actor) -> bool:
     with transaction.atomic():
         topic.revive(by=by, until=timezone.now() + scheduling.memory_lifetime(topic))
         Activity.log(topic.owner, by, "memory-revived", subject=topic)
-        transaction.on_commit(lambda: publishing.publish(topic.pk))
     return True
 
 
