@@ -42,7 +42,14 @@ def main(arguments: list[str]) -> None:
     if target == "vendor":
         become_program("bash", ["vendor-src/build.sh"])
     environment("base", "embeddings", "extras", "dev")
-    {"test": test, "lint": lint, "lock": lock, "audit": audit}[target](rest)
+    targets = {
+        "test": test,
+        "screenshots": screenshots,
+        "lint": lint,
+        "lock": lock,
+        "audit": audit,
+    }
+    targets[target](rest)
 
 
 def need_python() -> None:
@@ -138,7 +145,14 @@ def test(rest: list[str]) -> None:
         "--cov-report=term:skip-covered",
         f"--cov-fail-under={COVERAGE}",
     ]
-    become("-m", "pytest", *(rest or ["-n", "2", *cover]))
+    # What shares one site and one browser goes to one worker: xdist_group.
+    become("-m", "pytest", *(rest or ["-n", "2", "--dist", "loadgroup", *cover]))
+
+
+def screenshots(rest: list[str]) -> None:
+    """Take a picture of every page in its states, or of those whose name holds a word."""
+    os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
+    become("-m", "tests.browser.screenshots", *rest)
 
 
 def chromium() -> str:

@@ -1,0 +1,195 @@
+"""What the looked-at pages hold: people and topics in every state, as rows in a site's database.
+
+`python -m tests.browser.cast` puts them there and prints the addresses that need a key, as JSON;
+with `newcomers` it makes only accounts without anything, and prints their names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import timedelta
+from typing import Any
+
+import django
+
+django.setup()
+
+from django.contrib.auth import get_user_model  # noqa: E402
+from django.contrib.auth.hashers import make_password  # noqa: E402
+from django.urls import reverse  # noqa: E402
+from django.utils import timezone  # noqa: E402
+
+from beacon_site.providers import sample  # noqa: E402
+from memory import library  # noqa: E402
+from memory.models import Invitation, Topic, TopicFact  # noqa: E402
+from research import executing, scheduling  # noqa: E402
+from research.models import DeltaItem, Report, Run, Step  # noqa: E402
+from research.starting import create_sample_topic, start_run  # noqa: E402
+from tests.browser.visitor import PASSWORD  # noqa: E402
+from tests.research import factories  # noqa: E402
+
+LONG = (
+    "Everything that is known about the long-term behaviour of lithium-iron-phosphate cells in "
+    "stationary storage, Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamten"
+    "gesellschaft included, https://example.org/a/path/that/does/not/break/anywhere/at/all"
+)
+TITLES = {
+    "long": LONG,
+    "chinese": "人工智能芯片出口管制的最新进展与主要厂商的应对",
+    "rtl": "ביצועי סוללות מצב מוצק (solid-state) ושוק האנרגיה",
+    "emoji": "🔋 Batteries & <b>cells</b> 👩‍🔬",
+}
+CHINESE = "据报道，新型固态电池的能量密度达到每公斤四百瓦时，比上一代高出百分之三十。"
+
+
+HASH = make_password(PASSWORD)  # half a second once, not for everybody
+
+
+def person(name: str, **more: Any) -> Any:
+    """Make an account."""
+    made = get_user_model().objects.create_user(username=name, email=f"{name}@example.org", **more)
+    get_user_model().objects.filter(pk=made.pk).update(password=HASH)
+    return made
+
+
+def run_url(run: Run) -> str:
+    """Return the address of a run's page."""
+    return reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+def sample_topic(owner: Any) -> dict[str, str]:
+    """Carry out the sample's four runs."""
+    topic = create_sample_topic(owner, by=owner.actor)
+    found = {}
+    for number in range(1, 5):
+        run = start_run(topic, trigger=Run.Trigger.PERSON, by=owner.actor)
+        executing.execute(run.pk, worker="cast")
+        found[f"report {number}"] = run_url(run)
+    assert topic.title == sample.SAMPLE_TOPIC.title
+    return found | {"sample": topic.slug}
+
+
+def delta_of_all_kinds(owner: Any) -> dict[str, str]:
+    """Make a report whose delta has every status, and facts in every state."""
+    topic = factories.make_topic(owner, "Asynchronous I/O")
+    run = factories.make_second_run(topic)
+    for words in ("Version 19 is planned for autumn.", "The default is io_uring on Linux."):
+        TopicFact.objects.add(topic, words, by=owner.actor, url="https://example.org/plans")
+    first, second = topic.facts.filter(state="current", touched_by_person=True)
+    first.set_lock("locked", by=owner.actor)
+    second.strike(by=owner.actor, why="only where liburing was built in")
+    factories.make_call(run)
+    changed = factories.make_run(topic, status=Run.Status.PARTIAL, new_count=0, read_count=0)
+    changed.warnings = ["serpapi: the key was refused (401). Check it in Settings, Connections."]
+    changed.save(update_fields=["warnings"])
+    factories.make_report(changed, sources=[], body="Nothing could be read.", summary="")
+    factories.make_steps(changed)
+    fact = topic.facts.filter(state="current").first()
+    return {
+        "delta": run_url(run),
+        "partial": run_url(changed),
+        "topic": topic.slug,
+        "fact": reverse("research:fact-edit", args=[topic.slug, fact.pk]),
+        "history": reverse("research:fact-history", args=[topic.slug, second.pk]),
+    }
+
+
+def scripts(owner: Any) -> dict[str, str]:
+    """Make topics whose titles and reports are hard to set."""
+    found = {}
+    for name, title in TITLES.items():
+        topic = factories.make_topic(owner, title, settings={})
+        factories.make_report(factories.make_run(topic))
+        run = factories.make_run(topic)
+        sentence = {"chinese": CHINESE, "rtl": title + ".", "long": f"{title} {title}."}.get(
+            name, title
+        )
+        body = f"{sentence} [1]\n\n## {title[:60]}\n\n- {sentence} [2]\n\n| a | b |\n|---|---|\n| {title} | 2 |\n\n```\n{'code ' * 40}\n```\n"
+        sources = [factories.make_source(n, title, domain=f"{n}.example.org") for n in (1, 2)]
+        factories.make_report(run, title=title, body=body, summary=sentence, sources=sources)
+        factories.make_item(run, DeltaItem.Status.NEW, sentence, citations=[1], quote=sentence)
+        factories.make_fact(topic, sentence[:400], run)
+        factories.make_hit(run, 1, title=title, url=f"https://example.org/{'long-' * 40}")
+        factories.make_steps(run)
+        found[name] = run_url(run)
+        found[f"{name} slug"] = topic.slug
+    return found
+
+
+def unfinished(owner: Any) -> dict[str, str]:
+    """Make a run in progress, a failed one and a cancelled one."""
+    going = factories.make_run(
+        factories.make_topic(owner, "Runs that go on"), saved=False, new_count=9, known_count=6,
+        lease_until=timezone.now() + timedelta(days=1), prompt_tokens=4210,
+    )  # fmt: skip
+    factories.make_steps(
+        going, done=4, state=Step.State.RUNNING, detail="7 of 12 pages read",
+    )  # fmt: skip
+    Step.objects.filter(run=going, name="plan").update(
+        output={"queries": ["PostgreSQL 18", "PostgreSQL 18 release notes"]}
+    )
+    asked = [{"query": "PostgreSQL 18", "service": "serpapi", "hits": 15, "problem": ""}]
+    Step.objects.filter(run=going, name="search").update(output={"asked": asked})
+    factories.make_hits(going, 15)
+    topic = factories.make_topic(owner, "Runs that end badly")
+    why = "serpapi: the key was refused (401). Check it in Settings, Connections."
+    failed = factories.make_run(topic, saved=False, status=Run.Status.FAILED, error=why)
+    Run.objects.filter(pk=failed.pk).update(finished_at=timezone.now(), started_at=timezone.now())
+    factories.make_steps(failed, done=2, state=Step.State.FAILED, warning=why)
+    cancelled = factories.make_run(topic, saved=False, status=Run.Status.CANCELLED)
+    Run.objects.filter(pk=cancelled.pk).update(finished_at=timezone.now())
+    factories.make_steps(cancelled, done=1)
+    return {
+        "running": run_url(going),
+        "failed": run_url(failed),
+        "cancelled": run_url(cancelled),
+        "failed slug": topic.slug,
+    }
+
+
+def library_and_people(owner: Any) -> dict[str, str]:
+    """Fill the library, the people page and the trash."""
+    text = "# Pilot line\n\nThe **pilot** line in Lanling started.\n\n" + "It makes cells. " * 90
+    document = library.add_document(owner, text=text, by=owner.actor)
+    for title in (*TITLES.values(), "Notes of the spring meeting"):
+        library.add_document(owner, text=f"# {title}\n\n{title}.", by=owner.actor)
+    Invitation.give_out(by=owner, note="Noor from the lab", makes_staff=False)
+    gone = factories.make_topic(owner, "A topic in the trash")
+    gone.trash(by=owner.actor)
+    factories.make_topic(owner, "An archived topic").archive(by=owner.actor)
+    weekly = scheduling.schedule_fields(preset="weekly", time_zone="Europe/Berlin")
+    factories.make_topic(
+        owner, "Grid storage tenders", schedule=weekly, labels=["energy", "tenders"]
+    )
+    return {
+        "document": reverse("memory:library-document", args=[document.pk]),
+        "document edit": reverse("memory:library-edit", args=[document.pk]),
+        "purge": reverse("research:topic-purge", args=[gone.pk]),
+    }
+
+
+def main() -> None:
+    """Put everything there and print the addresses."""
+    owner = person("grace", is_staff=True, is_superuser=True, time_zone="Europe/Berlin")
+    person("nils")
+    person("otto", is_active=False)
+    found = delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
+    found |= library_and_people(owner) | sample_topic(owner)
+    Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
+        run__topic__title=LONG
+    ).update(read_at=timezone.now())
+    assert Topic.objects.of(owner).exists()
+    print(json.dumps(found))
+
+
+def newcomers() -> None:
+    """Make two dozen accounts and print their names."""
+    names = [f"person{number}" for number in range(24)]
+    for name in names:
+        person(name)
+    print(json.dumps(names))
+
+
+if __name__ == "__main__":
+    newcomers() if "newcomers" in sys.argv else main()

@@ -1,0 +1,64 @@
+"""One site and one cast for all browser tests, one browser for each file of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.site import BrowserSite, browser_site
+from tests.browser.visitor import Visitor, chromium
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[BrowserSite]:
+    """A whole Beacon with web, worker and beat, and the accounts and topics of the cast."""
+    with browser_site("web", "worker", "beat") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def cast(site: BrowserSite) -> dict[str, str]:
+    """The addresses of what tests/browser/cast.py made."""
+    found: dict[str, str] = site.play("tests.browser.cast")
+    return found
+
+
+# Playwright keeps an event loop running in this thread, which Django's database calls of other
+# tests refuse to work beside: the browser ends with its file.
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    """A headless Chromium."""
+    with chromium(chromium_path) as started:
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor]]:
+    """Return a function that opens a browser window; at the end no page may have misbehaved."""
+    opened: list[Visitor] = []
+
+    def visitor(base: str = "", **options: Any) -> Visitor:
+        opened.append(Visitor(browser, base or site.base, **options))
+        return opened[-1]
+
+    yield visitor
+    problems = [problem for one in opened for problem in one.problems]
+    for one in opened:
+        one.close()
+    assert not problems
+
+
+@pytest.fixture(scope="session")
+def newcomers(site: BrowserSite) -> list[str]:
+    """The names of the accounts that have nothing yet and that nobody has taken."""
+    names: list[str] = site.play("tests.browser.cast", "newcomers")
+    return names
+
+
+@pytest.fixture
+def newcomer(newcomers: list[str]) -> str:
+    """The name of an account without anything, for this test alone."""
+    return newcomers.pop()

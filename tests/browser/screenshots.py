@@ -1,0 +1,92 @@
+"""`make screenshots`: every page in its states, light and dark, wide and narrow, in screenshots/.
+
+`python -m tests.browser.screenshots [WORD …]` takes only the pages whose name holds a word.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser
+
+from tests import servers
+from tests.browser.places import STRANGER, Place, places
+from tests.browser.site import BrowserSite, browser_site
+from tests.browser.visitor import PASSWORD, Visitor, chromium
+from tests.conftest import chromium as find_chromium
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "screenshots"
+WIDTHS = {1280: 860, 390: 844}
+
+
+def shoot(visitor: Visitor, name: str) -> None:
+    """Save the open page at both widths, light and dark."""
+    for width, height in WIDTHS.items():
+        visitor.page.set_viewport_size({"width": width, "height": height})
+        for theme in ("light", "dark"):
+            visitor.page.emulate_media(color_scheme=theme)
+            path = FOLDER / f"{name.replace(' ', '-')}.{width}.{theme}.png"
+            visitor.page.wait_for_timeout(80)  # a frame in the new colours
+            visitor.page.screenshot(path=path, full_page=True, animations="disabled")
+    visitor.page.set_viewport_size({"width": 1280, "height": 860})
+    visitor.page.emulate_media(color_scheme="light")
+
+
+def shoot_fresh(browser: Browser) -> None:
+    """The pages of a Beacon that nobody has used: first visit, first account, no worker."""
+    with browser_site("web") as site:
+        visitor = Visitor(browser, site.base)
+        visitor.goto("/")
+        shoot(visitor, "first-visit")
+        visitor.goto(site.first_link())
+        shoot(visitor, "first-account")
+        visitor.page.locator("[name=username]").fill("ada")
+        for field in visitor.page.locator("[type=password]").all():
+            field.fill(PASSWORD)
+        visitor.page.locator("main button[type=submit]").click()
+        visitor.page.wait_for_load_state()
+        shoot(visitor, "home-without-worker")
+        visitor.close()
+
+
+def shoot_all(browser: Browser, site: BrowserSite, wanted: list[str]) -> None:
+    """The pages of a Beacon in use."""
+    visitors: dict[str, Visitor] = {}
+    for place in chosen(places(site.play("tests.browser.cast")), wanted):
+        if place.who not in visitors:
+            visitors[place.who] = Visitor(browser, site.base)
+            if place.who != STRANGER:
+                visitors[place.who].sign_in(place.who)
+        visitor = visitors[place.who]
+        place.enter(visitor)
+        shoot(visitor, place.name)
+        for problem in visitor.problems:
+            print(f"{place.name}: {problem}")
+        visitor.problems.clear()
+
+
+def chosen(found: list[Place], wanted: list[str]) -> list[Place]:
+    """Return the places whose name holds one of the words; all without words."""
+    return [p for p in found if not wanted or any(word in p.name for word in wanted)]
+
+
+def main() -> None:
+    """Take them all, or those asked for."""
+    path = find_chromium()
+    if not path:
+        sys.exit("Beacon: no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM")
+    FOLDER.mkdir(exist_ok=True)
+    try:
+        with chromium(path) as browser:
+            if len(sys.argv) == 1:
+                shoot_fresh(browser)
+            with browser_site("web", "worker", "beat") as site:
+                shoot_all(browser, site, sys.argv[1:])
+    finally:
+        servers.pytest_unconfigure()
+    print(f"{len(list(FOLDER.glob('*.png')))} screenshots lie in {FOLDER.name}/")
+
+
+if __name__ == "__main__":
+    main()

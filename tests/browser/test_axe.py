@@ -1,0 +1,71 @@
+"""Every page in its states against WCAG 2.2 AA, light and dark, at 1280 and 320 px."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.places import STRANGER, Place, places
+from tests.browser.site import BrowserSite
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(600),
+]
+
+
+class Checker:
+    """Goes from place to place with one window a person, and notes what is wrong there."""
+
+    def __init__(self, browser: Browser, site: BrowserSite) -> None:
+        self.browser, self.site = browser, site
+        self.visitors: dict[str, Visitor] = {}
+        self.wrong: list[str] = []
+
+    def look(self, place: Place) -> None:
+        """Check a place in both sizes and both themes."""
+        visitor = self._visitor(place.who)
+        place.enter(visitor)
+        # The light wide page and the narrow one are different pages to axe; dark changes
+        # nothing but colours.
+        self._note(place, "1280", visitor.violations())
+        visitor.page.emulate_media(color_scheme="dark")
+        self._note(place, "1280 dark", visitor.violations("color-contrast"))
+        visitor.page.set_viewport_size({"width": 320, "height": 700})
+        if visitor.scrolls_sideways():
+            self._note(place, "320", ["scrolls sideways"])
+        self._note(place, "320 dark", visitor.violations())
+        visitor.page.emulate_media(color_scheme="light")
+        visitor.page.set_viewport_size({"width": 1280, "height": 900})
+        self._note(place, "", visitor.problems)
+        visitor.problems.clear()
+
+    def _note(self, place: Place, how: str, found: list[str]) -> None:
+        self.wrong += [f"{place.name} {how}: {problem}" for problem in found]
+
+    def _visitor(self, who: str) -> Visitor:
+        if who not in self.visitors:
+            self.visitors[who] = Visitor(self.browser, self.site.base)
+            if who != STRANGER:
+                self.visitors[who].sign_in(who)
+        return self.visitors[who]
+
+
+@pytest.fixture
+def checker(browser: Browser, site: BrowserSite) -> Iterator[Checker]:
+    made = Checker(browser, site)
+    yield made
+    for visitor in made.visitors.values():
+        visitor.close()
+
+
+def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
+    checker: Checker, cast: dict[str, str]
+) -> None:
+    for place in places(cast):
+        checker.look(place)
+    assert checker.wrong == []

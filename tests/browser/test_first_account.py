@@ -1,0 +1,53 @@
+"""The first visit of all: a Beacon without an account, entered by the one-time link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.site import BrowserSite, browser_site
+from tests.browser.visitor import PASSWORD, Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[BrowserSite]:
+    """A Beacon just started, with nothing in it; neither worker nor beat is there yet."""
+    with browser_site("web") as made:
+        yield made
+
+
+def make_account(visitor: Visitor, name: str) -> None:
+    page = visitor.page
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Password again").fill(PASSWORD)
+    visitor.press("Make the account")
+    page.wait_for_url("**/")
+
+
+def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
+    visit: Visit, fresh: BrowserSite
+) -> None:
+    visitor = visit(fresh.base)
+    visitor.goto("/")
+    assert visitor.heading() == "Welcome to Beacon"  # nobody can sign in yet, and it says how
+    assert visitor.violations() == []
+    link = fresh.first_link()
+    visitor.goto(link)
+    assert visitor.violations() == []
+    make_account(visitor, "ada")
+    expect(visitor.page.get_by_text("No model, no key: here is what works")).to_be_visible()
+    expect(visitor.page.locator(".banner")).to_contain_text("No worker is running")
+    assert visitor.violations() == []
+    second = visit(fresh.base)
+    second.goto(link)  # it works once
+    assert second.heading() == "This link does not work any more"

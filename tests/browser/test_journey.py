@@ -1,0 +1,171 @@
+"""The main path as a newcomer goes it: sample, run, watch, read, own topic, facts, trash, way out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.site import BrowserSite
+from tests.browser.visitor import PASSWORD, Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+SOON = 60_000  # ms for a run of the sample, on a machine that does other things too
+
+
+@pytest.fixture
+def visitor(visit: Visit, newcomer: str) -> Visitor:
+    """A person with a new account, signed in, on Home."""
+    made = visit()
+    made.sign_in(newcomer)
+    return made
+
+
+def wait_for_report(visitor: Visitor, number: int) -> None:
+    """Wait until the watched run has turned into its report by itself."""
+    masthead = visitor.page.locator("article.report .masthead b")
+    expect(masthead).to_have_text(f"Run #{number}", timeout=SOON)
+
+
+def run_sample(visitor: Visitor, times: int) -> None:
+    visitor.press("Try the sample topic")
+    wait_for_report(visitor, 1)
+    for number in range(2, times + 1):
+        visitor.press("Run again")
+        wait_for_report(visitor, number)
+
+
+def make_topic(visitor: Visitor, title: str) -> None:
+    visitor.goto("/topics/new/")
+    visitor.page.locator("[name=title]").fill(title)
+    visitor.page.locator("button[name=make]").click()
+    visitor.page.wait_for_url(re.compile(r"/topics/(?!new)"))
+
+
+def test_a_run_is_watched_live_until_its_report_is_there(
+    visitor: Visitor, site: BrowserSite
+) -> None:
+    with site.paused("worker"):
+        visitor.press("Try the sample topic")
+        expect(visitor.page.locator("h1")).to_contain_text("Waiting to start")
+        expect(visitor.page.get_by_role("button", name="Cancel")).to_be_visible()
+    wait_for_report(visitor, 1)  # nobody pressed anything: the page polled
+    expect(visitor.page.locator("article.report .masthead")).to_contain_text("baseline")
+    visitor.page.locator("article.report sup a").first.click()
+    expect(visitor.page.locator(".cite-card")).to_be_visible()
+    visitor.page.keyboard.press("Escape")
+    expect(visitor.page.locator(".cite-card")).to_have_count(0)
+    expect(visitor.page.locator("#sources li").first).to_be_visible()
+
+
+@pytest.mark.requirement("R42")
+def test_the_second_and_third_reports_are_deltas_and_the_fourth_says_nothing_new(
+    visitor: Visitor,
+) -> None:
+    run_sample(visitor, 2)
+    second = visitor.page.locator("#what-changed .delta li")
+    assert second.count() > 0
+    seen = set(second.locator(".sentence").all_inner_texts())
+    visitor.press("Run again")
+    wait_for_report(visitor, 3)
+    third = set(visitor.page.locator("#what-changed .delta .sentence").all_inner_texts())
+    assert third
+    assert not third & seen
+    visitor.press("Run again")
+    wait_for_report(visitor, 4)
+    expect(visitor.page.locator("#what-changed .nothing-new")).to_be_visible()
+    assert visitor.page.locator("#what-changed .delta").count() == 0
+
+
+def test_a_report_is_read_by_looking_at_it_and_can_be_marked_unread(visitor: Visitor) -> None:
+    run_sample(visitor, 1)
+    with visitor.page.expect_response(re.compile("/read/$")):
+        visitor.page.wait_for_timeout(100)  # two seconds of reading mark it
+    visitor.goto("/reports/")
+    expect(visitor.page.locator("tr.unread")).to_have_count(0)
+    visitor.page.locator("[data-row-link]").first.click()
+    visitor.press("Mark unread")
+    expect(visitor.page.locator(".toast")).to_be_visible()
+    visitor.goto("/reports/?show=unread")
+    expect(visitor.page.locator("tr.unread")).to_have_count(1)
+
+
+def test_a_topic_is_made_with_a_hint_of_what_is_known_and_its_next_runs(visitor: Visitor) -> None:
+    make_topic(visitor, "Solid-state batteries")
+    visitor.goto("/topics/new/")
+    visitor.page.locator("[name=title]").press_sequentially("solid state battery", delay=20)
+    expect(visitor.page.locator("#known")).to_contain_text("Solid-state batteries")
+    visitor.goto("/topics/")
+    visitor.follow("Settings of Solid-state batteries")
+    visitor.page.get_by_label("Every weekday").check()
+    expect(visitor.page.locator("#next-runs time")).to_have_count(5)
+    visitor.page.keyboard.press("Control+s")
+    expect(visitor.page.locator(".toast")).to_be_visible()
+
+
+def test_a_bad_topic_keeps_what_was_typed_and_says_what_is_wrong(visitor: Visitor) -> None:
+    visitor.goto("/topics/new/")
+    typed = "All of it, " * 50  # 550 characters
+    visitor.page.locator("[name=title]").fill(typed)
+    visitor.page.locator("button[name=make]").click()
+    field = visitor.page.locator("[name=title]")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    expect(field).to_have_value(typed)
+
+
+def test_facts_are_added_edited_struck_and_taken_back(visitor: Visitor) -> None:
+    make_topic(visitor, "Tidal power")
+    visitor.follow("Facts")
+    page = visitor.page
+    page.locator("#add-fact textarea, #add-fact [name=text]").first.fill(
+        "The barrage makes 240 MW."
+    )
+    visitor.press("Add")
+    expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 240 MW."])
+    visitor.follow("Edit: The barrage")
+    page.locator(".fact-form [name=text]").fill("The barrage makes 254 MW.")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])
+    page.locator("summary", has_text="Strike").click()
+    page.get_by_label("Why is it wrong").fill("an old figure")
+    visitor.press("Strike it")
+    expect(page.locator("#facts .struck")).to_have_text(["The barrage makes 254 MW."])
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(page.locator("ol.facts .fact-text")).to_have_text(["The barrage makes 254 MW."])
+
+
+def test_a_topic_goes_to_the_trash_and_comes_back_by_undo(visitor: Visitor) -> None:
+    make_topic(visitor, "Wave power")
+    visitor.goto("/topics/")
+    visitor.press("Move Wave power to the trash")
+    expect(visitor.page.get_by_role("heading", name="No topics yet")).to_be_visible()
+    visitor.page.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(visitor.page.get_by_role("link", name="Wave power").first).to_be_visible()
+
+
+def test_signing_out_ends_it_and_five_wrong_passwords_lock_the_door(
+    visitor: Visitor, newcomer: str
+) -> None:
+    visitor.page.locator("details.account summary").click()
+    visitor.press("Sign out")
+    expect(visitor.page.locator("h1")).to_have_text("Sign in")
+    for _ in range(5):
+        visitor.goto("/sign-in/")
+        visitor.page.get_by_label("Username").fill(newcomer)
+        visitor.page.get_by_label("Password").fill("not the password")
+        visitor.press("Sign in")
+    expect(visitor.page.locator("h1")).not_to_have_text("Sign in")
+    assert visitor.violations() == []
+    visitor.goto("/sign-in/")
+    visitor.page.get_by_label("Username").fill(newcomer)
+    visitor.page.get_by_label("Password").fill(PASSWORD)
+    visitor.press("Sign in")
+    expect(visitor.page.locator(".rail")).to_have_count(0)  # the right one comes too late

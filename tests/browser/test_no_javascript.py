@@ -1,0 +1,94 @@
+"""The main path in a browser without JavaScript: every step by links and forms alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import PASSWORD, Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def visitor(visit: Visit, newcomer: str) -> Visitor:
+    """A signed-in person whose browser carries out no script."""
+    made = visit(java_script_enabled=False)
+    made.sign_in(newcomer)
+    return made
+
+
+def watch(visitor: Visitor, number: int) -> None:
+    """Reload the run's page, as its own Refresh does, until the report is there."""
+    report = visitor.page.locator("article.report .masthead b")
+    until = time.monotonic() + 60
+    while report.count() == 0 and time.monotonic() < until:
+        visitor.follow("Refresh")
+    assert report.inner_text() == f"Run #{number}"
+
+
+def test_an_invited_person_joins_without_scripts(
+    visit: Visit, cast: dict[str, str], newcomer: str
+) -> None:
+    staff = visit(java_script_enabled=False)
+    staff.sign_in("grace")
+    staff.goto("/settings/people/")
+    staff.page.locator("main form [name=note]").fill("Ines")
+    staff.press("Make a one-time link")
+    guest = visit(java_script_enabled=False)
+    guest.goto(staff.page.locator("#invitation-link").input_value())
+    guest.page.get_by_label("Username").fill(f"friend-of-{newcomer}")
+    guest.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    guest.page.get_by_label("Password again").fill(PASSWORD)
+    guest.page.locator("main button[type=submit]").click()
+    expect(guest.page.get_by_role("button", name="Try the sample topic").first).to_be_visible()
+
+
+def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
+    visitor.press("Try the sample topic")
+    watch(visitor, 1)
+    visitor.press("Run again")
+    watch(visitor, 2)
+    assert visitor.page.locator("#what-changed .delta li").count() > 0
+    visitor.page.locator("article.report sup a").first.click()
+    assert "#source-" in visitor.page.url  # a mark leads to its source in the list
+    visitor.press("Mark read")
+    visitor.goto("/reports/")
+    assert visitor.page.locator("tr.unread").count() == 1  # Run #1
+
+
+def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.goto("/topics/new/")
+    page.locator("[name=title]").fill("Geothermal wells")
+    page.get_by_label("every week", exact=True).check()
+    visitor.press("Show the next runs")
+    assert page.locator("#next-runs time").count() == 5
+    page.locator("button[name=make]").click()
+    visitor.follow("Facts")
+    page.locator("#add-fact [name=text]").fill("A well in Utrecht is 3,000 metres deep.")
+    visitor.press("Add")
+    visitor.follow("Edit: A well")
+    page.locator(".fact-form [name=text]").fill("A well in Utrecht is 3,100 metres deep.")
+    visitor.press("Save")
+    expect(page.locator("ol.facts .fact-text")).to_have_text(
+        "A well in Utrecht is 3,100 metres deep."
+    )
+    visitor.goto("/topics/")
+    visitor.press("Move Geothermal wells to the trash")
+    visitor.press("Undo")
+    expect(page.get_by_role("link", name="Geothermal wells").first).to_be_visible()
+
+
+def test_a_bad_form_is_explained_without_scripts(visitor: Visitor) -> None:
+    visitor.goto("/topics/new/")
+    visitor.page.locator("button[name=make]").click()
+    expect(visitor.page.locator("[name=title]")).to_have_attribute("aria-invalid", "true")

@@ -1,0 +1,103 @@
+"""Somebody at a browser, and what is noted about every page that they see."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage",
+]  # fmt: skip
+PASSWORD = "correct-horse-battery"
+AXE = Path(__file__).parent.parent / "vendor" / "axe.min.js"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+CHECK = """async ([tags, only]) => {
+  const rules = only.length ? {type: "rule", values: only} : {type: "tag", values: tags};
+  const found = await axe.run(document, {runOnly: rules, resultTypes: ["violations"]});
+  return found.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")} (${n.any.concat(n.all, n.none).map((c) => c.message).join("; ")})`));
+}"""
+
+
+@contextlib.contextmanager
+def chromium(path: str) -> Iterator[Browser]:
+    """One headless Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """A browser of one person with its one page; `problems` holds what no page may do."""
+
+    def __init__(self, browser: Browser, base: str, **options: Any) -> None:
+        options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"} | options
+        self.base = base
+        self.problems: list[str] = []
+        self.context = browser.new_context(base_url=base, **options)
+        self.context.set_default_timeout(20_000)
+        self.page: Page = self.context.new_page()
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
+        self.page.on("request", self._asked)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # What the server refused is Chromium's own remark, and the page is looked at for it.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.problems.append(f"console: {message.text} at {self.page.url}")
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.problems.append(f"another origin: {request.url}")
+
+    def goto(self, path: str) -> None:
+        """Open a page of the site (or a whole address)."""
+        self.page.goto(path)
+
+    def sign_in(self, name: str, password: str = PASSWORD) -> None:
+        """Sign in by the form."""
+        self.goto("/sign-in/")
+        self.page.get_by_label("Username").fill(name)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_url(lambda url: "/sign-in/" not in url)
+
+    def press(self, name: str) -> None:
+        """Press the first button of this name that is shown."""
+        self.page.get_by_role("button", name=name).filter(visible=True).first.click()
+
+    def follow(self, name: str) -> None:
+        """Follow the first link of this name that is shown."""
+        self.page.get_by_role("link", name=name).filter(visible=True).first.click()
+
+    def heading(self) -> str:
+        """Return the words of the page's one h1."""
+        return " ".join(self.page.locator("h1").inner_text().split())
+
+    def words(self, selector: str = "main") -> str:
+        """Return the words of a part of the page, as they are shown."""
+        return " ".join(self.page.locator(selector).first.inner_text().split())
+
+    def violations(self, *rules: str) -> list[str]:
+        """Return what axe-core finds against WCAG 2.2 AA, or against the named rules alone."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text() + ";0")
+        return list(self.page.evaluate(CHECK, [TAGS, rules]))
+
+    def scrolls_sideways(self) -> bool:
+        """Say whether the page is wider than the window."""
+        return bool(
+            self.page.evaluate(
+                "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+            )
+        )
+
+    def close(self) -> None:
+        """Close the browser's window."""
+        self.context.close()
