@@ -13,6 +13,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderRejected
@@ -127,7 +128,11 @@ def _read(work: Work, wanted: list[Hit]) -> StepResult:
     set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
     if set_aside:
         work.run.warn(
-            _("%(count)d pages give orders to their reader and were set aside")
+            ngettext(
+                "%(count)d page gives orders to its reader and was set aside",
+                "%(count)d pages give orders to their reader and were set aside",
+                set_aside,
+            )
             % {"count": set_aside}
         )
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
