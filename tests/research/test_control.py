@@ -326,6 +326,26 @@ def test_a_month_that_is_used_up_stops_a_run_before_it_asks_the_model(
     assert providers.model.history == []
 
 
+def test_a_budget_that_is_reached_at_the_very_call_stops_the_run_too(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1)
+    providers.model = FakeLanguageModel()
+    topic.owner.monthly_tokens = 800
+    topic.owner.save()
+    with cast.before_step(
+        "plan",
+        lambda: ModelCall.objects.create(
+            owner=topic.owner, purpose="ask", source="x", prompt_tokens=900
+        ),
+    ):
+        run = cast.carried_out(cast.started(topic))
+
+    assert (run.status, run.number) == ("partial", 1)
+    assert "800 tokens" in run.warnings[0]
+    assert run.steps.get(name="plan").output["by"] == "facets"
+
+
 def test_no_more_pages_are_read_than_the_budget_allows_and_the_run_says_so(
     topic: Topic, providers: Providers
 ):
