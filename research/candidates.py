@@ -9,6 +9,8 @@ from research.sentences import word_count
 SHORTEST = 8
 LONGEST = 45
 _LONGEST_CHARACTERS = 500
+# Questions, beginnings of lists, what was cut, and what takes back a sentence that is not quoted.
+_NO_ENDS = ("?", "？", ":", "：", "…", "...", ", however.", ", though.", " as follows.", " below.")
 
 # A sentence that begins so points back at one that is not quoted with it.
 _OPENERS = {
@@ -20,7 +22,7 @@ _OPENERS = {
     r"|additionally|finally|lastly|firstly|secondly|thirdly|first,|second,|third,|next,|again,|conversely"
     r"|overall|indeed|alternatively|unfortunately|fortunately|luckily|sadly|perhaps|maybe|anyway|sure,"
     r"|no further|no more|nothing|not all|not only|let|let's|please|note|see|check|click|read|try|learn"
-    r"|thanks|thank|welcome|hello|hi|if you|when you|once you|before you|after you|to do so|do not|don't"
+    r"|thanks|thank|welcome|hello|hi|if you|when you|once you|before you|after you|to do so|do not|don't|doesn't|isn't|won't|can't|cannot"
     r"|doing so|because of (?:this|that|it)|as (?:a result|such|before|above|expected|mentioned|described"
     r"|shown|noted|usual|well|always|you)|for (?:example|instance|this|that|these|those)|in (?:addition"
     r"|contrast|other words|fact|short|particular|this|that|these|those|such|both|either)|on the other"
@@ -67,10 +69,20 @@ _LATE_PRONOUN = re.compile(
     r"(?:Over|In|On|After|Since|With|By|For|From|During|Until|Before|At|Under|Within|Between|Among)"
     r"\s(?:[\w'.-]+,?\s){1,6}(?:it|they|he|she)\s"
 )
+# "Increase of this number …", "If used in the command, this is …": the word stands for what was said before.
+_POINTS_BACK = re.compile(
+    r"\b(?:this|these|that|those|the given|the above) (?:numbers?|values?|windows?|options?|sections?|documents?|page"
+    r"|api|methods?|functions?|propert(?:y|ies)|class(?:es)?|commands?|flags?|settings?|cases?|behaviou?rs?|fields?"
+    r"|parameters?|arguments?|callbacks?|events?|modules?|chapters?|examples?|steps?|tools?|list|file|way|patch|bug)\b"
+    r"|\blike (?:this|that|these)\b"
+    r"|^(?:If|When|While|Although|Though|Because|As|Since|Once|Unless|Given|Unlike|Like)\s(?:(?:it|they|this|that|these"
+    r"|those|he|she|used|set|specified|present|omitted|true|false|given|provided|not)\b|[^,]{1,80},\s(?:this|these|those)\b)",
+    re.IGNORECASE,
+)
 _CODE = re.compile(
     r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
-    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]"
+    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`"
 )
 _BOILERPLATE = re.compile(
     r"\bcookies?\b|\bsubscri(?:be|ption|ber)|newsletter|\bsign(?:ed)?[ -](?:up|in)\b|\blog(?:ged)? ?in\b"
@@ -94,8 +106,38 @@ _TO_READER = re.compile(
     r"|hope|thank|will see|would like|can see|need to))\b|你必须|您必须|请(?:您|你|大家|注意|参阅|参见)",
     re.IGNORECASE,
 )
+# "Fix pool timeouts", "Returns the socket", "Called when …": a log's or a manual's line without its subject.
+_VERBS = (
+    "fix|add|bump|correct|deprecate|enable|disable|specify|specifie|provide|allow|improve|prevent|refactor|rename"
+    "|implement|revert|clarify|clarifie|determine|indicate|represent|define|contain|return|get|create|make|take"
+    "|throw|resolve|emit|call|handle|set|update|remove|print|display|check|drop|support|change|convert|raise|close"
+    "|document|introduce|move|merge|restore|start|stop|skip|send|show|list|parse|apply|applie|ensure|render|load"
+    "|register|bring|teach|tell|recheck|connect|disconnect|invoke|trigger|describe|accept|run|control|tell|switch|reject|reset|tweak|simplify|simplifie|optimi[sz]e"
+)
+_AFTER_VERB = (
+    "the|a|an|all|any|each|some|whether|how|if|when|multiple|several|both|support|missing|handling|issues?"
+    "|bugs?|typos?|regressions?|broken|incorrect|wrong|compatibility|optional"
+)
+_SUBJECTLESS = re.compile(
+    rf"(?:{_VERBS})(?:e?s|e?d|[pt]ed)?\s+(?:{_AFTER_VERB})\b"
+    r"|(?:Fix|Fixe[sd]|Adds?|Bump(?:s|ed)?|Correct|Remove|Deprecate|Allow|Improve|Prevent|Refactor(?:ed)?|Rename"
+    r"|Implement|Revert(?:ed)?|Clarify|Ensure|Handle|Make|Bugfix|Returns|Creates|Gets|Throws|Emits|Enables|Disables"
+    r"|Specifies|Determines|Indicates|Represents|Defines|Contains|Provides|Allows|Makes|Takes|Handles|Helpers? for"
+    r"|Options? (?:for|to))\s+[^\W\d_]"
+    r"|An? (?:string|boolean|array|object|callback|integer|dict|list|function|helper|method|class|regular expression"
+    r"|wrapper|tuple)\s(?:representing|of|that|to|which|containing|specifying|indicating|used|describing|for)\b",
+    re.IGNORECASE,
+)
+# "framesSent The number of …", "force - packages are …", "0.14.0 (2026-03-27) …": what a list lost its
+# signs of.
+_GLUED = re.compile(
+    r"(?:[a-z][\w.$-]*|[\w$-]+[._][\w.$]+|[A-Z]+_\w+)\s+(?:The|A|An|If|Whether|Returns?|When|This|Sets?|Number)\s"
+    r"|[a-z][\w-]*(?:\s[\w<>-]+)?\s+[-–—]+\s|v?\d+(?:\.\d+)+\S*\s*[(–—:-]|.*[-=~_^*]{4,}"
+)
 # "description: …", "Summary: …": a field of a form, not a statement.
-_LABELLED = re.compile(r"[\w-]+:\s")
+_LABELLED = re.compile(
+    r"[\w-]+:\s|(?:[\w-]+\s){0,3}(?:fix(?:es)?|improvements?|clean-?ups?|changes|features?|documentation|notes?):\s"
+)
 _LISTED = re.compile(r"[^\s,;]+(?:[,;]\s*[^\s,;]+){9,}")
 _URL = re.compile(r"https?://|www\.\w")
 _WORDLIKE = re.compile(r"[^\W\d_]")
@@ -112,7 +154,7 @@ def can_stand_alone(sentence: str, language: str = "en") -> bool:
 
 def is_whole(sentence: str, language: str = "en") -> bool:
     """The cheap half of `can_stand_alone`: length, beginning and end."""
-    if len(sentence) > _LONGEST_CHARACTERS or sentence.endswith(("?", "？", ":", "：", "…", "...")):
+    if len(sentence) > _LONGEST_CHARACTERS or sentence.endswith(_NO_ENDS):
         return False
     if not SHORTEST <= word_count(sentence) <= LONGEST:
         return False
@@ -122,6 +164,9 @@ def is_whole(sentence: str, language: str = "en") -> bool:
 def is_chatter(sentence: str) -> bool:
     """The dear half: code, addresses, boilerplate, words to the reader, lists."""
     if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
+        return True
+    bare = sentence.lstrip("\"'“‘([ ")
+    if _SUBJECTLESS.match(bare) or _GLUED.match(bare):
         return True
     return (
         _LABELLED.match(sentence) is not None
@@ -134,7 +179,7 @@ def leans_back(sentence: str, language: str = "en") -> bool:
     """Whether a sentence begins with a pronoun or a connective (or "No further")."""
     opening = _OPENING.get(language)
     sentence = sentence.replace("’", "'")
-    if language == "en" and _LATE_PRONOUN.match(sentence):
+    if language == "en" and (_LATE_PRONOUN.match(sentence) or _POINTS_BACK.search(sentence)):
         return True
     return opening is not None and opening.match(sentence) is not None
 

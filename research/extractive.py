@@ -1,7 +1,7 @@
 """Findings without a model: sentences of the pages read, word for word, each with its page.
 
-Data flow: readings -> their sentences -> those that can stand alone -> scored by the topic, by
-their place among the others and by news value -> the best, each different, few from one page.
+Data flow: readings -> their sentences -> those that can stand alone and speak of the topic ->
+scored by the topic, by their place among the others and by news value -> the best, each different, few from one page.
 The recipe and its numbers come from providers.md 3; `benchmarks/extractive.py` prints what it
 finds.  Pure functions: no database, no network, the same answer for the same pages.
 """
@@ -9,6 +9,7 @@ finds.  Pure functions: no database, no network, the same answer for the same pa
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +18,7 @@ from rapidfuzz import fuzz
 
 from memory.injection import smells_of_instructions
 from memory.text import match_key, one_line
-from research import ranking
+from research import coverage, ranking
 from research.candidates import is_chatter, is_whole
 from research.duplicates import near_duplicates
 from research.matching import match, numbers
@@ -34,6 +35,9 @@ COMPARED = 150
 FOCUS_WEIGHT = 0.4
 TITLE_SHARE = 0.25
 SAME_PAGE = 0.08
+LEAST_OF_BEST = 0.25
+# A long page may give twice as many sentences that are this much on the topic.
+QUITE_ON_TOPIC = 0.7
 SAME_WORDS = 0.25
 _NUMBER = re.compile(r"\d")
 _DATE = re.compile(
@@ -98,6 +102,8 @@ class _Candidate:
     page: list[Sentence]
     terms: list[str]
     order: int
+    language: str
+    covered: float = 0.0
     score: float = 0.0
 
 
@@ -105,6 +111,7 @@ def find(
     readings: Sequence[Reading],
     *,
     topic: str,
+    narrowed: str = "",
     focus: str = "",
     known: Sequence[str] = (),
     struck: Sequence[str] = (),
@@ -114,15 +121,16 @@ def find(
     """Return the best findings on `topic`, best first: at most `limit`, `per_source` of a page.
 
     What says the same as one of `known` or `struck` is left out (the same with other numbers is
-    not the same), and so is every paragraph that gives orders to its reader.  `focus` weighs
-    less than the topic.  Deterministic; an empty list if nothing can stand alone.
+    not the same), and so is every paragraph that gives orders to its reader.  `narrowed` says more
+    of the topic and stands for it where the pages do not know its name; `focus` weighs less.
+    Deterministic; an empty list if nothing can stand alone.
     """
-    query = _query(topic, focus)
-    candidates = _on_topic(_candidates(readings), readings, topic)
+    query = _query(f"{topic} {narrowed}", focus)
+    candidates = _on_topic(readings, topic) or (_on_topic(readings, narrowed) if narrowed else [])
     _score(candidates, query, readings)
     best = _worth_comparing(candidates, max(COMPARED, 6 * limit))
     _add_centrality(best)
-    return _select(best, [*known, *struck], limit=limit, per_source=per_source)
+    return _select(_not_far_behind(best), [*known, *struck], limit=limit, per_source=per_source)
 
 
 def _query(topic: str, focus: str) -> dict[str, float]:
@@ -131,33 +139,46 @@ def _query(topic: str, focus: str) -> dict[str, float]:
     return query | dict.fromkeys(terms(topic, language_of(topic)), 1.0)
 
 
-def _candidates(readings: Sequence[Reading]) -> list[_Candidate]:
+def _candidates(readings: Sequence[Reading], topic: str) -> list[_Candidate]:
     """Return every sentence that can stand alone, in the order of the pages."""
     found: list[_Candidate] = []
     for reading in readings:
-        body = reading.text if reading.text.strip() else reading.snippet
+        body = _body(reading)
         language = language_of(one_line(body[:4_000]))
-        page = sentences(body, language)
+        wanted = coverage.wanted(topic, language)
+        around = coverage.page(wanted, reading.title, body, language)
+        # Most of a manual is about other things; splitting it into sentences would take longest.
+        is_manual = not around.is_short and 2 * len(around.title) < len(wanted.terms)
+        page = sentences(body, language, among=wanted.is_named_in if is_manual else None)
+        paragraphs: defaultdict[int, set[str]] = defaultdict(set)
+        whole: list[_Candidate] = []
         for sentence in page:
+            words = terms(sentence.text, language)
+            paragraphs[sentence.paragraph].update(words)
             if is_whole(sentence.text, language):
-                words = terms(sentence.text, language)
-                found.append(_Candidate(reading, sentence, page, words, len(found)))
+                order = len(found) + len(whole)
+                whole.append(_Candidate(reading, sentence, page, words, order, language))
+        for one in whole:
+            beside = paragraphs[one.sentence.paragraph]
+            one.covered = coverage.covered(wanted, around, set(one.terms), beside)
+        found += whole
     return found
 
 
-def _on_topic(
-    candidates: list[_Candidate], readings: Sequence[Reading], topic: str
-) -> list[_Candidate]:
-    """Leave out pages that never name the topic, if there are pages that do."""
-    wanted = set(terms(topic, language_of(topic)))
-    naming: set[int] = set()
-    for reading in readings:
-        language = language_of(one_line((reading.text or reading.snippet)[:4_000]))
-        if wanted.intersection(terms(reading.title, language)):
-            naming.add(reading.number)
-    naming |= {c.reading.number for c in candidates if wanted.intersection(c.terms)}
-    kept = [candidate for candidate in candidates if candidate.reading.number in naming]
-    return kept or candidates
+def _body(reading: Reading) -> str:
+    return reading.text if reading.text.strip() else reading.snippet
+
+
+def _on_topic(readings: Sequence[Reading], topic: str) -> list[_Candidate]:
+    """Return the sentences that can stand alone and speak of the topic.
+
+    Pages in another language than the topic's cannot name it, and are left to their search engine
+    if no other page does.
+    """
+    candidates = _candidates(readings, topic)
+    kept = [candidate for candidate in candidates if candidate.covered >= coverage.ENOUGH]
+    own = language_of(topic)
+    return kept or [candidate for candidate in candidates if candidate.language != own]
 
 
 def _score(
@@ -173,7 +194,7 @@ def _score(
     for candidate, value in zip(candidates, own, strict=True):
         number = candidate.reading.number
         relevance = (1 - TITLE_SHARE) * value / top + TITLE_SHARE * titles[number]
-        candidate.score = RELEVANCE * relevance - 0.03 * ages[number]
+        candidate.score = RELEVANCE * relevance * candidate.covered - 0.03 * ages[number]
 
 
 def _worth_comparing(candidates: list[_Candidate], count: int) -> list[_Candidate]:
@@ -183,6 +204,12 @@ def _worth_comparing(candidates: list[_Candidate], count: int) -> list[_Candidat
     for candidate in best:
         candidate.score += bonus(candidate.sentence)
     return sorted(best, key=_order)[:count]
+
+
+def _not_far_behind(candidates: list[_Candidate]) -> list[_Candidate]:
+    """Leave out what is worth so little beside the best that it would only fill the list."""
+    top = max((candidate.score for candidate in candidates), default=0.0)
+    return [one for one in candidates if one.score >= LEAST_OF_BEST * top]
 
 
 def _order(candidate: _Candidate) -> tuple[float, int]:
@@ -244,7 +271,8 @@ def _select(
         best = min(left, key=lambda n: (-value[n], candidates[n].order))
         left.remove(best)
         candidate = candidates[best]
-        if pages.count(candidate.reading.number) >= per_source:
+        allowed = per_source * (2 if _is_chapter(candidate) else 1)
+        if pages.count(candidate.reading.number) >= allowed:
             continue
         if any(same(candidate.sentence.text, other.sentence.text) for other in taken):
             continue
@@ -258,6 +286,11 @@ def _select(
         for n in left:
             alike[n] = max(alike[n], ranking.cosine(vectors[best], vectors[n]))
     return findings
+
+
+def _is_chapter(candidate: _Candidate) -> bool:
+    is_long = len(candidate.reading.text) > coverage.SHORT_PAGE
+    return is_long and candidate.covered >= QUITE_ON_TOPIC
 
 
 def _finding(candidate: _Candidate, key: str) -> Finding:

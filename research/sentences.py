@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -116,7 +117,16 @@ _SHORTENED = frozenset(
     ]
 )
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
-_MARKUP = re.compile(r":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?[a-zA-Z][^<>]{0,200}>|``")
+# Only real elements: in documentation `<repository>` is a word to be filled in.
+_ELEMENT = (
+    "a|abbr|b|big|blockquote|br|center|cite|code|dd|del|details|dfn|div|dl|dt|em|figure|font|h[1-6]|hr|i"
+    "|img|ins|kbd|li|mark|ol|p|picture|pre|q|s|samp|section|small|span|strong|sub|summary|sup|table|tbody"
+    "|td|th|thead|tr|tt|u|ul|var|video"
+)
+_MARKUP = re.compile(
+    rf":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?(?:{_ELEMENT})(?:\s[^<>]{{0,200}})?/?>|``",
+    re.IGNORECASE,
+)
 _MARKED = re.compile(r"[\[\]`*_<>#|]|^\s*[-+•·–—>\d]")
 _REFERENCE = re.compile(
     r"\[([^\[\]]{1,200})\]\[[^\[\]]{0,60}\]|`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}"
@@ -137,16 +147,21 @@ class Sentence:
     paragraph: int
 
 
-def sentences(text: str, language: str = "") -> list[Sentence]:
+def sentences(
+    text: str, language: str = "", *, among: Callable[[str], bool] | None = None
+) -> list[Sentence]:
     """Return the whole sentences of a page's running text, in order; fragments are left out.
 
-    `language` is a two-letter code, else it is guessed.  Only the first 60,000 characters are
-    read, and paragraphs are split one by one, so a hostile page costs bounded time.
+    `language` is a two-letter code, else it is guessed.  Of paragraphs that `among` says no to
+    there are none.  Only the first 60,000 characters are read, and paragraphs are split one by
+    one, so a hostile page costs bounded time.
     """
     prose = paragraphs(text)
     language = language[:2].lower() or language_of(" ".join(prose[:40]))
     found: list[Sentence] = []
     for number, paragraph in enumerate(prose):
+        if among is not None and not among(paragraph):
+            continue
         for quote in split(paragraph, language):
             if ends_like_a_sentence(quote):
                 found.append(Sentence(readable(quote), quote, len(found), number))

@@ -20,7 +20,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
-from memory.text import clean, match_key, one_line, without_citations
+from memory.text import for_prompt, clean, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
 from research import composing, extractive, facets, planning, reading, report_text
 from research.composing import Draft
@@ -167,7 +167,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
 
 def _harmless(text: str, most: int) -> str:
     """Return the beginning of a page without the sentences that give orders, and without marks."""
-    text = text.replace("<<<", "‹‹‹").replace(">>>", "›››")[: most * 2]
+    text = for_prompt(text)[: most * 2]
     if injection.smells_of_instructions(text):
         kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
         text = " ".join(kept)
@@ -227,8 +227,8 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
     struck = list(memory.struck) if memory else []
     found = extractive.find(
         pages,
-        # The focus narrows the title: pages that hold its words are on the topic too.
-        topic=f"{_subject(work)} {work.settings.focus}".strip(),
+        topic=_subject(work),
+        narrowed=work.settings.focus,
         focus=work.settings.objective,
         struck=struck,
         limit=MOST_FINDINGS + MORE_FINDINGS,

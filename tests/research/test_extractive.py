@@ -78,7 +78,7 @@ def test_a_page_gives_at_most_two():
 @pytest.mark.requirement("R41")
 def test_what_gives_orders_to_its_reader_is_never_found():
     hostile = [reading for reading in sample(2) if "ignore your instructions" in reading.text]
-    sentences = found(*hostile, topic="FastBase Cloud PostgreSQL", limit=20, per_source=20)
+    sentences = found(*hostile, topic="FastBase PostgreSQL", limit=20, per_source=20)
     assert hostile and sentences
     assert not any("FastBase" in sentence or "memory" in sentence for sentence in sentences)
 
