@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import date
 from uuid import UUID
 
 import structlog
@@ -32,12 +31,14 @@ from memory.library_reading import (
 from memory.models import LibraryDocument, Sensitivity, User
 from memory.models.library import ADDRESS, FOLDER, OWN, LibraryQuerySet
 from memory.recall import bm25
-from memory.recall.snippets import LONGEST_LOOKED_AT, passage
+from memory.recall.snippets import LONGEST_LOOKED_AT, nearness, passage
 from memory.text import clean, one_line
 
 logger = structlog.get_logger(__name__)
 
 SERVICE = "library"
+# A document in which no passage holds more than half of what it is asked about is about other things.
+LEAST_NEARNESS = 0.5
 MOST_LOOKED_AT = 2_000  # documents, when many of the best are left out by their date
 
 
@@ -137,14 +138,16 @@ class LibrarySearch:
     service: str = SERVICE
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` documents, best first, the folder looked at before.
+        """Return the documents that answer best, the folder looked at before.
 
-        Documents last changed before `options.since` are left out, and those marked sensitive.
+        Those last changed before `options.since` are left out, and those marked sensitive.  At
+        most `options.limit`, and as many again of those that came or changed after
+        `options.last_asked`: what is new in the library is not to be hidden behind what is known.
         """
         started = time.monotonic()
         library_folder.look_if_due()
         normal = LibraryDocument.objects.live().exclude(sensitivity=Sensitivity.SENSITIVE)
-        found = _found(self.owner, query, max(0, options.limit), normal, since=options.since)
+        found = _found(self.owner, query, max(0, options.limit), normal, options)
         ms = round((time.monotonic() - started) * 1000)
         logger.info("search answered", service=self.service, hits=len(found), ms=ms)
         return [self._hit(one, rank) for rank, one in enumerate(found, 1)]
@@ -168,26 +171,57 @@ def library_search(owner: User) -> SearchProvider:
 
 
 def _found(
-    user: User, query: str, limit: int, among: LibraryQuerySet, *, since: date | None = None
+    user: User,
+    query: str,
+    limit: int,
+    among: LibraryQuerySet,
+    options: SearchOptions | None = None,
 ) -> list[Found]:
     """Return the best of `among` that `user` may read, with their passages."""
+    asked = options or SearchOptions()
     kept: list[tuple[UUID, float]] = []
+    # A query says more often what it is about than how it is asked.
+    words = f"{query} {asked.about} {asked.about}".strip()
+    wanted = 2 * limit if asked.about else limit
     # A date or a mark leaves out documents of which the ranking does not know: then it goes deeper.
-    for depth in (limit + 20, MOST_LOOKED_AT):
-        ranked = _ranked(user, query, depth)
+    for depth in (wanted + 20, MOST_LOOKED_AT):
+        ranked = _ranked(user, words, depth)
         readable = among.readable_by(user).filter(pk__in=[pk for pk, _score in ranked])
-        days = {document.pk: document.day for document in readable.only("modified_at", "updated")}
-        kept = [one for one in ranked if one[0] in days and (not since or days[one[0]] >= since)]
-        if len(kept) >= limit or len(ranked) < depth:
+        rows = {row.pk: row for row in readable.only("modified_at", "updated")}
+        since = asked.since
+        kept = [
+            one for one in ranked if one[0] in rows and (not since or rows[one[0]].day >= since)
+        ]
+        if len(ranked) < depth or (len(kept) >= wanted and not asked.last_asked):
             break
+    best = _looked_at(kept[:wanted], query, asked.about, limit)
+    if asked.last_asked:
+        came = [one for one in kept if rows[one[0]].updated > asked.last_asked][:wanted]
+        known = {one.document.pk for one in best}
+        new = _looked_at(came, query, asked.about, limit)
+        best += [one for one in new if one.document.pk not in known]
+    return best
+
+
+def _looked_at(ranked: list[tuple[UUID, float]], query: str, about: str, limit: int) -> list[Found]:
+    """Return the best with their passages: documents that hold more of `about` together rise."""
     beginnings = LibraryDocument.objects.defer("text").annotate(
         beginning=Left("text", LONGEST_LOOKED_AT)
     )
-    documents = beginnings.in_bulk([pk for pk, _score in kept[:limit]])
+    documents = beginnings.in_bulk([pk for pk, _score in ranked])
+    near: list[tuple[float, LibraryDocument, str]] = []
+    for pk, score in ranked:
+        if (document := documents.get(pk)) is None:
+            continue
+        share = nearness(document.title, document.beginning, about) if about else 1.0
+        if share > LEAST_NEARNESS:
+            near.append((score * share, document, document.beginning))
+    if not near and about:  # a name that no document knows: then the query's words decide
+        return _looked_at(ranked, query, "", limit)
+    near.sort(key=lambda pair: (-pair[0], pair[1].pk))
     return [
-        Found(documents[pk], passage(documents[pk].beginning, query), score)
-        for pk, score in kept[:limit]
-        if pk in documents
+        Found(document, passage(beginning, query), score)
+        for score, document, beginning in near[:limit]
     ]
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +34,7 @@ logger = structlog.get_logger(__name__)
 
 MOST_FILES = 20_000
 BATCH = 50  # documents stored in one transaction
+AHEAD = 25  # files read while others are stored
 LOOK_EVERY = 60.0  # seconds: a search looks at the folder if nobody did for so long
 SEARCH_SECONDS = 20.0  # how long a search waits for a look; the task does the rest
 TASK_SECONDS = 600.0
@@ -113,14 +116,15 @@ def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SEC
     known = _known(owner)
     done = TakenIn(skipped=listing.skipped)
     fresh: list[LibraryDocument] = []
-    for path, stat in listing.files.items():
-        before = known.get(path)
-        if before and before.is_live and _is_same(before, stat):
-            done.unchanged += 1
-        elif time.monotonic() > ends:
+    seem_changed = [
+        path for path, stat in listing.files.items() if not _is_same(known.get(path), stat)
+    ]
+    done.unchanged = len(listing.files) - len(seem_changed)
+    for path, reading in _read_ahead(root, seem_changed, ends):
+        if reading is None:
             done.left += 1
-        else:
-            _take_in(owner, root, path, stat, before, done, fresh)
+            continue
+        _take_in(owner, path, listing.files[path], reading, known.get(path), done, fresh)
         if len(fresh) >= BATCH:
             LibraryDocument.objects.add(fresh, by=SYSTEM, source=SOURCE)
             fresh = []
@@ -131,19 +135,14 @@ def take_in_folder(owner: User, folder: str | Path, *, seconds: float = TASK_SEC
 
 def _take_in(
     owner: User,
-    root: Path,
     path: str,
     stat: os.stat_result,
+    reading: Reading,
     before: _Known | None,
     done: TakenIn,
     fresh: list[LibraryDocument],
 ) -> None:
-    """Read one file that is new or seems changed; new documents go to `fresh`."""
-    try:
-        reading = _read(root, path)
-    except ProviderUnavailable:
-        done.left += 1
-        return
+    """Store what was read of a file that is new or seems changed; new documents go to `fresh`."""
     fields = {
         "title": reading.title,
         "text": reading.text,
@@ -221,6 +220,33 @@ def _list_file(root: Path, entry: os.DirEntry[str], listing: _Listing) -> None:
         listing.skipped += 1
 
 
+def _read_ahead(
+    root: Path, paths: Sequence[str], ends: float
+) -> Iterator[tuple[str, Reading | None]]:
+    """Yield each file with what was read of it, or None where there was no time (`ends`).
+
+    HTML and PDF are read in a process of their own: the next files are, while these are stored.
+    """
+    waiting: deque[tuple[str, Future[Reading | None]]] = deque()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="library") as pool:
+        for path in paths:
+            waiting.append((path, pool.submit(_read_in_time, root, path, ends)))
+            if len(waiting) >= AHEAD:
+                path, first = waiting.popleft()
+                yield path, first.result()
+        for path, reading in waiting:
+            yield path, reading.result()
+
+
+def _read_in_time(root: Path, path: str, ends: float) -> Reading | None:
+    if time.monotonic() > ends:
+        return None
+    try:
+        return _read(root, path)
+    except ProviderUnavailable:
+        return None
+
+
 def _read(root: Path, path: str) -> Reading:
     """Read one file, never more than is taken; what the system says of it is its problem."""
     try:
@@ -248,7 +274,9 @@ def _known(owner: User) -> dict[str, _Known]:
     return known
 
 
-def _is_same(before: _Known, stat: os.stat_result) -> bool:
+def _is_same(before: _Known | None, stat: os.stat_result) -> bool:
+    if before is None or not before.is_live:
+        return False
     return before.size == stat.st_size and before.modified_at == _modified(stat)
 
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.charsets import decode
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.extract import get_extractor
-from memory.text import clean, one_line, plain
+from memory.text import clean, match_key, one_line, plain
 
 LARGEST = 5 * 1024 * 1024  # bytes of one document
 LONGEST_TITLE = 500
@@ -109,7 +109,7 @@ def read_document(name: str, content: bytes) -> Reading:
         title, text, problem = _extracted(content, kind)
     else:
         title, text, problem = _as_written(content, kind)
-    title = one_line(title)[:LONGEST_TITLE] or stem[:LONGEST_TITLE] or _("untitled")
+    title = one_line(_placed(title, PurePath(name)) or stem)[:LONGEST_TITLE] or _("untitled")
     return Reading(title, text, kind, digest, len(content), problem)
 
 
@@ -118,6 +118,14 @@ def _named(path: PurePath) -> str:
     stem = clean(path.stem)[0]
     folder = clean(path.parent.name)[0]
     return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
+
+
+def _placed(title: str, path: PurePath) -> str:
+    """Return the title with the folder's name where the file's says nothing: a README's may not."""
+    folder = clean(path.parent.name)[0]
+    if not title or not folder or path.stem.lower() not in _COMMON:
+        return title
+    return title if match_key(folder) in match_key(title) else f"{folder}: {title}"
 
 
 def title_of(text: str) -> str:

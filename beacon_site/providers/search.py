@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -46,7 +46,9 @@ class SearchOptions:
     """How to search.  What a service cannot do it leaves out.
 
     `since` drops hits that are known to be older; `languages` are codes such as "en" or "zh",
-    the first one leading; `engine` is SerpAPI's; `batch` is the sample's, `feeds` the topic's.
+    the first one leading; `engine` is SerpAPI's; `batch` is the sample's, `feeds` the topic's;
+    `about` is what all the queries are about and `last_asked` when that was asked before: the
+    library, which ranks by words alone, would else answer the words that are only how it is asked.
     """
 
     limit: int = 10
@@ -55,6 +57,8 @@ class SearchOptions:
     engine: str = "google"
     batch: int = 1
     feeds: tuple[str, ...] = ()
+    about: str = ""
+    last_asked: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,26 @@ def passage(text: str, query: str, length: int = 300) -> str:
     return f"{'…' if start else ''}{one_line(words)}{'…' if end < len(text) else ''}"
 
 
+def nearness(title: str, text: str, query: str, length: int = 600) -> float:
+    """Return the share of the query's different words that the title and one passage hold, 0 to 1.
+
+    A long text holds many words somewhere; one that is about them holds them together.
+    """
+    wanted = set(query_terms(query))
+    if not wanted:
+        return 1.0
+    titled = {term.text for term in _hits(title, query)}
+    hits = list(islice(_hits(text[:LONGEST_LOOKED_AT], query), 2_000))
+    starts = [term.start for term in hits]
+    most = len(titled)
+    for first, term in enumerate(hits):
+        inside = hits[first : bisect_left(starts, term.start + length)]
+        most = max(most, len(titled.union(one.text for one in inside)))
+        if most == len(wanted):
+            break
+    return most / len(wanted)
+
+
 def marked(text: str, query: str) -> SafeString:
     """Return `text` escaped, with each word of the query in a `<mark>`."""
     pieces: list[SafeString | str] = []
