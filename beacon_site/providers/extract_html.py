@@ -42,6 +42,7 @@ TAG = re.compile(r"<(?:(!--)|(/?)([a-zA-Z][^\s/>]{0,60}))")
 WHOLE = re.compile(r"\s*<(?:html|!doctype|\?xml)\b", re.IGNORECASE)
 ATTRIBUTE = re.compile(r"""[\s/]*[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]*))?""")
 # What stands inside is not markup.
+SITE_NAME = re.compile(r"\s[|–—·»]\s")
 RAW = frozenset({"script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"})
 # Those without an end, and those whose end may be left out: neither makes the tree deep.
 FLAT = _names(
@@ -261,7 +262,10 @@ def _best_title(found: str, tree: LexborHTMLParser) -> str:
     own = _title(tree)
     shared = _attribute(tree.css_first('meta[property="og:title"]'), "content")
     said = " ".join(f"{own} {shared}".split()).casefold()
-    return found if found and (not said or " ".join(found.split()).casefold() in said) else own
+    named = " ".join(found.split()).casefold()
+    if SITE_NAME.split(own.casefold())[-1] == named != own.casefold():
+        return own  # it took the site's name, which stands last, for the title
+    return found if found and (not said or named in said) else own
 
 
 def _title(tree: LexborHTMLParser) -> str:

@@ -7,8 +7,13 @@ from itertools import pairwise
 
 PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 # A line that begins so stands for itself: list items, headings, quotes, tables, code.
-OWN_LINE = re.compile(r"(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|```|    |\t)")
-HEADING = re.compile(r"\#{1,6}\s")
+OWN_LINE = re.compile(
+    r" {0,3}(?:[-*+•·]\s|\d{1,3}[.)]\s|\#{1,6}\s|>|\||=+$|-{3,}|~~~|\^{3,}|```| {1,3} |\t)"
+)
+ITEM = re.compile(r" {0,8}(?:[-*+•·]|\d{1,3}[.)])\s")
+INDENTED = re.compile(r" {2}|\t")
+# What follows a heading, or the line under one, is no part of it.
+HEADING = re.compile(r"\#{1,6}\s|(?:={3,}|-{3,}|~{3,}|\^{3,})$")
 # Scripts that write words without spaces between them; Korean, as wide, is not one.
 WIDE = re.compile(
     "[\u2e80-\u30ff\u3100-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
@@ -67,11 +72,18 @@ def _paragraph(lines: list[str]) -> str:
     groups: list[list[str]] = []
     for line in lines:
         after_heading = bool(groups) and HEADING.match(groups[-1][-1]) is not None
-        if not groups or OWN_LINE.match(line) or after_heading:
+        # An item's further lines are indented, and are no code for that.
+        goes_on = bool(groups) and _goes_on(groups[-1][0], line)
+        if not groups or after_heading or (OWN_LINE.match(line) and not goes_on):
             groups.append([line])
         else:
             groups[-1].append(line.strip())
     return "\n".join(_joined(group) for group in groups)
+
+
+def _goes_on(item: str, line: str) -> bool:
+    begins = ITEM.match(item) is not None and ITEM.match(line) is None
+    return begins and INDENTED.match(line) is not None
 
 
 def _joined(lines: list[str]) -> str:
