@@ -33,6 +33,20 @@ def test_the_token_of_a_one_time_link_stands_in_no_log(db: None, client: Client,
     assert token not in log.getvalue()
 
 
+@pytest.mark.requirement("R236")
+def test_no_line_of_django_or_of_a_failure_holds_the_token(db: None, log: io.StringIO):
+    _invitation, token = Invitation.give_out(by=None, is_first=True)
+    Client(enforce_csrf_checks=True).post(f"/first-account/{token}/")
+    try:
+        raise ValueError(f"no page at /invitation/{token}/?next=1")
+    except ValueError:
+        logging.getLogger("django.request").exception("failed at %s", f"/invitation/{token}")
+
+    assert "CSRF cookie not set.): /first-account/[token]/" in log.getvalue()
+    assert "no page at /invitation/[token]/?next=1" in log.getvalue()
+    assert token not in log.getvalue()
+
+
 def test_health_probes_fill_no_log(db: None, client: Client, log: io.StringIO):
     client.get("/livez")
     client.get("/readyz")
