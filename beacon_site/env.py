@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+# A server that vanished (a half-open connection) is noticed within half a minute: libpq would
+# otherwise wait for the system's two hours.  Each can be set in DATABASE_URL.
+DATABASE_OPTIONS = {
+    "connect_timeout": 5,  # seconds, as the next three
+    "keepalives": 1,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+# What else of libpq may follow the ? in DATABASE_URL (PostgreSQL 17, "Parameter Key Words").
+# User, password, name and port stand in the address itself.
+DATABASE_WORDS = frozenset(
+    {
+        "application_name", "channel_binding", "gssencmode", "hostaddr", "krbsrvname",
+        "load_balance_hosts", "options", "passfile", "require_auth", "requirepeer",
+        "ssl_max_protocol_version", "ssl_min_protocol_version", "sslcert", "sslcertmode",
+        "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslpassword",
+        "sslrootcert", "sslsni", "target_session_attrs",
+    }
+)  # fmt: skip
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def text(name: str, default: str = "") -> str:
@@ -56,8 +80,38 @@ def url(name: str, default: str = "") -> str:
     return value
 
 
-def database(name: str, value: str) -> dict[str, object]:
-    """Return Django's database settings for a `postgres://user:password@host:port/name` address."""
+def origin(name: str, default: str) -> str:
+    """Return the variable as `scheme://host[:port]`, in the form in which browsers send it."""
+    value = url(name, default)
+    parts = urlsplit(value)
+    try:
+        host, port = host_of(value), parts.port
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} holds a host or port that cannot be read.") from None
+    more = parts.path or parts.query or parts.fragment or "@" in parts.netloc
+    if more or not host or value.endswith(("?", "#")):
+        raise ImproperlyConfigured(
+            f"{name} must be scheme, host and port alone, such as https://beacon.example: "
+            "without a path, a query, or a name and password."
+        )
+    return f"{parts.scheme}://{host}" + (
+        f":{port}" if port not in {None, DEFAULT_PORTS[parts.scheme]} else ""
+    )
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address in lower case, as ALLOWED_HOSTS takes it (IPv6 bracketed)."""
+    host = urlsplit(address).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
+def database(name: str, value: str) -> dict[str, Any]:
+    """Return Django's settings for `postgres://user:password@host:port/name?sslmode=require`.
+
+    What follows the ? is libpq's and goes into OPTIONS, over DATABASE_OPTIONS; a `host` there is
+    the folder of a Unix socket.  Raises ImproperlyConfigured for what is not known, by its name
+    and without its value, which may be a secret.
+    """
     parts = urlsplit(value)
     try:
         port = parts.port
@@ -68,11 +122,32 @@ def database(name: str, value: str) -> dict[str, object]:
             f"{name} must look like postgres://user:password@host:port/name (its scheme is "
             f"{parts.scheme!r})."
         )
+    options = _database_options(name, parts)
+    host = options.pop("host", "")
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.strip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
-        "HOST": parts.hostname or "",
+        "HOST": unquote(parts.hostname or "") or host,
         "PORT": str(port or ""),
+        "OPTIONS": options,
     }
+
+
+def _database_options(name: str, parts: SplitResult) -> dict[str, Any]:
+    """Return DATABASE_OPTIONS with what an address says of them, and what else it asks for."""
+    options: dict[str, Any] = dict(DATABASE_OPTIONS)
+    for word, value in parse_qsl(parts.query, keep_blank_values=True):
+        if word in DATABASE_OPTIONS:
+            if not value.isdecimal():
+                raise ImproperlyConfigured(f"{name}: {word} must be a whole number.")
+            options[word] = int(value)
+        elif word in DATABASE_WORDS or (word == "host" and not parts.hostname):
+            options[word] = value
+        else:
+            raise ImproperlyConfigured(
+                f"{name} holds the parameter {word!r}, which Beacon does not pass on. Known are "
+                f"{', '.join(sorted(DATABASE_WORDS | DATABASE_OPTIONS.keys()))}."
+            )
+    return options

@@ -31,7 +31,8 @@ PRODUCTION = BEACON_ENV == "production"
 DEBUG = False
 BEACON_BIND = env.text("BEACON_BIND", "127.0.0.1")
 BEACON_PORT = env.number("BEACON_PORT", 8000, least=1, most=65535)
-BEACON_URL = env.url("BEACON_URL", f"http://{BEACON_BIND}:{BEACON_PORT}")
+_bound = f"[{BEACON_BIND}]" if ":" in BEACON_BIND else BEACON_BIND
+BEACON_URL = env.origin("BEACON_URL", f"http://{_bound}:{BEACON_PORT}")
 BEACON_HTTPS = BEACON_URL.startswith("https://")
 BEACON_TRUST_PROXY = env.flag("BEACON_TRUST_PROXY")
 BEACON_PROCESS = env.one_of("BEACON_PROCESS", ("web", "worker", "beat", "command"), "command")
@@ -57,7 +58,7 @@ def _secret_key() -> str:
 
 SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or sorted(
-    {"localhost", "127.0.0.1", "[::1]", BEACON_URL.split("//")[1].rsplit(":", 1)[0]}
+    {"localhost", "127.0.0.1", "[::1]", env.host_of(BEACON_URL)}
 )
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS") or [BEACON_URL]
 
@@ -165,7 +166,6 @@ DATABASES: dict[str, dict[str, Any]] = {
         **env.database("DATABASE_URL", _urls["DATABASE_URL"]),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5},
     }
 }
 if BEACON_PROCESS == "web":
@@ -323,8 +323,10 @@ CSRF_FAILURE_VIEW = "research.views.errors.csrf_failed"
 SECURE_SSL_REDIRECT = BEACON_HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^livez$", r"^readyz$"]
 SECURE_HSTS_SECONDS = 31_536_000 if BEACON_HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = BEACON_HTTPS
-SECURE_HSTS_PRELOAD = BEACON_HTTPS
+# Both would bind hosts that are not Beacon's: they are the domain owner's to say (docs/hosting.md).
+SECURE_HSTS_INCLUDE_SUBDOMAINS = False
+SECURE_HSTS_PRELOAD = False
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 if BEACON_TRUST_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
@@ -352,6 +354,7 @@ LOGGING = {
                 )
                 if not PRODUCTION
                 else structlog.processors.JSONRenderer(),
+                logs.without_one_time_links,
             ],
             "foreign_pre_chain": _SHARED_PROCESSORS,
         },
@@ -378,7 +381,6 @@ structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,
         logs.without_noise,
-        logs.without_one_time_links,
         *_SHARED_PROCESSORS,
         structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
     ],

@@ -9,15 +9,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.db import connection
+
+from beacon_site import env
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+READ_ONE = "from django.conf import settings; settings.DEBUG"
 READ = re.compile(r'env\.\w+\(\s*"([A-Z_]+)"')
 
 
-def _start(**variables: str) -> subprocess.CompletedProcess[str]:
+def _start(code: str = READ_ONE, /, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "beacon_site.settings", **variables}
     return subprocess.run(
-        [sys.executable, "-c", "from django.conf import settings; settings.DEBUG"],
+        [sys.executable, "-c", code],
         env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -36,12 +40,18 @@ def test_every_setting_is_documented():
         ("BEACON_PORT", "http"),
         ("BEACON_PORT", "70000"),
         ("BEACON_URL", "beacon.example"),
+        ("BEACON_URL", "https://beacon.example/app"),
+        ("BEACON_URL", "https://beacon.example?x=1"),
+        ("BEACON_URL", "https://me:secret@beacon.example"),
+        ("BEACON_URL", "https://beacon.example:port"),
         ("BEACON_TRUST_PROXY", "yes"),
         ("BEACON_SEARCH", "serpapi askjeeves"),
         ("BEACON_SEEN_URLS", "0"),
         ("BEACON_LIBRARY_DIR", "/no/such/folder"),
         ("DATABASE_URL", "mysql://a@b/c"),
         ("DATABASE_URL", "postgres://a@b:port/c"),
+        ("DATABASE_URL", "postgres://a@b/c?sslmod=require"),
+        ("DATABASE_URL", "postgres://a@b/c?connect_timeout=soon"),
         ("BEACON_LLM_BASE_URL", "ftp://models.example"),
     ],
 )
@@ -61,3 +71,44 @@ def test_a_key_without_a_model_refuses_and_does_not_print_the_key():
 
 def test_production_without_a_secret_key_refuses():
     assert "SECRET_KEY" in _start(BEACON_ENV="production", SECRET_KEY="").stderr
+
+
+def test_what_libpq_takes_is_passed_on_and_a_lost_server_is_noticed():
+    made = env.database("DATABASE_URL", "postgres://a@b/c?sslmode=require&connect_timeout=9")
+
+    assert made["OPTIONS"].items() >= {"sslmode": "require", "connect_timeout": 9}.items()
+    assert made["OPTIONS"]["tcp_user_timeout"] == 30_000
+    assert made["OPTIONS"]["keepalives_idle"] == 15
+
+
+def test_the_options_of_the_address_reach_the_connection(db: None):
+    with connection.cursor() as cursor:
+        assert cursor.connection.info.get_parameters()["tcp_user_timeout"] == "30000"
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "host"),
+    [
+        ("https://Beacon.Example/", "https://beacon.example", "beacon.example"),
+        ("https://beacon.example:443", "https://beacon.example", "beacon.example"),
+        ("http://[::1]:8000", "http://[::1]:8000", "[::1]"),
+        ("http://10.0.0.7:8000", "http://10.0.0.7:8000", "10.0.0.7"),
+    ],
+)
+def test_the_address_of_the_site_names_its_origin_and_host(
+    monkeypatch: pytest.MonkeyPatch, given: str, url: str, host: str
+):
+    monkeypatch.setenv("BEACON_URL", given)
+
+    assert env.origin("BEACON_URL", "") == url
+    assert env.host_of(url) == host
+
+
+def test_hsts_binds_no_host_but_this_one():
+    names = ("SECONDS", "INCLUDE_SUBDOMAINS", "PRELOAD")
+    shown = ", ".join(f"s.SECURE_HSTS_{name}" for name in names)
+    asked = f"from django.conf import settings as s; print({shown})"
+
+    ended = _start(asked, BEACON_URL="https://beacon.example")
+
+    assert ended.stdout.split() == ["31536000", "False", "False"]
