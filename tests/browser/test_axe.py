@@ -68,4 +68,4 @@ def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
 ) -> None:
     for place in places(cast):
         checker.look(place)
-    assert checker.wrong == []
+    assert not checker.wrong, "\n".join(checker.wrong)
