@@ -13,7 +13,8 @@ from memory.models import Activity, Invitation, SignIn, User
 def disable(person: User, *, by: User) -> None:
     """Close the account and sign the person out everywhere at once; what they own stays.
 
-    Raises InvalidValue for one's own account and for the last staff account that is open.
+    The links that they gave out and nobody has used are taken back.  Raises InvalidValue for one's
+    own account and for the last staff account that is open.
     """
     if person == by:
         raise InvalidValue(_("You cannot disable your own account: ask another staff member."))
@@ -27,6 +28,8 @@ def disable(person: User, *, by: User) -> None:
             )
         User.objects.filter(pk=person.pk).update(is_active=False)
         sign_ins.end_elsewhere(SignIn.objects.of(person))
+        for invitation in Invitation.objects.filter(invited_by=person, used_at=None):
+            revoke(invitation, by=by)
         Activity.log(person, by.actor, "account-disabled", subject=person)
     person.is_active = False
 

@@ -124,14 +124,21 @@ class Invitation(models.Model):
     def open_for(cls, token: str) -> Invitation | None:
         """Return the invitation of `token` if it can still be used.
 
-        The first account's link is dead as soon as any account exists.
+        The first account's link is dead as soon as any account exists, any other while the
+        account that gave it out is disabled.
         """
-        invitation = cls.objects.filter(
-            token_hash=cls.hash_of(token), used_at=None, expires_at__gt=timezone.now()
-        ).first()
+        invitation = (
+            cls.objects.filter(cls._given_by_open_account(), used_at=None)
+            .filter(token_hash=cls.hash_of(token), expires_at__gt=timezone.now())
+            .first()
+        )
         if invitation is not None and invitation.is_first and User.objects.exists():
             return None
         return invitation
+
+    @staticmethod
+    def _given_by_open_account() -> models.Q:
+        return models.Q(invited_by=None) | models.Q(invited_by__is_active=True)
 
     @staticmethod
     def hash_of(token: str) -> str:
@@ -141,8 +148,9 @@ class Invitation(models.Model):
     def accept(self, *, username: str, password: str, **fields: Any) -> User | None:
         """Make the account and use the link up, or return None if it was used meanwhile."""
         with transaction.atomic():
-            open_still = type(self).objects.select_for_update().filter(pk=self.pk, used_at=None)
-            if not open_still.exists() or (self.is_first and User.objects.exists()):
+            mine = type(self).objects.filter(self._given_by_open_account(), pk=self.pk)
+            open_still = mine.filter(used_at=None).select_for_update(of=("self",))
+            if open_still.first() is None or (self.is_first and User.objects.exists()):
                 return None
             user = User.objects.create_user(
                 username,

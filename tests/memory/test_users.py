@@ -96,6 +96,30 @@ def test_an_account_that_is_deleted_takes_its_history_along(alice: User) -> None
     assert not Topic.objects.exists()
 
 
+@pytest.mark.parametrize("how", ["disabled by staff", "closed elsewhere"])
+def test_the_links_of_a_disabled_account_open_nothing(admin: User, how: str) -> None:
+    other = User.objects.create_superuser("other", password="horse-battery")
+    invitation, token = people.invite(by=other, note="Carol", makes_staff=True)
+    if how == "disabled by staff":
+        people.disable(other, by=admin)
+    else:
+        User.objects.filter(pk=other.pk).update(is_active=False)
+
+    assert Invitation.open_for(token) is None
+    assert invitation.accept(**ACCOUNT) is None
+
+
+def test_links_taken_back_by_disabling_stay_so_when_it_is_enabled(admin: User) -> None:
+    other = User.objects.create_superuser("other", password="horse-battery")
+    _invitation, token = people.invite(by=other, note="Carol", makes_staff=True)
+    people.disable(other, by=admin)
+
+    people.enable(other, by=admin)
+
+    assert Invitation.open_for(token) is None
+    assert Activity.objects.filter(kind="invitation-revoked", label="Carol").exists()
+
+
 def test_nobody_disables_their_own_account(admin: User) -> None:
     with pytest.raises(InvalidValue, match="your own account"):
         people.disable(admin, by=admin)
