@@ -184,12 +184,19 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
 def save(row: Connection, *, by: User, new_secret: str = "", remove_secret: bool = False) -> None:
     """Store a connection as staff set it; without a new secret the stored one stays.
 
-    The log says that it changed and by whom, never a value.
+    What a test found out since `row` was read stays too.  The log says that it changed and by
+    whom, never a value.
     """
-    if new_secret:
+    fields = ["base_url", "model", "profile", "prices", "updated"]
+    if new_secret or remove_secret:
         row.set_secret(new_secret)
-    elif remove_secret:
-        row.set_secret("")
+        fields.append("secret")
     with transaction.atomic():
-        row.save()
+        now, made = Connection.objects.select_for_update().get_or_create(
+            kind=row.kind, name=row.name, defaults={"secret": row.secret}
+        )
+        row.pk = now.pk
+        if not made and "probed" in now.profile:
+            row.profile = {**row.profile, "probed": now.profile["probed"]}
+        row.save(force_update=True, update_fields=fields)
         Activity.log(by, by.actor, "connection-changed", subject=row)

@@ -145,3 +145,18 @@ def test_each_service_has_a_provider(alice: User, name: str) -> None:
 
 def test_a_service_that_beacon_does_not_have_has_none(alice: User) -> None:
     assert connections.search_provider("altavista", owner=alice) is None
+
+
+def test_saving_keeps_what_a_test_found_out_meanwhile(admin: User) -> None:
+    stored_model()
+    opened = connections.stored("model")
+    profile = connections.llm_profile()
+    assert profile is not None
+    connections.keep_probe(profile, ProbeResult(True, "", 1, json_mode="object"))
+
+    opened.profile["context_tokens"] = 4096
+    connections.save(opened, by=admin)
+
+    found = connections.llm_profile()
+    assert found is not None
+    assert (found.json_mode, found.context_tokens, found.api_key) == ("object", 4096, KEY)
