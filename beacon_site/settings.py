@@ -222,6 +222,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 6 * 3600.0,
         "options": {"expires": 3600, "queue": "maintenance"},
     },
+    "publish-what-is-due": {
+        "task": "memory.tasks.publish_due",
+        "schedule": 60.0,
+        "options": {"expires": 60, "queue": "maintenance"},
+    },
     "take-in-the-library": {
         "task": "memory.tasks.take_in_library",
         "schedule": 600.0,

@@ -226,6 +226,19 @@ class ReviewLevelAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.PublishDue)
+class PublishDueAdmin(ReadOnlyAdmin):
+    """Topics whose copy in Redis is behind."""
+
+    list_display = ("id", "owner", "created", "tried_at")
+    list_select_related = ("owner",)
+    MASKED = ("slug",)
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Treat all as sensitive: the slug may be that of a private topic."""
+        return True
+
+
 @admin.register(memory.ModelCall)
 class ModelCallAdmin(ReadOnlyAdmin):
     """Calls of models.  What was said is its owner's: others see how much it was."""

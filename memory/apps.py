@@ -19,4 +19,4 @@ class MemoryConfig(AppConfig):
         """Let the published copy of topics follow their changes."""
         publishing = importlib.import_module("memory.publishing")
         topics = importlib.import_module("memory.models.topics")
-        topics.Topic.AFTER_CHANGE.append(publishing.publish)
+        topics.Topic.ON_CHANGE.append(publishing.follow)

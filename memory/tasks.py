@@ -9,9 +9,9 @@ from celery import shared_task
 from django.apps import apps
 from django.utils import timezone
 
-from memory import library_folder
+from memory import library_folder, publishing
 from memory.actors import MAINTENANCE
-from memory.models import Remembered
+from memory.models import Activity, Remembered
 
 logger = structlog.get_logger(__name__)
 
@@ -20,17 +20,39 @@ TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
 
 @shared_task
 def empty_trash() -> None:
-    """Purge what has lain in the trash for more than 30 days, one record at a time."""
+    """Purge what has lain in the trash for more than 30 days, one record at a time.
+
+    One that cannot be purged is told of in the log and keeps none of the others.
+    """
     before = timezone.now() - timedelta(days=TRASH_DAYS)
     purged = 0
     for model in apps.get_models():
         if not issubclass(model, Remembered):
             continue
         for record in model.objects.filter(trashed_at__lt=before).iterator():
-            record.purge(by=MAINTENANCE)
-            purged += 1
+            purged += _purge(record)
     if purged:
         logger.info("trash emptied", purged=purged)
+
+
+def _purge(record: Remembered) -> bool:
+    """Purge one record and return whether that went well; the next time tries it again."""
+    try:
+        record.purge(by=MAINTENANCE)
+    except Exception as exc:  # a task's edge: the other records must still go
+        logger.exception("not purged", record_type=record.record_type(), record=str(record.pk))
+        Activity.log(
+            record.owner, MAINTENANCE, "purge-failed", subject=record, warning=True,
+            why=type(exc).__name__,
+        )  # fmt: skip
+        return False
+    return True
+
+
+@shared_task
+def publish_due() -> None:
+    """Bring copies of topics in Redis up to date that could not be when the topic changed."""
+    publishing.work_off_all()
 
 
 @shared_task

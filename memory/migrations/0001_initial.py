@@ -1150,4 +1150,38 @@ class Migration(migrations.Migration):
                 to="memory.topic",
             ),
         ),
+        migrations.AddField(
+            model_name="activity",
+            name="topic",
+            field=models.ForeignKey(
+                editable=False,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="memory.topic",
+            ),
+        ),
+        migrations.CreateModel(
+            name="PublishDue",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("slug", models.CharField(max_length=80)),
+                ("tried_at", models.DateTimeField(editable=False, null=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "copy to publish",
+                "verbose_name_plural": "copies to publish",
+                "ordering": ("id",),
+                "indexes": [models.Index(fields=["owner", "slug"], name="publish_due_of_slug")],
+            },
+        ),
     ]

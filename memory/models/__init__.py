@@ -9,6 +9,7 @@ from memory.models.content import ContentItem
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.proposals import Proposal, ReviewLevel
+from memory.models.publish_due import PublishDue
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
 from memory.models.sessions import Message, Session
 from memory.models.sources import SeenUrl, Source
@@ -29,6 +30,7 @@ __all__ = [
     "Message",
     "ModelCall",
     "Proposal",
+    "PublishDue",
     "Remembered",
     "ReviewLevel",
     "Revision",

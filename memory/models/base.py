@@ -178,7 +178,7 @@ class Remembered(models.Model):
         """Delete the record and its history for good; the activity log keeps that, not the text."""
         with transaction.atomic():
             records = self.purged_with()
-            Activity.forget(self.owner, [record.pk for record in records])
+            Activity.forget([record.pk for record in records])
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()

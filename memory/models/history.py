@@ -132,6 +132,10 @@ class Activity(models.Model):
     kind = models.CharField(max_length=40)
     subject_type = models.CharField(max_length=40, blank=True)
     subject_id = models.CharField(max_length=64, blank=True)
+    # The topic that the line tells of: when that is purged, the line loses its words.
+    topic = models.ForeignKey(
+        "memory.Topic", models.SET_NULL, null=True, editable=False, related_name="+"
+    )
     label = models.CharField(max_length=300, blank=True)
     detail = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
     is_warning = models.BooleanField(default=False)
@@ -159,9 +163,13 @@ class Activity(models.Model):
         warning: bool = False,
         **detail: Any,
     ) -> Activity:
-        """Store one line; `kind` is a verb in the past (`purged`, `signed-in`, `run-failed`)."""
+        """Store one line; `kind` is a verb in the past (`purged`, `signed-in`, `run-failed`).
+
+        A subject that is a topic, or hangs on one, names the line's topic.
+        """
         return cls.objects.create(
             owner=owner,
+            topic_id=_topic_of(subject),
             actor=str(by),
             kind=kind,
             subject_type=(subject._meta.model_name or "") if subject is not None else "",
@@ -172,15 +180,22 @@ class Activity(models.Model):
         )
 
     @classmethod
-    def forget(cls, owner: User, ids: Iterable[Any], *, labels: str = "") -> None:
+    def forget(cls, ids: Iterable[Any], *, topic: models.Model | None = None) -> None:
         """Blank what the log says of purged records: their labels and details, not that they were.
 
-        `labels` blanks lines of the owner's whose label begins so, too.
+        `topic` blanks all lines that tell of that topic: its runs, its facts, itself.
         """
         lines = models.Q(subject_id__in=[str(key) for key in ids])
-        if labels:
-            lines |= models.Q(owner=owner, label__startswith=labels)
+        if topic is not None:
+            lines |= models.Q(topic=topic)
         cls.objects.filter(lines).update(label="", detail={})
+
+
+def _topic_of(subject: models.Model | None) -> Any:
+    """Return the id of the topic that `subject` is or hangs on, None where there is none."""
+    if subject is not None and subject._meta.label == "memory.Topic":
+        return subject.pk
+    return getattr(subject, "topic_id", None)
 
 
 class ModelCall(models.Model):

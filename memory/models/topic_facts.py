@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.db import models, transaction
@@ -46,11 +47,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             Topic.objects.select_for_update().get(pk=topic.pk)
             current = list(self.filter(topic=topic).current())
             TopicFact.check_room(current)
-            if any(fact.key == match_key(text) for fact in current):
-                raise InvalidValue(
-                    _("That is among the topic's facts already."),
-                    errors={"text": [_("This fact is known already.")]},
-                )
+            TopicFact.check_words(topic.pk, match_key(text))
             replaceable = [fact for fact in current if not fact.is_kept]
             if len(current) >= TopicFact.MOST_CURRENT:
                 replaceable[-1].retire(by=by, why=_("made room for a fact written by hand"))
@@ -67,6 +64,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             )
             fact.save(force_insert=True)
             Revision.record_first([fact], by=by)
+            Topic.tell(topic.owner_id, topic.pk)
         return fact
 
     def reorder(self, topic: Topic, ids: Sequence[Any], *, by: Actor) -> None:
@@ -158,6 +156,40 @@ class TopicFact(Remembered):
                 % {"most": cls.MOST_BY_PEOPLE}
             )
 
+    @classmethod
+    def check_words(cls, topic_id: Any, key: str, *, but: Any = None) -> None:
+        """Raise InvalidValue if another fact than `but` says this and is current or was struck."""
+        alike = cls.objects.filter(topic=topic_id, key=key).exclude(pk=but)
+        if alike.current().exists():
+            raise InvalidValue(
+                _("That is among the topic's facts already."),
+                errors={"text": [_("This fact is known already.")]},
+            )
+        struck = alike.struck().first()
+        if struck is not None:
+            problem = _("This was struck on %(date)s: take it back instead of writing it again.")
+            problem %= {"date": f"{timezone.localtime(struck.struck_at()):%Y-%m-%d}"}
+            raise InvalidValue(problem, errors={"text": [problem]})
+
+    def struck_at(self) -> datetime:
+        """Return when the fact was struck last."""
+        strikes = Revision.objects.filter(record_id=self.pk, after__state=self.State.STRUCK)
+        last = strikes.order_by("-id").values_list("created", flat=True).first()
+        return last or self.updated
+
+    def change(self, **kwargs: Any) -> Self:
+        """Change the fact as Remembered.change does, and let copies of its topic follow."""
+        with transaction.atomic():
+            changed = super().change(**kwargs)
+            Topic.tell(self.owner_id, self.topic_id)
+        return changed
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the fact for good, also from copies of its topic."""
+        with transaction.atomic():
+            super().purge(by=by)
+            Topic.tell(self.owner_id, self.topic_id)
+
     def _check_room_to_keep(self) -> None:
         if not self.is_kept and self.state == self.State.CURRENT:
             self.check_room(list(TopicFact.objects.filter(topic=self.topic_id).current()))
@@ -167,11 +199,14 @@ class TopicFact(Remembered):
     ) -> None:
         """Correct the fact; runs leave it alone from then on.
 
-        Raises InvalidValue, LimitReached, or StaleWrite if somebody else wrote meanwhile.
+        Raises InvalidValue (also for the words of another fact that is current or was struck),
+        LimitReached, or StaleWrite if somebody else wrote meanwhile.
         """
         text = self.checked_text(text)
         with transaction.atomic():
             Topic.objects.select_for_update().get(pk=self.topic_id)
+            if match_key(text) != self.key:
+                self.check_words(self.topic_id, match_key(text), but=self.pk)
             if by.is_person:
                 self._check_room_to_keep()
             self.change(

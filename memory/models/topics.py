@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -23,6 +23,7 @@ from memory.slugs import slug_of
 from memory.text import clean, one_line
 
 TITLE_LENGTH = 500
+NAME_ONCE = "topic_slug_once_an_owner"
 
 
 class TopicQuerySet(RememberedQuerySet):
@@ -57,7 +58,7 @@ class TopicQuerySet(RememberedQuerySet):
         title = one_line(clean(title)[0])
         topic = Topic(owner=owner, title=title, slug=slug_of(title), source=source, **fields)
         topic.check_title()
-        with transaction.atomic():
+        with transaction.atomic(), topic.name_once():
             topic.save(force_insert=True)
             Revision.record_first([topic], by=by, source=source)
             Activity.log(owner, by, "topic-made", subject=topic)
@@ -74,9 +75,9 @@ class Topic(Remembered):
 
     REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
 
-    # Called after the commit of a change, with the topic's id and the slug that it had before:
-    # what is kept of topics elsewhere (memory.publishing) must follow at once.
-    AFTER_CHANGE: ClassVar[list[Callable[[Any, str], object]]] = []
+    # Called in the transaction of each change of a topic or its facts, with its owner's id, its own
+    # id and a slug (empty: the one it has): memory.publishing keeps a copy that must follow.
+    ON_CHANGE: ClassVar[list[Callable[[Any, Any, str], object]]] = []
 
     title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
     slug = models.CharField(max_length=80)
@@ -103,13 +104,19 @@ class Topic(Remembered):
             models.UniqueConstraint(
                 fields=["owner", "slug"],
                 condition=Q(trashed_at=None),
-                name="topic_slug_once_an_owner",
+                name=NAME_ONCE,
             )
         ]
         indexes = [models.Index(fields=["owner", "-created", "-id"], name="topic_of_owner")]
 
     def __str__(self) -> str:
         return self.title
+
+    @classmethod
+    def tell(cls, owner_id: Any, topic_id: Any, slug: str = "") -> None:
+        """Let what is kept of a topic elsewhere follow a change, in the change's transaction."""
+        for follow in cls.ON_CHANGE:
+            follow(owner_id, topic_id, slug)
 
     def check_title(self) -> None:
         """Raise InvalidValue unless the title can be used."""
@@ -122,11 +129,27 @@ class Topic(Remembered):
                 "have": len(self.title),
             }
         elif self._twin() is not None:
-            problem = _("You have a topic of this name already: “%(title)s”.") % {
-                "title": self.title
-            }
+            raise self._name_taken()
         if problem:
             raise InvalidValue(problem, errors={"title": [problem]})
+
+    def _name_taken(self) -> InvalidValue:
+        problem = _("You have a topic of this name already: “%(title)s”.") % {"title": self.title}
+        return InvalidValue(problem, errors={"title": [problem]})
+
+    @contextmanager
+    def name_once(self) -> Iterator[None]:
+        """Raise InvalidValue where the database finds that another took the name meanwhile.
+
+        `check_title` cannot see a topic whose transaction is still open: the constraint decides.
+        """
+        try:
+            with transaction.atomic():
+                yield
+        except IntegrityError as exc:
+            if NAME_ONCE not in str(exc):
+                raise
+            raise self._name_taken() from exc
 
     def _twin(self) -> Topic | None:
         twins = Topic.objects.filter(owner=self.owner, slug=self.slug).live()
@@ -136,9 +159,10 @@ class Topic(Remembered):
     def change(self, **kwargs: Any) -> Self:
         """Change the topic as Remembered.change does, and let its copies elsewhere follow."""
         slug = self.slug
-        changed = super().change(**kwargs)
-        for follow in self.AFTER_CHANGE:
-            transaction.on_commit(partial(follow, self.pk, slug))
+        with transaction.atomic():
+            changed = super().change(**kwargs)
+            for told in {slug, self.slug}:
+                self.tell(self.owner_id, self.pk, told)
         return changed
 
     # --- its memory ---------------------------------------------------------------------------
@@ -169,13 +193,14 @@ class Topic(Remembered):
         renamed = Topic(pk=self.pk, owner=self.owner, title=one_line(clean(title)[0]))
         renamed.slug = slug_of(renamed.title)
         renamed.check_title()
-        self.change(
-            by=by,
-            expected_version=expected_version,
-            why=_("renamed"),
-            title=renamed.title,
-            slug=renamed.slug,
-        )
+        with renamed.name_once():
+            self.change(
+                by=by,
+                expected_version=expected_version,
+                why=_("renamed"),
+                title=renamed.title,
+                slug=renamed.slug,
+            )
 
     def archive(self, *, by: Actor) -> None:
         """Put the topic away: it keeps everything, but is not run by its schedule."""
@@ -191,19 +216,22 @@ class Topic(Remembered):
         Raises InvalidValue if another topic has its name meanwhile.
         """
         self.check_title()
-        super().restore(by=by)
+        with self.name_once():
+            super().restore(by=by)
 
     def purge(self, *, by: Actor) -> None:
         """Delete the topic with its facts, runs, reports and the pages read for it, for good.
 
-        Model calls stay for the accounts, without what was said.
+        Model calls stay for the accounts, without what was said; so does the log, without names
+        and words, also of the time when the topic had another name.
         """
         with transaction.atomic():
-            ModelCall.objects.filter(topic=self).update(prompt=[], answer="")
+            ModelCall.objects.filter(topic=self).update(prompt=[], answer="", error="")
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()
-            Activity.forget(self.owner, [], labels=f"{self.title}, Run #")
+            Activity.forget([], topic=self)
             super().purge(by=by)
+            self.tell(self.owner_id, None, self.slug)
 
     def purged_with(self) -> list[Remembered]:
         """Return the topic and its facts, whose history goes with it."""

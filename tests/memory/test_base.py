@@ -122,6 +122,26 @@ def test_the_trash_is_emptied_after_thirty_days_and_not_before(alice: User):
     assert Activity.objects.get(kind="purged").actor == str(MAINTENANCE)
 
 
+def test_what_cannot_be_purged_is_told_of_and_keeps_nothing_else(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+):
+    stuck, other = make_topic(alice, "Stuck"), make_topic(alice, "Other")
+    Topic.objects.update(trashed_at=timezone.now() - timedelta(days=TRASH_DAYS + 1))
+    purge = Topic.purge
+
+    def purged(topic: Topic, *, by: Actor) -> None:
+        if topic == stuck:
+            raise DatabaseError("a row is held")
+        purge(topic, by=by)
+
+    monkeypatch.setattr(Topic, "purge", purged)
+    empty_trash()
+
+    assert list(Topic.objects.all()) == [stuck] != [other]
+    line = Activity.objects.get(kind="purge-failed")
+    assert (line.label, line.is_warning, line.detail) == ("Stuck", True, {"why": "DatabaseError"})
+
+
 # --- history ---------------------------------------------------------------------------------------
 
 

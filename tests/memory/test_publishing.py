@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import redis
+from django.db import transaction
 from django.utils import timezone
 
 from memory import publishing
-from memory.models import Activity, Topic
+from memory.models import Activity, PublishDue, Topic, TopicFact
+from memory.tasks import publish_due
 
 TTL = 2_592_000
 
@@ -100,3 +102,72 @@ def test_a_redis_that_does_not_answer_is_noted_and_costs_about_a_second(
 
     assert time.monotonic() - began < 3
     assert Activity.objects.get(kind="publish-failed").is_warning
+
+
+KEY = "beacon:memory:ai-agents"
+FACT = "Agents book travel on their own since May 2026."
+
+
+def facts_in(server: redis.Redis) -> list[str]:
+    facts: list[str] = json.loads(server.get(KEY) or "{}").get("keyFacts", [])  # type: ignore[arg-type]
+    return facts
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_copy_follows_what_people_do_with_facts(topic: Topic, server: redis.Redis):
+    fact = TopicFact.objects.add(topic, FACT, by=topic.owner.actor)
+    assert facts_in(server) == [FACT]
+
+    fact.edit(FACT.replace("May", "June"), by=topic.owner.actor)
+    assert facts_in(server) == [FACT.replace("May", "June")]
+
+    fact.strike(by=topic.owner.actor)
+    assert facts_in(server) == []
+    assert not PublishDue.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_copy_that_redis_did_not_delete_goes_once_it_answers(
+    topic: Topic, server: redis.Redis, settings: Any
+):
+    publishing.publish(topic.pk)
+    url, settings.REDIS_URL = settings.REDIS_URL, "redis://127.0.0.1:1/0"
+    topic.trash(by=topic.owner.actor)
+    topic.purge(by=topic.owner.actor)
+    assert server.get(KEY) is not None
+
+    settings.REDIS_URL = url
+    publish_due()
+
+    assert server.get(KEY) is None
+    assert not PublishDue.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_renamed_topic_leaves_no_copy_under_its_old_name(topic: Topic, server: redis.Redis):
+    publishing.publish(topic.pk)
+
+    topic.rename("Software agents", by=topic.owner.actor)
+
+    assert [server.exists(KEY), server.exists("beacon:memory:software-agents")] == [0, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_redis_that_is_down_is_asked_once_for_a_change_of_many_facts(
+    topic: Topic, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    settings.BEACON_PUBLISH_OWNER, settings.REDIS_URL = "alice", "redis://127.0.0.1:1/0"
+    with transaction.atomic():
+        for number in range(3):
+            TopicFact.objects.add(topic, f"{FACT} {number}", by=topic.owner.actor)
+
+    publish_due()
+
+    assert Activity.objects.filter(kind="publish-failed").count() == 1
+    assert PublishDue.objects.exclude(tried_at=None).count() == 3
+
+
+def test_without_a_published_owner_nothing_is_marked(topic: Topic):
+    TopicFact.objects.add(topic, FACT, by=topic.owner.actor)
+
+    assert not PublishDue.objects.exists()

@@ -183,3 +183,30 @@ def test_another_order_loses_no_fact_and_vouches_for_none(topic: Topic, alice: U
 
     assert [text[-2] for text in texts(topic)] == ["3", "1", "2"]
     assert set(TopicFact.objects.values_list("trust", flat=True)) == {Trust.EXTERNAL}
+
+
+@pytest.mark.parametrize("way", ["add", "edit"])
+def test_what_was_struck_is_not_written_again_but_taken_back(topic: Topic, way: str):
+    by = topic.owner.actor
+    make_fact(topic, "Pilot lines are named for 2027.").strike(by=by)
+    other = make_fact(topic, "Prices fall by a third in 2026.")
+
+    with pytest.raises(InvalidValue, match=rf"struck on {timezone.now():%Y-%m}.*take it back"):
+        if way == "add":
+            TopicFact.objects.add(topic, "Pilot lines are named for 2027!", by=by)
+        else:
+            other.edit("Pilot lines are named for 2027!", by=by)
+
+    assert texts(topic) == ["Prices fall by a third in 2026."]
+
+
+def test_a_fact_is_not_corrected_into_another_current_one(topic: Topic):
+    by = topic.owner.actor
+    make_fact(topic, "Pilot lines are named for 2027.")
+    other = make_fact(topic, "Prices fall by a third in 2026.")
+
+    with pytest.raises(InvalidValue, match="among the topic's facts already"):
+        other.edit("Pilot lines are named for 2027.", by=by)
+    other.edit("Prices fall by a third in 2026!", by=by)
+
+    assert other.text == "Prices fall by a third in 2026!"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from memory.actors import RESEARCH
@@ -92,6 +96,63 @@ def test_a_topic_stays_in_the_trash_while_another_has_its_name(alice: User):
     topic.restore(by=alice.actor)
 
     assert topic.trashed_at is None
+
+
+@pytest.fixture
+def checks_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let two threads both find a title free before either writes it."""
+    both, check = threading.Barrier(2), Topic.check_title
+
+    def checked(topic: Topic) -> None:
+        check(topic)
+        both.wait(10)
+
+    monkeypatch.setattr(Topic, "check_title", checked)
+
+
+def at_once(acts: list[Callable[[], object]]) -> list[str]:
+    """Run the acts in threads and return what the refused ones were told of the title."""
+    said: list[str] = []
+
+    def run(act: Callable[[], object]) -> None:
+        try:
+            act()
+        except InvalidValue as exc:
+            said.extend(exc.errors["title"])
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=[act]) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return said
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("act", ["create", "rename", "restore"])
+def test_of_two_who_take_a_name_at_once_one_is_told_that_it_is_taken(
+    alice: User, act: str, request: pytest.FixtureRequest
+):
+    topics = [Topic(owner=alice, title=title, slug=slug_of(title)) for title in ("One", "Two")]
+    if act == "restore":
+        topics = [Topic(owner=alice, title="Cells", slug="cells") for _time in range(2)]
+    for topic in topics:
+        topic.trashed_at = timezone.now() if act == "restore" else None
+        topic.save()
+    request.getfixturevalue("checks_first")
+    by = alice.actor
+    acts: dict[str, Callable[[Topic], object]] = {
+        "create": lambda _topic: make_topic(alice, "Cells"),
+        "rename": lambda topic: topic.rename("Cells", by=by),
+        "restore": lambda topic: topic.restore(by=by),
+    }
+
+    said = at_once([partial(acts[act], topic) for topic in topics])
+
+    assert said == ["You have a topic of this name already: “Cells”."]
+    assert Topic.objects.live().filter(title="Cells").count() == 1
 
 
 @pytest.mark.requirement("R10", "R12")

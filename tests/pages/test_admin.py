@@ -52,6 +52,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
     Activity.log(owner, owner.actor, "topic-made", subject=topic)
+    memory.PublishDue.objects.create(owner=owner, slug=SECRET_TEXT)
     memory.ModelCall.objects.create(
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
         answer=SECRET_TEXT,
