@@ -30,28 +30,29 @@ ALIVE_SECONDS = 10.0
 _ended = threading.Event()
 
 
-def _say_alive(name: str, kind: str) -> None:
-    """Write this process's row every ten seconds, on a connection that is not kept.
+def _say_alive(kinds: dict[str, str]) -> None:
+    """Write this process's rows (name -> kind) every ten seconds, on a connection that is not kept.
 
     A connection held by the parent of forked children would be closed by the first of them.
     """
     worker = apps.get_model("research", "Worker")
     while True:
         try:
-            worker.objects.update_or_create(
-                name=name, defaults={"kind": kind, "seen_at": timezone.now()}
-            )
+            for name, kind in kinds.items():
+                worker.objects.update_or_create(
+                    name=name, defaults={"kind": kind, "seen_at": timezone.now()}
+                )
         except DatabaseError as exc:
-            logger.warning("could not say alive", name=name, error=str(exc))
+            logger.warning("could not say alive", kinds=kinds, error=str(exc))
         finally:
             connection.close()
         if _ended.wait(ALIVE_SECONDS):
             return
 
 
-def _begin(name: str, kind: str) -> None:
+def _begin(kinds: dict[str, str]) -> None:
     _ended.clear()
-    threading.Thread(target=_say_alive, args=(name, kind), daemon=True, name="alive").start()
+    threading.Thread(target=_say_alive, args=(kinds,), daemon=True, name="alive").start()
 
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
@@ -64,13 +65,17 @@ def _warm_up(**kwargs: Any) -> None:
 
 @signals.worker_ready.connect  # type: ignore[untyped-decorator]
 def _worker_ready(sender: Any = None, **kwargs: Any) -> None:
-    _begin(str(sender.hostname), "worker")
+    # One worker may serve the runs and the upkeep, or each has its own (beacon_site.runner).
+    name, queues = str(sender.hostname), set(app.amqp.queues.consume_from)
+    kinds = {name: "worker"} if "research" in queues else {}
+    kinds |= {f"{name}, upkeep": "upkeep"} if "maintenance" in queues else {}
+    _begin(kinds)
     _mark_runs_before_stopping(str(sender.hostname))
 
 
 @signals.beat_init.connect  # type: ignore[untyped-decorator]
 def _beat_ready(sender: Any = None, **kwargs: Any) -> None:
-    _begin(f"beat@{os.uname().nodename}:{os.getpid()}", "beat")
+    _begin({f"beat@{os.uname().nodename}:{os.getpid()}": "beat"})
 
 
 def _leave(name: str) -> None:
@@ -80,7 +85,7 @@ def _leave(name: str) -> None:
     worker = apps.get_model("research", "Worker")
     try:
         marked = run.objects.filter(worker=name, status="running").update(leaving=True)
-        worker.objects.filter(name=name).delete()
+        worker.objects.filter(name__in=[name, f"{name}, upkeep"]).delete()
         logger.info("worker leaves", worker=name, runs=marked)
     except DatabaseError as exc:
         # Then its runs are freed by their leases, and count as crashed once.

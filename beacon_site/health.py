@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 
 # Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
 # beat sends comes every 15 s.
-OLDEST = {"worker": 45, "beat": 60}
+OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
 
 
 def ages() -> dict[str, float | None]:
@@ -67,6 +67,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     state |= {
         "database": "ok",
         "worker_age": spoke["worker"],
+        "upkeep_age": spoke["upkeep"],
         "beat_age": spoke["beat"],
         "status": "degraded" if gone or state["redis"] != "ok" else "ok",
     }

@@ -30,8 +30,10 @@ from beacon_site.embedded.places import PROJECT, note
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
 WATCH_SECONDS = 3.0
-QUEUES = "research,reflect,maintenance"
 WORKERS = 4
+# Runs may take minutes and fill every place; what frees and starts them must not wait behind them.
+UPKEEP_QUEUES = "reflect,maintenance"
+UPKEEP_WORKERS = 2
 GUNICORN = (
     "--worker-class=gthread",
     "--workers=2",
@@ -40,7 +42,7 @@ GUNICORN = (
     "--graceful-timeout=10",
     "--timeout=60",
 )
-CELERY_WORKER = ("--loglevel=INFO", "--hostname=worker@%h")
+CELERY_WORKER = ("--loglevel=INFO", "--without-mingle", "--without-gossip")
 
 
 def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
@@ -49,7 +51,8 @@ def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str],
     celery = [*python, "celery", "--quiet", "-A", "beacon_site"]
     host = f"[{bind}]" if ":" in bind else bind
     web = [*python, "gunicorn", "beacon_site.wsgi:application", f"--bind={host}:{port}", *GUNICORN]
-    worker = [*celery, "worker", f"--queues={QUEUES}", f"--concurrency={WORKERS}", *CELERY_WORKER]
+    worker = [*celery, "worker", *CELERY_WORKER, "--queues=research", f"--concurrency={WORKERS}"]
+    upkeep = [*celery, "worker", *CELERY_WORKER, f"--queues={UPKEEP_QUEUES}"]
     beat = [*celery, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"]
     # With SIGTERM as it is a worker waits for the end of its task, however long that takes.
     remapped = {"REMAP_SIGTERM": "SIGQUIT", "C_FORCE_ROOT": "1"}
@@ -57,7 +60,11 @@ def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str],
     remapped["PYTHONWARNINGS"] = "ignore:You're running the worker with superuser privileges"
     return {
         "web": (web, {"BEACON_PROCESS": "web"}),
-        "worker": (worker, {"BEACON_PROCESS": "worker", **remapped}),
+        "worker": ([*worker, "--hostname=worker@%h"], {"BEACON_PROCESS": "worker", **remapped}),
+        "upkeep": (
+            [*upkeep, f"--concurrency={UPKEEP_WORKERS}", "--hostname=upkeep@%h"],
+            {"BEACON_PROCESS": "worker", **remapped},
+        ),
         "beat": (beat, {"BEACON_PROCESS": "beat"}),
     }
 

@@ -162,7 +162,7 @@ def prepare_site() -> int:
 
 def become(name: str) -> int:
     """Turn this process into the web server, the worker or beat, in the foreground."""
-    os.environ["BEACON_PROCESS"] = name
+    os.environ["BEACON_PROCESS"] = "worker" if name == "upkeep" else name
     schedule = settings.DATA_DIR / "celerybeat-schedule"
     arguments, own = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)[name]
     os.execve(arguments[0], arguments, {**os.environ, **own})  # noqa: S606
@@ -171,7 +171,7 @@ def become(name: str) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out what the one argument names (see the module); return the exit code."""
     acts: dict[str, Callable[[], int]] = {"up": up, "down": down, "prepare": prepare_site}
-    acts |= {name: partial(become, name) for name in ("web", "worker", "beat")}
+    acts |= {name: partial(become, name) for name in ("web", "worker", "upkeep", "beat")}
     name = arguments[0] if arguments else "up"
     if name not in acts or len(arguments) > 1:
         print(f"usage: python -m beacon_site.up [{'|'.join(acts)}]", file=sys.stderr)

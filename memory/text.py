@@ -66,6 +66,11 @@ def citation_numbers(text: str) -> list[int]:
     return list(dict.fromkeys(int(number) for number in _CITATION.findall(text)))
 
 
+def for_prompt(text: str) -> str:
+    """Return text that cannot end the marks (`<<<`, `>>>`) between which it stands in a prompt."""
+    return text.replace("<<<", "‹‹‹").replace(">>>", "›››")
+
+
 def match_key(text: str) -> str:
     """Return what two writings of one sentence have in common: letters and digits, case folded."""
     folded = unicodedata.normalize("NFKC", without_citations(plain(text))).casefold()

@@ -8,13 +8,13 @@ and returned URLs -> `save` replaces, renews and retires in one transaction of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
@@ -75,7 +75,15 @@ class TopicMemory:
     def as_prompt(self) -> str:
         """Return the block for planning and writing prompts: what is known, when it was last
         checked, what not to research again (R34).  Facts stand between marks, as data."""
-        return render_to_string("prompts/_topic_memory.txt", {"memory": self}).strip()
+        safe = replace(
+            self,
+            topic=texts.for_prompt(self.topic),
+            # The last report's [n] would be taken for numbers of the new list.
+            summary=texts.for_prompt(texts.without_citations(self.summary)),
+            facts=tuple(replace(f, text=texts.for_prompt(f.text)) for f in self.facts),
+            struck=tuple(map(texts.for_prompt, self.struck)),
+        )
+        return render_to_string("prompts/_topic_memory.txt", {"memory": safe}).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class Loaded:
 
     memory: TopicMemory | None = None
     problem: str = ""
+    expires_at: datetime | None = None
 
 
 def load(topic: Topic) -> Loaded:
@@ -93,18 +102,19 @@ def load(topic: Topic) -> Loaded:
     """
     try:
         with transaction.atomic():
-            return Loaded(memory=_read(topic))
-    except DatabaseError as exc:
-        logger.warning("topic memory not loaded", topic=topic.slug, error=str(exc))
+            return _read(topic)
+    except Exception as exc:
+        # R7: loading never raises to the run, which says so and is written as a baseline.
+        logger.exception("topic memory not loaded", topic=topic.slug)
         return Loaded(
             problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
         )
 
 
-def _read(topic: Topic) -> TopicMemory | None:
+def _read(topic: Topic) -> Loaded:
     fresh = Topic.objects.get(pk=topic.pk)
     if not fresh.memory_is_live():
-        return None
+        return Loaded()
     facts = tuple(
         KnownFact(
             id=str(fact.pk),
@@ -117,7 +127,7 @@ def _read(topic: Topic) -> TopicMemory | None:
         for fact in TopicFact.objects.filter(topic=topic).current()
     )
     struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
-    return TopicMemory(
+    memory = TopicMemory(
         topic=fresh.title,
         facts=facts,
         struck=tuple(struck),
@@ -127,6 +137,7 @@ def _read(topic: Topic) -> TopicMemory | None:
         seen_count=SeenUrl.objects.filter(topic=topic).count(),
         batch=fresh.memory_runs + 1,
     )
+    return Loaded(memory=memory, expires_at=fresh.expires_at)
 
 
 # --- saving --------------------------------------------------------------------------------------
@@ -180,27 +191,31 @@ def save(
     summary: str,
     returned: Sequence[ReturnedUrl],
     at: datetime,
-    expires_at: datetime,
+    expires_at: datetime | None,
 ) -> FactChanges:
     """Store what run `number` learned and renew the memory's expiry; the caller's transaction.
 
-    `facts` None leaves facts and summary as they are (a run that found nothing new).  Facts that
-    the run names again are confirmed in place, others that no person touched are retired.
+    `facts` None leaves facts and summary as they are (a run that found nothing new), `expires_at`
+    None the expiry.  Facts that the run names again are confirmed in place, others that no person
+    touched are retired.  Memory that begins anew begins with what this run has seen.
     """
     with transaction.atomic():
         changes = FactChanges()
         if facts is not None:
             changes = replace_facts(topic, facts, number=number, source=source, at=at)
+        begins_anew = expires_at is not None and not topic.memory_is_live(at)
+        if begins_anew:
+            SeenUrl.objects.filter(topic=topic).delete()
         merge_seen_urls(topic, [item.url for item in returned], number=number, at=at)
         keep_sources(topic, returned, number=number, at=at)
-        began_anew = not topic.memory_is_live(at)
-        update: dict[str, Any] = {
-            "expires_at": expires_at,
-            "memory_runs": 1 if began_anew else topic.memory_runs + 1,
-        }
+        update: dict[str, Any] = {}
+        if expires_at is not None:
+            update["expires_at"] = expires_at
+            update["memory_runs"] = 1 if begins_anew else topic.memory_runs + 1
         if facts is not None and summary:
             update["summary"] = summary
-        Topic.objects.filter(pk=topic.pk).update(**update)
+        if update:
+            Topic.objects.filter(pk=topic.pk).update(**update)
         for name, value in update.items():
             setattr(topic, name, value)
     return changes

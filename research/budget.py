@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -50,7 +51,7 @@ class RunMeter:
         self.step: Step | None = None
 
     def check(self) -> None:
-        """Raise BudgetReached if the run, or its owner's month, has nothing left."""
+        """Raise BudgetReached if the run, or its owner's month, may pay for no further call."""
         run, budget = self.run, self.budget
         if run.tokens >= budget.tokens:
             raise BudgetReached(
@@ -62,13 +63,14 @@ class RunMeter:
                 _("the run's budget of $%(most)s is used up ($%(have).4f)")
                 % {"most": budget.money, "have": run.money}
             )
-        if run.started_at is not None:
-            minutes = (timezone.now() - run.started_at).total_seconds() / 60
-            if minutes >= budget.minutes:
-                raise BudgetReached(
-                    _("the run's %(most)d minutes are over") % {"most": budget.minutes}
-                )
         check_month(run.topic.owner)
+
+    def check_time(self) -> None:
+        """Raise BudgetReached if the run has worked for as long as it may."""
+        run, budget = self.run, self.budget
+        worked = run.worked_seconds + time.monotonic() - run.claimed
+        if worked / 60 >= budget.minutes:
+            raise BudgetReached(_("the run's %(most)d minutes are over") % {"most": budget.minutes})
 
     def count(self, usage: Usage, money: Decimal) -> None:
         """Add what one call spent to the run and its step."""

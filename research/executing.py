@@ -9,12 +9,16 @@ from datetime import timedelta
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from memory.actors import RESEARCH
+from memory.asking import BudgetReached
 from memory.models import Activity
 from research import pipeline
 from research.models import Run, RunLost, Step
@@ -34,11 +38,18 @@ def execute(run_id: int, *, worker: str) -> bool:
     if run is None:
         logger.info("run is taken or finished, nothing to do", run=run_id)
         return False
+    # Dates in prompts and reports are those of the person who reads them.
+    with timezone.override(zone_of(run.topic.owner.time_zone)):
+        _execute(run)
+    return True
+
+
+def _execute(run: Run) -> None:
     try:
         with Work(run) as work:
             pipeline.carry_out(work)
     except RunLost:
-        logger.warning("run was given to another worker", run=run_id, attempt=run.attempt)
+        logger.warning("run was given to another worker", run=run.pk, attempt=run.attempt)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except Interrupted as exc:
@@ -47,12 +58,19 @@ def execute(run_id: int, *, worker: str) -> bool:
         run.requeue(_("works longer than one task may"))
     except ProviderUnavailable as exc:
         run.postpone_or_fail(str(exc), retry_after=exc.retry_after)
-    except ProviderError as exc:
+    except (ProviderError, BudgetReached) as exc:
         run.finish(Run.Status.FAILED, str(exc))
+    except (OperationalError, InterfaceError) as exc:
+        # A database that restarts or is full for a moment: the row waits, behind its last step.
+        logger.warning("database failed under a run", run=run.pk, error=str(exc))
+        connection.close()
+        run.postpone_or_fail(_("the database did not answer: %(why)s") % {"why": exc})
+    except (KeyboardInterrupt, SystemExit):
+        run.requeue(_("interrupted"))
+        raise
     except Exception:
         run.finish(Run.Status.FAILED, _("internal error: the worker's log tells what happened"))
         raise
-    return True
 
 
 def carry_out_follow_up(step_id: int) -> bool:

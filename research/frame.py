@@ -56,9 +56,9 @@ def _item(
 
 
 def _banner(gone: list[str]) -> str:
-    if gone == ["beat"]:
+    if gone and "worker" not in gone:
         return _(
-            "Schedules stand still: the scheduler (beat) has not been heard of for a minute. "
+            "Schedules stand still: what starts them (beat, upkeep) is not heard of any more. "
             "Runs started by hand still work. “make up” starts it."
         )
     if gone:

@@ -51,6 +51,7 @@ class Asked:
     milliseconds: int
     problem: str = ""
     may_retry: bool = False
+    retry_after: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return what the step keeps and its page shows: everything but the hits themselves."""
@@ -62,6 +63,7 @@ class Asked:
             "ms": self.milliseconds,
             "problem": self.problem,
             "may_retry": self.may_retry,
+            "retry_after": self.retry_after,
         }
 
 
@@ -76,13 +78,17 @@ def search(work: Work) -> StepResult:
     services = _services(work)
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
     answered = {(entry["query"], entry["service"]) for entry in done}
+    # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
+    tries = 1 if work.run.tries else TRIES
     calls = [
-        _call(provider, query, options)
+        _call(provider, query, options, tries)
         for provider, options in services
         for query in queries
         if (query, provider.service) not in answered
     ]
     place = work.run.hits.count()
+    if calls:
+        work.check_there_is_something(done)
     for outcome in work.each_of(calls):
         asked = outcome.get()
         with transaction.atomic():  # hits and the note that they came: both, while the run is held
@@ -99,6 +105,7 @@ def search(work: Work) -> StepResult:
         # A feed that answered but was broken in part says so here.
         for warning in getattr(provider, "warnings", ()):
             work.run.warn(str(warning))
+    work.check_there_is_something(done)
     return _searched(work, done, place)
 
 
@@ -113,6 +120,8 @@ def _services(work: Work) -> list[tuple[SearchProvider, SearchOptions]]:
         engine=settings.engine,
         batch=memory.batch if memory else 1,
         feeds=tuple(settings.feeds),
+        about=work.topic.title,
+        last_asked=memory.last_run_at if memory else None,
     )
     ready = []
     for name in connections.search_services(settings.services):
@@ -132,24 +141,29 @@ def _services(work: Work) -> list[tuple[SearchProvider, SearchOptions]]:
     return ready
 
 
-def _call(provider: SearchProvider, query: str, options: SearchOptions) -> Callable[[], Asked]:
-    return lambda: ask(provider, query, options)
+def _call(
+    provider: SearchProvider, query: str, options: SearchOptions, most: int
+) -> Callable[[], Asked]:
+    return lambda: ask(provider, query, options, most=most)
 
 
-def ask(provider: SearchProvider, query: str, options: SearchOptions) -> Asked:
-    """Ask one query of one service, up to three times in all while it is unavailable (R47).
+def ask(
+    provider: SearchProvider, query: str, options: SearchOptions, *, most: int = TRIES
+) -> Asked:
+    """Ask one query of one service, up to `most` times while it is unavailable (R47).
 
     An empty answer is an answer and is not asked again.  Never raises for the service's failures.
     """
     began = time.monotonic()
     problem, may_retry, hits, tries = "", False, [], 0
-    for tries in range(1, TRIES + 1):
+    retry_after: float | None = None
+    for tries in range(1, most + 1):
         try:
             hits, problem = provider.search(query, options), ""
             break
         except ProviderUnavailable as exc:
-            problem, may_retry = str(exc), True
-            if tries < TRIES:
+            problem, may_retry, retry_after = str(exc), True, exc.retry_after
+            if tries < most:
                 time.sleep(min(exc.retry_after or PAUSES[tries - 1], 5.0))
         except ProviderError as exc:
             problem, may_retry = str(exc), False
@@ -162,7 +176,9 @@ def ask(provider: SearchProvider, query: str, options: SearchOptions) -> Asked:
         tries=tries,
         ms=milliseconds,
     )
-    return Asked(query, provider.service, hits, tries, milliseconds, problem, may_retry)
+    return Asked(
+        query, provider.service, hits, tries, milliseconds, problem, may_retry, retry_after
+    )
 
 
 def _keep(work: Work, asked: Asked, place: int) -> int:
@@ -185,10 +201,13 @@ def _keep(work: Work, asked: Asked, place: int) -> int:
             place += 1
             fresh[url] = _row(work, found, url, place)
             hit = fresh[url]
-        hit.queries = [
-            *hit.queries,
-            {"query": asked.query, "service": asked.service, "rank": found.rank},
-        ]
+        if not any(
+            (entry["query"], entry["service"]) == (asked.query, asked.service)
+            for entry in hit.queries
+        ):
+            # Twins of one page in one answer are one vote for it, that of the best.
+            entry = {"query": asked.query, "service": asked.service, "rank": found.rank}
+            hit.queries = [*hit.queries, entry]
         hit.rank = min(hit.rank or found.rank, found.rank)
     Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
     Hit.objects.bulk_update(known.values(), ["queries", "rank"])
@@ -230,7 +249,8 @@ def _searched(work: Work, done: list[dict[str, Any]], hits: int) -> StepResult:
         reasons = "; ".join(dict.fromkeys(f"{e['service']}: {e['problem']}" for e in failed))
         message = _("every search failed: %(why)s") % {"why": reasons}
         if any(entry["may_retry"] for entry in failed):
-            raise ProviderUnavailable(message)
+            waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
+            raise ProviderUnavailable(message, retry_after=max(waits, default=None))
         raise ProviderRejected(message)
     warning = ""
     if failed:

@@ -78,7 +78,11 @@ def load_memory(work: Work) -> StepResult:
         ignore_conflicts=True,
     )
     return StepResult(
-        {"memory": memory.as_json(), "problem": ""},
+        {
+            "memory": memory.as_json(),
+            "problem": "",
+            "expires_at": loaded.expires_at.isoformat() if loaded.expires_at else None,
+        },
         detail=_("%(facts)d facts, %(seen)d seen URLs, last run %(when)s")
         % {
             "facts": len(memory.facts),
@@ -115,7 +119,8 @@ def plan(work: Work) -> StepResult:
             asked = _by_model(work, memory)
             queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
     except BudgetReached as exc:
-        work.stop(_("stopped early: %(why)s") % {"why": exc})
+        warning = _("planned without the model: %(why)s") % {"why": exc}
+        work.run.warn(warning)
         queries, by = _by_facets(work, memory), "facets"
     except ProviderError as exc:
         warning = _("the model could not plan, three standard queries are asked: %(why)s") % {

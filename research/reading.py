@@ -41,7 +41,9 @@ def read(work: Work) -> StepResult:
     fetcher = get_fetcher()
     calls: list[Callable[[], WebPage]] = [partial(_fetch, hit, fetcher, work) for hit in left]
     done = len(wanted) - len(left)
-    for outcome in work.each_of(calls):
+    # Documents of the library come over database connections, of which there are few.
+    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else 24
+    for outcome in work.each_of(calls, at_once=at_once):
         hit = left[outcome.place]
         done += 1
         with transaction.atomic():  # the page is kept only while the run is held

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any
 
 import structlog
+from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings as site
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.dateparse import parse_date
@@ -117,13 +118,38 @@ def _remember(
                 summary=report_text.first_paragraph(written.verify["body"]),
                 returned=_returned(work),
                 at=at,
-                expires_at=at + scheduling.memory_lifetime(topic),
+                expires_at=_expiry(work, topic, at),
             )
             _mark_facts(written.changes, number, at)
             return facts, ""
-    except DatabaseError as exc:
-        logger.error("topic memory not saved", run=work.run.pk, error=str(exc))
+    except SoftTimeLimitExceeded:
+        raise
+    except Exception as exc:
+        # Whatever it is, the report is not lost for it (R44): the savepoint is rolled back alone,
+        # the run says so and ends partial.
+        logger.exception("topic memory not saved", run=work.run.pk)
         return FactChanges(), _("memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
+
+
+def _expiry(work: Work, topic: Topic, at: datetime) -> datetime | None:
+    """Return until when the memory lives after this save; None leaves it as it is.
+
+    A person's wish to end it, made during the run, stands; and a baseline that found nothing
+    revives nothing that had lapsed.
+    """
+    loaded = work.output("load_memory")
+    if loaded["memory"] and not topic.memory_is_live(at):
+        ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
+        if ended_by_hand:
+            work.run.warn(_("the topic's memory was ended during the run and stays so"))
+            return None
+    if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
+        return None
+    return at + scheduling.memory_lifetime(topic)
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
 
 
 def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
@@ -138,6 +164,8 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
     sources = {source["n"]: source for source in written.verify["sources"]}
     if memory is None:
         found = [f for f in written.verify["findings"][: written.write["main"]] if f["supported"]]
+        if not found:
+            return None
         return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
     fresh = [_found(c.sentence, c.citations, c.quote, sources) for c in listed]
     confirmed = {change.previous_id for change in _confirmed(written.changes)}

@@ -259,8 +259,17 @@ def start_due(at: datetime | None = None) -> list[Run]:
     """
     at = at or timezone.now()
     due = Schedule.objects.due(at).select_related("topic__owner", "topic__settings")
-    started = [_take(schedule, at) for schedule in due.order_by("next_run_at")[:_AT_ONCE]]
-    return [run for run in started if run is not None]
+    started: list[Run] = []
+    for schedule in due.order_by("next_run_at")[:_AT_ONCE]:
+        try:
+            run = _take(schedule, at)
+        except Exception as exc:
+            # One topic whose rows are broken must not keep all the others from their runs.
+            logger.exception("schedule failed", topic=schedule.topic.slug)
+            _give_up(schedule, f"{type(exc).__name__}: {exc}")
+        else:
+            started += [run] if run is not None else []
+    return started
 
 
 def _take(schedule: Schedule, at: datetime) -> Run | None:

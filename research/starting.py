@@ -13,8 +13,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import sample
 from memory.actors import Actor
+from memory.errors import InvalidValue, StaleWrite
 from memory.models import Topic, User
-from research import outbox
+from memory.slugs import slug_of
+from research import outbox, topic_editing
 from research.models import Run, Schedule, TopicSettings
 
 logger = structlog.get_logger(__name__)
@@ -53,21 +55,42 @@ def create_topic(
 
 
 def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
-    """Return the owner's sample topic, made now if there is none of that title."""
-    wanted = sample.SAMPLE_TOPIC
-    found = Topic.objects.titled(owner, title or wanted.title)
-    if found is not None:
-        return found
-    return create_topic(
-        owner=owner,
-        title=title or wanted.title,
-        by=by,
-        settings={
-            "objective": wanted.objective,
-            "focus": wanted.focus,
-            "services": [sample.SampleSearch().service],
-        },
-    )
+    """Return the owner's sample topic of that title, ready to be run.
+
+    It is taken back from the archive or the trash, or else made now.  Raises InvalidValue where a
+    topic has that title which is not of the sample.
+    """
+    title = title or sample.SAMPLE_TOPIC.title
+    try:
+        return _sample_topic(owner, title, by)
+    except (InvalidValue, StaleWrite):
+        # Pressed twice at once, the other press has it by now; what is really wrong stays so.
+        return _sample_topic(owner, title, by)
+
+
+def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
+    wanted, services = sample.SAMPLE_TOPIC, [sample.SampleSearch().service]
+    found = Topic.objects.titled(owner, title)
+    if found is None:
+        trashed = Topic.objects.of(owner).in_trash().filter(slug=slug_of(title))
+        trashed = trashed.filter(settings__services=services)
+        found = trashed.order_by("-trashed_at").first()
+    if found is None:
+        asked = {"objective": wanted.objective, "focus": wanted.focus, "services": services}
+        return create_topic(owner=owner, title=title, by=by, settings=asked)
+    if TopicSettings.objects.get(topic=found).services != services:
+        raise InvalidValue(
+            _(
+                "“%(title)s” is a topic already that is not of the sample: rename it, or take "
+                "another title for the sample."
+            )
+            % {"title": found.title}
+        )
+    if found.trashed_at is not None:
+        topic_editing.restore_topic(found, by=by)
+    if found.archived_at is not None:
+        topic_editing.unarchive_topic(found, by=by)
+    return found
 
 
 def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "") -> Run:
@@ -78,10 +101,24 @@ def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "") -> Run:
     """
     check_may_start(topic)
     with transaction.atomic():
-        run = Run.objects.start(topic, trigger=trigger, by=by, depth=depth)
+        wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
+        run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted)
         transaction.on_commit(lambda: outbox.nudge(run.pk))
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
+
+
+def retry_run(run: Run, *, by: Actor) -> bool:
+    """Queue a failed or cancelled run again and nudge a worker; False if it was neither.
+
+    Raises NotNow as start_run does, and RunInTheWay if another run is unfinished.
+    """
+    check_may_start(run.topic)
+    with transaction.atomic():
+        done = run.retry(by=by)
+        if done:
+            transaction.on_commit(lambda: outbox.nudge(run.pk))
+    return done
 
 
 def check_may_start(topic: Topic) -> None:
@@ -91,10 +128,8 @@ def check_may_start(topic: Topic) -> None:
     if topic.archived_at is not None:
         raise NotNow(_("The topic is archived: take it back from the archive to run it."))
     an_hour_ago = timezone.now() - timedelta(hours=1)
-    by_schedule = Run.Trigger.SCHEDULE
-    mine = Run.objects.of(topic.owner).exclude(trigger=by_schedule)
-    started = mine.filter(created__gt=an_hour_ago)
-    started = started.exclude(trigger=Run.Trigger.SCHEDULE)
+    by_hand = Run.objects.of(topic.owner).exclude(trigger=Run.Trigger.SCHEDULE)
+    started = by_hand.filter(created__gt=an_hour_ago)
     if started.count() < site.BEACON_RUNS_PER_HOUR:
         return
     oldest = started.order_by("-created")[site.BEACON_RUNS_PER_HOUR - 1]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -73,7 +73,7 @@ class Work:
         self.budget = budget_of(run, self.settings)
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
-        self.stop_reason = ""
+        self.stop_reason = run.stop_reason
         self._lost = threading.Event()
         self._looked_at = 0.0
         self._began = time.monotonic()
@@ -171,7 +171,22 @@ class Work:
         """End the run with what is there; `reason` stands on the run as its first warning."""
         if not self.stop_reason:
             self.stop_reason = reason
+            self.run.put(stop_reason=clean(reason)[0])
             self.run.warn(reason)
+
+    def check_there_is_something(self, asked: Sequence[Any]) -> None:
+        """End a run that is stopping before any search was asked: there is nothing to report.
+
+        Raises Cancelled where a person stopped it, BudgetReached where a budget did.
+        """
+        if asked or not self.is_stopping:
+            return
+        if self.run.stop_requested_at is not None:
+            raise Cancelled(_("stopped before a search was asked: there is nothing to report"))
+        raise BudgetReached(
+            _("%(why)s. No search was asked, so there is nothing to report.")
+            % {"why": self.stop_reason}
+        )
 
     def look(self, *, at_once: bool = False) -> None:
         """See whether the run goes on; reads at most once a second unless `at_once`.
@@ -193,6 +208,7 @@ class Work:
                 "stop_requested_at",
                 "leaving",
                 "topic__trashed_at",
+                "topic__owner__is_active",
             )
             .first()
         )
@@ -202,16 +218,19 @@ class Work:
             raise Cancelled(_("cancelled by hand"))
         if row["topic__trashed_at"]:
             raise Cancelled(_("the topic was moved to the trash"))
+        if not row["topic__owner__is_active"]:
+            raise Cancelled(_("the account of its owner is disabled"))
         if row["leaving"]:
             raise Interrupted(_("the worker is stopping"))
         if now - self._began > TASK_SECONDS:
             raise Interrupted(_("works longer than one task may"))
         if row["stop_requested_at"]:
+            self.run.stop_requested_at = row["stop_requested_at"]
             self.stop(_("stopped early by hand: the report is written from what was there"))
 
     def _check_budget(self) -> None:
         try:
-            self.meter.check()
+            self.meter.check_time()
         except BudgetReached as exc:
             self.stop(_("stopped early: %(why)s") % {"why": exc})
 
@@ -273,7 +292,7 @@ class Work:
                     if not self.run.beat():
                         self._lost.set()
                         return
-                except DatabaseError as exc:
+                except (DatabaseError, InterfaceError) as exc:
                     # The next beat tries again; if none comes through, the lease runs out.
                     logger.warning("heartbeat failed", run=self.run.pk, error=str(exc))
                     connection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -9,7 +10,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from research import executing, outbox, scheduling
-from research.models import Run
+from research.models import Run, Worker
 
 logger = structlog.get_logger(__name__)
 
@@ -32,8 +33,29 @@ def tick() -> None:
 
     Two beats may tick at once: each of the three claims its rows one by one.
     """
-    freed = Run.objects.free_stalled()
-    started = scheduling.start_due(timezone.now())
-    sent = outbox.dispatch()
-    if freed or started or sent:
-        logger.info("tick", freed=freed, started=len(started), sent=sent)
+    failure: Exception | None = None
+    for part in (_free, _start_due, outbox.dispatch, _forget_old_processes):
+        try:
+            done = part()
+        except Exception as exc:
+            # One part that fails must not keep the others from their work; the task fails after.
+            logger.exception("part of the tick failed", part=part.__name__)
+            failure = exc
+        else:
+            if done:
+                logger.info("tick", part=part.__name__.strip("_"), done=done)
+    if failure is not None:
+        raise failure
+
+
+def _free() -> int:
+    return Run.objects.free_stalled()
+
+
+def _start_due() -> int:
+    return len(scheduling.start_due(timezone.now()))
+
+
+def _forget_old_processes() -> int:
+    old = timezone.now() - timedelta(days=1)
+    return Worker.objects.filter(seen_at__lt=old).delete()[0]

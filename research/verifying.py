@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
-from memory.text import match_key, one_line
-from research.matching import match
+from memory.text import match_key, one_line, plain, without_citations
+from research import report_text
+from research.matching import match, numbers
 from research.models import Hit
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
+from research.terms import terms
 
 _ONE_KIND = str.maketrans("“”’‘–—", "\"\"''--")
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
@@ -44,6 +47,8 @@ def verify(work: Work) -> StepResult:
     checked = [
         _checked(finding, pages, written["sources"], unsupported) for finding in written["findings"]
     ]
+    if not written["is_extractive"]:
+        unsupported += _weak_sentences(written, pages)
     bad = {match_key(sentence) for sentence in unsupported}
     reason = _("unsupported: the quoted words do not stand in the source")
     changes = [
@@ -55,14 +60,16 @@ def verify(work: Work) -> StepResult:
     body = _marked(written["body"], unsupported)
     warning = ""
     if unsupported:
-        warning = _(
-            "%(count)d sentences are marked unsupported: their quotes do not stand in the source"
+        warning = ngettext(
+            "%(count)d sentence is marked unsupported: its source does not say it",
+            "%(count)d sentences are marked unsupported: their sources do not say them",
+            len(unsupported),
         ) % {"count": len(unsupported)}
         work.run.warn(warning)
     return StepResult(
         {"findings": checked, "changes": changes, "body": body, "sources": written["sources"]},
         detail=_("%(good)d of %(all)d quotes found in their sources")
-        % {"good": len(checked) - len(unsupported), "all": len(checked)},
+        % {"good": sum(finding["supported"] for finding in checked), "all": len(checked)},
         counts={"checked": len(checked), "unsupported": len(unsupported)},
         warning=warning,
     )
@@ -130,6 +137,34 @@ def _checked(
     if not supported:
         unsupported.append(finding["sentence"])
     return {**finding, "supported": supported}
+
+
+def _weak_sentences(written: dict[str, Any], pages: dict[int, Page]) -> list[str]:
+    """Return the cited sentences of a model's body that no source of theirs can have said.
+
+    A sentence in a model's own words has no quote to look up; but its numbers must stand in a
+    page that it cites, and so must half of its terms.
+    """
+    told = {match_key(finding["sentence"]) for finding in written["findings"]}
+    weak = []
+    for sentence in split_sentences(written["body"]):
+        cited = [pages[n] for n in report_text.cited([sentence]) if n in pages]
+        bare = without_citations(report_text.spread_citations(plain(sentence)))
+        if (
+            cited
+            and match_key(bare) not in told
+            and not any(_may_say(page, bare) for page in cited)
+        ):
+            weak.append(bare)
+    return weak
+
+
+def _may_say(page: Page, sentence: str) -> bool:
+    wanted = set(terms(sentence))
+    if not wanted:
+        return True
+    there = wanted & set(terms(page.text))
+    return numbers(sentence) <= numbers(page.text) and len(there) * 2 >= len(wanted)
 
 
 def _marked(body: str, unsupported: list[str]) -> str:

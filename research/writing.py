@@ -20,7 +20,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
-from memory.text import for_prompt, clean, match_key, one_line, without_citations
+from memory.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
 from research import composing, extractive, facets, planning, reading, report_text
 from research.composing import Draft
@@ -61,10 +61,12 @@ def write(work: Work) -> StepResult:
     warning = ""
     draft = None
     try:
-        if pages and not _spent(work):
+        if pages:
             draft = _by_model(work, memory, pages)
     except BudgetReached as exc:
-        work.stop(_("stopped early: %(why)s") % {"why": exc})
+        # Nothing more is paid for; the report is made of what the pages say, and says so.
+        warning = _("written without the model: %(why)s") % {"why": exc}
+        work.run.warn(warning)
     except ProviderError as exc:
         warning = _("written without the model, which failed: %(why)s") % {"why": exc}
         work.run.warn(warning)
@@ -86,15 +88,6 @@ def write(work: Work) -> StepResult:
 
 
 _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
-
-
-def _spent(work: Work) -> bool:
-    """Whether the budget that stopped the run forbids the model's report too."""
-    try:
-        work.meter.check()
-    except BudgetReached:
-        return True
-    return False
 
 
 # --- with a model ------------------------------------------------------------------------------------

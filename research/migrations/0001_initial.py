@@ -205,6 +205,8 @@ class Migration(migrations.Migration):
                 ("progress", models.PositiveIntegerField(default=0)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_requested_at", models.DateTimeField(blank=True, null=True)),
+                ("stop_reason", models.TextField(blank=True)),
+                ("worked_seconds", models.FloatField(default=0)),
                 ("is_baseline", models.BooleanField(default=True)),
                 ("error", models.TextField(blank=True)),
                 ("warnings", models.JSONField(blank=True, default=list)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Self
@@ -16,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from memory.text import clean
+from research.models.reopening import reopen_steps
 
 LEASE = timedelta(seconds=45)  # reliability.md 1.1; renewed every 10 s by the worker
 MAX_TRIES = 3  # how often a run is put off because a service was unavailable
@@ -93,20 +95,20 @@ class RunQuerySet(models.QuerySet[Any]):
         crashed = Q(leaving=False, crashes__gte=MAX_CRASHES - 1)
         failed = 0
         for run in stalled.filter(crashed).select_related("topic__owner"):
+            message = _("crashed %(times)d times: its worker was lost each time") % {
+                "times": MAX_CRASHES
+            }
             ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
-                crashes=F("crashes") + 1, **_ended(Run.Status.FAILED)
+                crashes=F("crashes") + 1, error=message, **_ended(Run.Status.FAILED)
             )
             if ended:
-                message = _("crashed %(times)d times: its worker was lost each time") % {
-                    "times": MAX_CRASHES
-                }
-                Run.objects.filter(pk=run.pk).update(error=message)
                 Activity.log(
                     run.topic.owner, RESEARCH, "run-failed", subject=run, warning=True, why=message
                 )
                 failed += 1
         freed = stalled.filter(leaving=True).update(**_queued_again())
-        freed += stalled.filter(leaving=False).update(crashes=F("crashes") + 1, **_queued_again())
+        left = stalled.filter(leaving=False, crashes__lt=MAX_CRASHES - 1)
+        freed += left.update(crashes=F("crashes") + 1, **_queued_again())
         return freed + failed
 
     def waiting_to_start(self) -> Self:
@@ -134,7 +136,10 @@ class RunQuerySet(models.QuerySet[Any]):
                     actor=str(by),
                     scheduled_for=scheduled_for,
                     depth=depth or "quick",
+                    # The database's clock, which the claim asks too: the web server's may differ.
+                    not_before=Now(),
                 )
+                run.refresh_from_db(fields=["not_before"])
         except IntegrityError as exc:
             if "run_once_a_slot" in str(exc) or "run_one_unfinished" in str(exc):
                 raise RunInTheWay(self.filter(topic=topic).unfinished().first()) from exc
@@ -208,6 +213,8 @@ class Run(models.Model):
     progress = models.PositiveIntegerField(default=0)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_reason = models.TextField(blank=True)
+    worked_seconds = models.FloatField(default=0)
 
     is_baseline = models.BooleanField(default=True)
     error = models.TextField(blank=True)
@@ -248,6 +255,10 @@ class Run(models.Model):
             ),
             models.Index(fields=["-finished_at"], name="run_by_end"),
         ]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.claimed = time.monotonic()  # when this process took the row up, on its own clock
 
     def __str__(self) -> str:
         if self.number:
@@ -311,7 +322,11 @@ class Run(models.Model):
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
         """Queue the run again behind its last finished step; False if it is no longer held."""
         why = clean(why)[0]
-        fields = _queued_again() | {"not_before": Now() + delay}
+        fields = _queued_again() | {
+            "not_before": Now() + delay,
+            # Only the time spent at work counts against the run's minutes.
+            "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
+        }
         done = bool(self.held().update(**fields))
         if done:
             Activity.log(self.topic.owner, RESEARCH, "run-requeued", subject=self, why=why)
@@ -335,8 +350,10 @@ class Run(models.Model):
         """Cancel a queued run at once, a running one at its next look; False if it has ended."""
         queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
         asked = queued.update(cancel_requested_at=Now(), **_ended(Run.Status.CANCELLED))
-        asked = asked or Run.objects.filter(pk=self.pk, status=Run.Status.RUNNING).update(
-            cancel_requested_at=Now(), progress=F("progress") + 1
+        asked = asked or Run.objects.filter(pk=self.pk).unfinished().update(
+            # A run that was queued again between the two is cancelled when it is claimed.
+            cancel_requested_at=Now(),
+            progress=F("progress") + 1,
         )
         if asked:
             Activity.log(self.topic.owner, by, "run-cancel-asked", subject=self)
@@ -353,7 +370,8 @@ class Run(models.Model):
     def retry(self, *, by: Actor) -> bool:
         """Queue a failed or cancelled run again behind its last finished step (same id).
 
-        Returns False if it neither failed nor was cancelled.  Raises RunInTheWay if another run
+        It begins anew where what is known has moved on since, and searches and reads on where it
+        was stopped early.  Returns False if it neither failed nor was cancelled.  Raises RunInTheWay if another run
         of the topic is unfinished.
         """
         ended = Run.objects.filter(pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED])
@@ -361,7 +379,10 @@ class Run(models.Model):
             "tries": 0,
             "crashes": 0,
             "error": "",
-            "started_at": None,  # its minutes count anew
+            "started_at": None,
+            "worked_seconds": 0,
+            "stop_reason": "",
+            "warnings": [],
             "finished_at": None,
             "cancel_requested_at": None,
             "stop_requested_at": None,
@@ -370,9 +391,7 @@ class Run(models.Model):
             with transaction.atomic():
                 done = bool(ended.update(**fields))
                 if done:
-                    states = self.steps.model.State
-                    unfinished = self.steps.exclude(state=states.DONE)
-                    unfinished.update(state=states.WAITING, warning="")
+                    reopen_steps(self)
                     Activity.log(self.topic.owner, by, "run-retried", subject=self)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()

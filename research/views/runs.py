@@ -21,10 +21,11 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
-from research import report_page, run_page, shown
+from research import report_page, run_page, shown, starting
 from research.answers import refused
 from research.models import Run, RunInTheWay
 from research.models.runs import RunQuerySet
+from research.starting import NotNow
 
 
 def _runs(request: BeaconRequest, slug: str) -> RunQuerySet:
@@ -128,9 +129,11 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Queue a failed or cancelled run again behind its last finished step."""
     run = _run(request, slug, run_id)
     try:
-        done = run.retry(by=request.actor)
+        done = starting.retry_run(run, by=request.actor)
     except RunInTheWay as exc:
         return refused(request, _in_the_way(run, exc))
+    except NotNow as exc:
+        return refused(request, str(exc))
     if not done:
         why = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
         return refused(request, why % {"status": _status(run)})

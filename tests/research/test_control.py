@@ -198,7 +198,7 @@ def test_what_a_stopped_run_left_unread_is_new_to_the_next(
 
 
 @pytest.mark.requirement("R42")
-@pytest.mark.parametrize("step", ["plan", "search", "filter_seen"])
+@pytest.mark.parametrize("step", ["filter_seen"])
 def test_a_run_stopped_before_it_read_does_not_say_that_nothing_is_new(
     topic: Topic, providers: Providers, run_of: RunOf, step: str
 ):
@@ -233,7 +233,8 @@ def test_a_run_that_is_stopped_before_its_search_asks_nobody(topic: Topic, provi
     cast.carried_out(run)
 
     assert providers.search.asked == providers.pages.history == []
-    assert run.status == "partial"
+    assert (run.status, run.number) == ("cancelled", None)
+    assert run.error == "stopped before a search was asked: there is nothing to report"
 
 
 # --- the trash -----------------------------------------------------------------------------------
@@ -301,13 +302,23 @@ def test_a_run_stops_when_its_minutes_are_over(topic: Topic, providers: Provider
     cast.set_up(providers, 1)
     limit(topic, max_minutes=3)
     run = cast.started(topic)
-    long_ago = timezone.now() - timedelta(minutes=4)
-    Run.objects.filter(pk=run.pk).update(started_at=long_ago)
+    Run.objects.filter(pk=run.pk).update(worked_seconds=240)
 
     cast.carried_out(run)
 
-    assert run.status == "partial"
-    assert "the run's 3 minutes are over" in run.warnings[0]
+    assert (run.status, run.number) == ("failed", None)
+    assert "the run's 3 minutes are over. No search was asked" in run.error
+
+
+def test_a_run_whose_worker_was_away_for_hours_has_its_minutes_still(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1)
+    limit(topic, max_minutes=3)
+    run = cast.started(topic)
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(hours=5))
+
+    assert cast.carried_out(run).status == "succeeded"
 
 
 def test_a_month_that_is_used_up_stops_a_run_before_it_asks_the_model(
@@ -324,6 +335,7 @@ def test_a_month_that_is_used_up_stops_a_run_before_it_asks_the_model(
     assert (run.status, run.number) == ("partial", 1)
     assert "this month's budget of 800 tokens is used up" in run.warnings[0]
     assert providers.model.history == []
+    assert run.report.is_extractive
 
 
 def test_a_budget_that_is_reached_at_the_very_call_stops_the_run_too(

@@ -63,7 +63,7 @@ def test_fifty_hits_that_are_one_page_are_one_hit(topic: Topic, providers: Provi
 
     hit = work.run.hits.get()
     assert (hit.url, hit.rank, work.run.new_count) == ("https://a.example/x", 1, 1)
-    assert len(hit.queries) == 50
+    assert len(hit.queries) == 5  # one vote a query, however often the page came
 
 
 def test_a_page_that_several_queries_found_stands_before_one_that_a_single_query_found(

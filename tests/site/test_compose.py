@@ -67,7 +67,7 @@ def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
     subprocess.run(prepare, env=environment, cwd=ROOT, check=True, capture_output=True)
     running: dict[str, subprocess.Popen[bytes]] = {}
     # Beat's tick is carried out by the worker, so the worker is there before beat.
-    for name in ("web", "worker", "beat"):
+    for name in ("web", "worker", "upkeep", "beat"):
         log = (tmp_path / name).open("wb")
         words = command(OURS[name]["command"])
         running[name] = subprocess.Popen(words, env=environment, cwd=ROOT, stdout=log, stderr=log)

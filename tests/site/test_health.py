@@ -22,6 +22,7 @@ def _alive(kind: str, seconds: float = 1) -> None:
 @pytest.mark.requirement("R234")
 def test_readyz_tells_the_ages_of_worker_and_beat(db: None, client: Client):
     _alive("worker", 3)
+    _alive("upkeep", 3)
     _alive("beat", 5)
 
     state = client.get("/readyz").json()
@@ -54,7 +55,12 @@ def test_redis_that_is_down_is_told(db: None, client: Client, settings: Any):
 @pytest.mark.requirement("R234")
 @pytest.mark.parametrize(
     ("alive", "words"),
-    [([], "No worker is running"), (["worker"], "Schedules stand still"), (["worker", "beat"], "")],
+    [
+        ([], "No worker is running"),
+        (["worker", "upkeep"], "Schedules stand still"),
+        (["worker", "beat"], "Schedules stand still"),
+        (["worker", "upkeep", "beat"], ""),
+    ],
 )
 def test_every_page_has_a_banner_when_nobody_works(
     alice: Any, client_of: Any, alive: list[str], words: str

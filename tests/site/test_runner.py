@@ -191,6 +191,7 @@ def test_the_commands_are_those_of_the_design(tmp_path: Path):
     assert {"--worker-class=gthread", "--no-control-socket", "--bind=[::1]:8000"} <= set(
         commands["web"][0]
     )
-    assert "--queues=research,reflect,maintenance" in commands["worker"][0]
+    assert "--queues=research" in commands["worker"][0]
+    assert "--queues=reflect,maintenance" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
     assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]

@@ -8,10 +8,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from beacon_site.providers import sample
+from beacon_site.http import zone_of
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic, User
@@ -81,21 +82,12 @@ class Command(BaseCommand):
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:
             if use_sample:
-                return self._sample_topic(user, title)
+                return starting.create_sample_topic(user, by=user.actor, title=title)
             found = Topic.objects.titled(user, title)
             by: Actor = user.actor
             return found or starting.create_topic(owner=user, title=title, by=by)
         except MemoryRefused as exc:
             raise CommandError(str(exc)) from exc
-
-    def _sample_topic(self, user: User, title: str) -> Topic:
-        topic = starting.create_sample_topic(user, by=user.actor, title=title)
-        if topic.settings.services != [sample.SampleSearch().service]:
-            raise CommandError(
-                _("“%(title)s” is a topic already that is not of the sample: take another title.")
-                % {"title": topic.title}
-            )
-        return topic
 
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
@@ -107,10 +99,12 @@ class Command(BaseCommand):
             run.refresh_from_db()
             if not run.is_unfinished:
                 return
+            nobody_works = "worker" in health.silent(health.ages())
+            if nobody_works:
+                # Without a worker there is no tick either: what a killed one left is freed here.
+                Run.objects.free_stalled()
             waits_too_long = time.monotonic() - since > NOBODY_TOOK_IT
-            if run.status == Run.Status.QUEUED and (
-                waits_too_long or "worker" in health.silent(health.ages())
-            ):
+            if run.status == Run.Status.QUEUED and (waits_too_long or nobody_works):
                 self._carry_out(run)
             time.sleep(POLL_SECONDS)
 
@@ -123,4 +117,5 @@ class Command(BaseCommand):
                 _("The run is %(status)s: %(why)s")
                 % {"status": run.get_status_display(), "why": run.error or "?"}
             )
-        self.stdout.write(report.as_markdown(), ending="")
+        with timezone.override(zone_of(run.topic.owner.time_zone)):
+            self.stdout.write(report.as_markdown(), ending="")
