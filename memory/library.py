@@ -143,6 +143,7 @@ class LibrarySearch:
         Those last changed before `options.since` are left out, and those marked sensitive.  At
         most `options.limit`, and as many again of those that came or changed after
         `options.last_asked`: what is new in the library is not to be hidden behind what is known.
+        Queries about one thing find nearly the same documents, so each may give twice as many.
         """
         started = time.monotonic()
         library_folder.look_if_due()
@@ -182,6 +183,7 @@ def _found(
     kept: list[tuple[UUID, float]] = []
     # A query says more often what it is about than how it is asked.
     words = f"{query} {asked.about} {asked.about}".strip()
+    limit = 2 * limit if asked.about else limit
     wanted = 2 * limit if asked.about else limit
     # A date or a mark leaves out documents of which the ranking does not know: then it goes deeper.
     for depth in (wanted + 20, MOST_LOOKED_AT):

@@ -32,7 +32,7 @@ _OPENERS = {
     r"|which|whoever|whatever|example|figure|table|fig\.|warning|tip|todo|default:|returns?:|parameters"
     r"|args|e\.g|i\.e|etc|to (?!date\b|be\b)\w+|use(?! of\b)|import(?! (?:duties|taxes|prices|tariffs))|write|inspect|generate"
     r"|install|delete|ensure|make sure|create|copy|choose|consider|remember|avoid|keep|replace|specify|configure"
-    r"|refer|visit|download|call|pass|watch|useful for|used (?:to|for|by|when)|plan for|test this",
+    r"|refer|visit|download|call|pass|watch|useful for|used (?:to|for|by|when|with|in|as)|plan for|test this",
     "de": r"er|sie|es|dies\w*|jene\w*|ihr\w*|sein\w*|wir|unser\w*|ich|mein\w*|du|das ist|da|dort|hier|dabei"
     r"|damit|dazu|daher|deshalb|darum|aber|und|oder|doch|jedoch|außerdem|allerdings|trotzdem|dann|auch"
     r"|zudem|ferner|beide|zum beispiel|solche\w*",
@@ -76,13 +76,15 @@ _POINTS_BACK = re.compile(
     r"|parameters?|arguments?|callbacks?|events?|modules?|chapters?|examples?|steps?|tools?|list|file|way|patch|bug)\b"
     r"|\blike (?:this|that|these)\b"
     r"|^(?:If|When|While|Although|Though|Because|As|Since|Once|Unless|Given|Unlike|Like)\s(?:(?:it|they|this|that|these"
-    r"|those|he|she|used|set|specified|present|omitted|true|false|given|provided|not)\b|[^,]{1,80},\s(?:this|these|those)\b)",
+    r"|those|he|she|used|set|specified|present|omitted|true|false|given|provided|not)\b|[^,]{1,80},\s(?:this|these|those)\b)"
+    r"|^[a-z]+ing\s(?:this|these|that|those|it|them)\b|^(?:For|In|On|With|By)\s.{1,60}\sthis\s\w+s\b"
+    r"|\s(?:of|in|inside|with|to|for|by|from|on)\s(?:it|them)\.$",
     re.IGNORECASE,
 )
 _CODE = re.compile(
     r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
-    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`"
+    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`|(?:^|\s)//\s"
 )
 _BOILERPLATE = re.compile(
     r"\bcookies?\b|\bsubscri(?:be|ption|ber)|newsletter|\bsign(?:ed)?[ -](?:up|in)\b|\blog(?:ged)? ?in\b"
@@ -112,7 +114,7 @@ _VERBS = (
     "|implement|revert|clarify|clarifie|determine|indicate|represent|define|contain|return|get|create|make|take"
     "|throw|resolve|emit|call|handle|set|update|remove|print|display|check|drop|support|change|convert|raise|close"
     "|document|introduce|move|merge|restore|start|stop|skip|send|show|list|parse|apply|applie|ensure|render|load"
-    "|register|bring|teach|tell|recheck|connect|disconnect|invoke|trigger|describe|accept|run|control|tell|switch|reject|reset|tweak|simplify|simplifie|optimi[sz]e"
+    "|register|bring|teach|tell|recheck|connect|disconnect|invoke|trigger|plug|grant|describe|accept|run|control|tell|switch|reject|reset|tweak|simplify|simplifie|optimi[sz]e"
 )
 _AFTER_VERB = (
     "the|a|an|all|any|each|some|whether|how|if|when|multiple|several|both|support|missing|handling|issues?"
@@ -123,7 +125,10 @@ _SUBJECTLESS = re.compile(
     r"|(?:Fix|Fixe[sd]|Adds?|Bump(?:s|ed)?|Correct|Remove|Deprecate|Allow|Improve|Prevent|Refactor(?:ed)?|Rename"
     r"|Implement|Revert(?:ed)?|Clarify|Ensure|Handle|Make|Bugfix|Returns|Creates|Gets|Throws|Emits|Enables|Disables"
     r"|Specifies|Determines|Indicates|Represents|Defines|Contains|Provides|Allows|Makes|Takes|Handles|Helpers? for"
-    r"|Options? (?:for|to))\s+[^\W\d_]"
+    r"|Options? (?:for|to)|Tells|Plug)\s+[^\W\d_]"
+    rf"|(?:When|If|While|Once)\s[^,]{{1,80}},\s(?:{_VERBS})(?:e?s)\s(?!are\b|is\b|will\b|can\b|may\b|were\b|have\b)"
+    r"|The (?:value|name|path|depth|type|string|timestamp|location) (?:that|to|of|which|in)\b"
+    r"(?!.*\s(?:is|are|was|were|has|have|had|must|can|may|will|defaults|specifies|determines|depends)\s)"
     r"|An? (?:string|boolean|array|object|callback|integer|dict|list|function|helper|method|class|regular expression"
     r"|wrapper|tuple)\s(?:representing|of|that|to|which|containing|specifying|indicating|used|describing|for)\b",
     re.IGNORECASE,
@@ -186,7 +191,9 @@ def leans_back(sentence: str, language: str = "en") -> bool:
 
 def _begins_well(sentence: str) -> bool:
     """Whether it begins with a capital, a figure or a wide character, behind at most a quote mark."""
-    first = sentence.lstrip("\"'“‘«„「『《（([")[:1]
+    if sentence.startswith("("):
+        return False
+    first = sentence.lstrip("\"'“‘«„「『《（[")[:1]
     cased = first.upper() != first.lower()
     return first.isalnum() and not (cased and first.islower() and not _is_name(sentence))
 

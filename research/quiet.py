@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory.topic_memory import TopicMemory
 from research import delta
@@ -66,9 +67,12 @@ def nothing_new(work: Work, memory: TopicMemory | None, read: int) -> str:
 def _outcome(values: dict[str, int | str]) -> str:
     if values["read"]:
         return (
-            _(
-                "Nothing new %(since)s: %(read)d new sources were read and say what was known "
-                "already; %(known)d more were known."
+            ngettext(
+                "Nothing new %(since)s: %(read)d new source was read and says nothing of the topic "
+                "that was not known; %(known)d more came up that were known.",
+                "Nothing new %(since)s: %(read)d new sources were read and say nothing of the topic "
+                "that was not known; %(known)d more came up that were known.",
+                int(values["read"]),
             )
             % values
         )

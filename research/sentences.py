@@ -116,6 +116,8 @@ _SHORTENED = frozenset(
         "vs",
     ]
 )
+# What may stand behind a full stop without a space between.
+_MAY_FOLLOW = "[(\"'“‘「『（"
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
 # Only real elements: in documentation `<repository>` is a word to be filled in.
 _ELEMENT = (
@@ -124,6 +126,7 @@ _ELEMENT = (
     "|td|th|thead|tr|tt|u|ul|var|video"
 )
 _MARKUP = re.compile(
+    r"(?<=[a-zA-Z0-9])__?(?=[\s,.;:)]|$)|"  # a reference of reStructuredText: `pytest_`
     rf":[a-z]+(?::[a-z]+)?:(?=`)|\[\^\w+\]|\[edit\]|</?(?:{_ELEMENT})(?:\s[^<>]{{0,200}})?/?>|``",
     re.IGNORECASE,
 )
@@ -235,7 +238,19 @@ def _by_rules(chunk: str, language: str) -> list[str]:
     # One for each call: a segmenter keeps the text it works on.
     segmenter = pysbd.Segmenter(language=code, clean=False)
     parts = [part.strip() for part in segmenter.segment(chunk)]
-    return [part for part in parts if part and part in chunk]
+    return _mended([part for part in parts if part and part in chunk], chunk)
+
+
+def _mended(parts: list[str], chunk: str) -> list[str]:
+    """Join again what was cut inside a name: `submodule.*.update`, `.gitmodules`."""
+    mended: list[str] = []
+    for part in parts:
+        whole = f"{mended[-1]}{part}" if mended else ""
+        if mended and part[0] not in _MAY_FOLLOW and whole in chunk:
+            mended[-1] = whole
+        else:
+            mended.append(part)
+    return mended
 
 
 def _chunks(paragraph: str) -> list[str]:

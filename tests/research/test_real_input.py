@@ -1,0 +1,93 @@
+"""Beacon on real input: the documentation of the installed packages, through the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory import library_folder
+from memory.models import ContentItem, LibraryDocument, Topic
+from memory.text import one_line
+from research.models import DeltaItem, Report, Run
+from research.starting import create_topic
+from tests.research.real_documents import real_documents, write
+
+# Searches and reading run in threads, which see what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RunOf = Callable[[Topic], Run]
+TITLE = "HTTP client"
+
+
+class Folder:
+    """Real documents in a watched folder: every third that speaks of the topic comes later."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        documents = real_documents()
+        on_topic = [name for name, text in documents.items() if "client" in text and "HTTP" in text]
+        self.later = {name: documents.pop(name) for name in on_topic[::3]}
+        self.count = len(documents)
+        self.add(documents)
+
+    def add(self, documents: dict[str, str]) -> None:
+        write(self.path, documents)
+
+    def add_the_later(self) -> None:
+        self.add(self.later)
+        library_folder.look_if_due(every=0)
+
+
+@pytest.fixture
+def folder(admin: Any, settings: Any, tmp_path: Path) -> Folder:
+    settings.BEACON_LIBRARY_DIR = str(tmp_path)
+    settings.BEACON_SEARCH = ["library"]
+    watched = Folder(tmp_path)
+    library_folder.look_if_due(every=0, seconds=100)
+    return watched
+
+
+@pytest.fixture
+def topic(folder: Folder, admin: Any) -> Topic:
+    return create_topic(owner=admin, title=TITLE, by=admin.actor)
+
+
+def _told(run: Run) -> list[DeltaItem]:
+    return [item for item in run.delta_items.all() if item.status in DeltaItem.LISTED]
+
+
+def _paths(report: Report) -> set[str]:
+    ids = {source["link"].split(":")[1].split("/")[0] for source in report.sources}
+    return set(LibraryDocument.objects.filter(pk__in=ids).values_list("path", flat=True))
+
+
+@pytest.mark.requirement("R36", "R41", "R48")
+def test_real_documents_give_findings_whose_quotes_stand_in_them(
+    folder: Folder, topic: Topic, run_of: RunOf
+):
+    run = run_of(topic)
+
+    pages = {item.url: one_line(item.content) for item in ContentItem.objects.filter(topic=topic)}
+    links = {source["n"]: source["link"] for source in run.report.sources}
+    found = run.steps.get(name="write").output["findings"]
+    cited = [links[finding["citations"][0]] for finding in found]
+    assert folder.count >= 200 and run.status == Run.Status.SUCCEEDED
+    assert len(found) >= 5 and len(set(cited)) >= 3
+    assert all(one_line(f["quote"]) in pages[link] for f, link in zip(found, cited, strict=True))
+
+
+@pytest.mark.requirement("R37", "R40", "R41")
+def test_files_added_to_the_folder_are_the_next_runs_news_and_then_there_is_none(
+    folder: Folder, topic: Topic, run_of: RunOf
+):
+    before = {item.sentence for item in _told(run_of(topic))}
+    folder.add_the_later()
+    second, third = run_of(topic), run_of(topic)
+
+    told = {item.sentence for item in _told(second)}
+    assert told and not told & before
+    assert _paths(second.report) <= set(folder.later)
+    assert not _told(third) and third.new_count == 0
