@@ -15,9 +15,10 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from beacon_site.providers import sample
+from memory.errors import MemoryRefused
 from memory.models import Topic
 from research import bulk_acts, topic_list
-from research.answers import go_back, go_to, not_now
+from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
 from research.starting import NotNow, create_sample_topic, start_run
 
@@ -102,14 +103,16 @@ def topics_undo(request: BeaconRequest) -> HttpResponse:
 @require_POST
 def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Make the sample topic, or find it, and start its next run."""
-    topic = create_sample_topic(request.user, by=request.actor)
     try:
+        topic = create_sample_topic(request.user, by=request.actor)
         run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
     except RunInTheWay as exc:
         messages.info(request, str(exc))
         run = exc.run
     except NotNow as exc:
         return not_now(request, exc)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
     if run is None:
         return go_to(request, reverse("research:topic", args=[topic.slug]))
     return go_to(request, reverse("research:run", args=[topic.slug, run.pk]))

@@ -10,9 +10,11 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from beacon_site.providers import sample
 from memory.models import Activity, Topic
 from research import scheduling
 from research.models import Run, Schedule
+from research.starting import create_topic
 from tests.pages.topic_cast import make, ran, text_of
 
 URL = "/topics/"
@@ -192,6 +194,18 @@ def test_the_sample_is_made_once_and_run(browser: Client, alice: Any):
 
     assert response["Location"] == f"/topics/{run.topic.slug}/runs/{run.pk}/"
     assert (Topic.objects.count(), Run.objects.count()) == (1, 2)
+
+
+def test_a_topic_of_ones_own_with_the_samples_name_is_explained_and_not_run(
+    browser: Client, alice: Any
+):
+    create_topic(owner=alice, title=sample.SAMPLE_TOPIC.title, by=alice.actor)
+
+    response = browser.post("/topics/sample/")
+
+    assert response.status_code == 409
+    assert "not of the sample: rename it" in response.content.decode()
+    assert not Run.objects.exists()
 
 
 def test_the_sample_pressed_twice_shows_the_same_run(browser: Client):

@@ -55,6 +55,48 @@ def test_the_sample_topic_is_made_once(alice: Any):
     assert made[0].settings.services == ["sample"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("place", ["trash", "archive"])
+def test_a_sample_topic_that_was_put_away_is_taken_back(alice: Any, place: str):
+    put_away = starting.create_sample_topic(alice, by=alice.actor)
+    getattr(put_away, place)(by=alice.actor)
+
+    topic = starting.create_sample_topic(alice, by=alice.actor)
+
+    assert (topic, topic.trashed_at, topic.archived_at) == (put_away, None, None)
+    assert start(topic).status == "queued"
+
+
+def test_a_topic_of_ones_own_is_not_run_as_the_sample(alice: Any):
+    starting.create_topic(owner=alice, title=sample.SAMPLE_TOPIC.title, by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="is a topic already that is not of the sample"):
+        starting.create_sample_topic(alice, by=alice.actor)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_ask_for_the_sample_at_once_get_the_same(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    both, check, made = threading.Barrier(2), Topic.check_title, []
+
+    def checked(topic: Topic) -> None:
+        check(topic)
+        both.wait(10)
+
+    def ask() -> None:
+        made.append(starting.create_sample_topic(alice, by=alice.actor))
+        connection.close()
+
+    monkeypatch.setattr(Topic, "check_title", checked)
+    threads = [threading.Thread(target=ask) for _time in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert made == [Topic.objects.get()] * 2
+
+
 @pytest.mark.requirement("R52", "R55")
 def test_a_started_run_is_a_row_that_waits_and_a_nudge_after_the_commit(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
