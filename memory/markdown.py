@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
@@ -46,6 +46,8 @@ _FOOTNOTE_ID = re.compile(r"fn(?:ref)?[\w:-]{1,40}")
 _CLASSES = re.compile(r"footnotes|footnote-ref|footnote-backref|language-[\w+#.-]{1,30}")
 _ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 _CITATION = re.compile(r"\[(\d{1,3})\]")
+_IN_WORDS = re.compile(r"([\\\[\]()`<])")
+_IN_ADDRESS = re.compile(r"[()<>\s\\]")
 _SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOTALL)
 
 
@@ -57,6 +59,12 @@ def render(text: str) -> SafeString:
     """
     made = _parser().render(clean(text[:LONGEST])[0], {})
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)
+
+
+def link(words: str, address: str) -> str:
+    """Return a Markdown link that shows `words` as they are, whatever a stranger wrote there."""
+    shown = _IN_WORDS.sub(r"\\\1", " ".join(words.split()))
+    return f"[{shown}]({_IN_ADDRESS.sub(lambda sign: quote(sign.group()), address)})"
 
 
 def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source-") -> SafeString:

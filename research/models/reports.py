@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.markdown import link
 from memory.models import Remembered, TopicFact
 from memory.models.base import RememberedQuerySet
 from research.models.runs import Run
@@ -84,7 +85,9 @@ class Report(Remembered):
             parts += [f"## {self.delta_heading}", f"*{self.delta_since}*", self.delta]
         parts.append(self.body)
         if self.sources:
-            lines = [f"{s['n']}. [{s['title']}]({s['link']}) · {s['domain']}" for s in self.sources]
+            lines = [
+                f"{s['n']}. {link(s['title'], s['link'])} · {s['domain']}" for s in self.sources
+            ]
             parts += ["## " + _("Sources"), "\n".join(lines)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

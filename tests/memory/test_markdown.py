@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory.markdown import link_citations, render
+from memory.markdown import link, link_citations, render
 
 ATTACKS = (
     # raw HTML
@@ -209,3 +209,18 @@ def test_citations_lead_to_their_sources_and_nothing_else_does() -> None:
 def test_chinese_and_right_to_left_text_is_kept() -> None:
     assert "固态**电池" not in render("**固态**电池 שלום 💥")
     assert "שלום 💥" in render("**固态**电池 שלום 💥")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["A](https://evil.example) [B", "a `b", "1.\\", "<https://evil.example>", "[x]: y", "f(x)"],
+)
+def test_a_link_shows_its_words_as_they_are_and_leads_nowhere_else(words: str):
+    html = str(render(f"1. {link(words, 'https://a.example/(b c)')}"))
+
+    assert re.findall(r'href="([^"]*)"', html) == ["https://a.example/%28b%20c%29"]
+    assert words.replace("<", "&lt;").replace(">", "&gt;") in html
+
+
+def test_a_link_of_two_lines_is_one():
+    assert link("One\n\n# Two", "https://a.example") == "[One # Two](https://a.example)"

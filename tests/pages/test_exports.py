@@ -53,6 +53,12 @@ def rows(browser: Client, run: Run) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
+def test_a_sources_title_makes_no_link_of_its_own(browser: Client, run: Run):
+    run.report.sources = [make_source(1, "A](https://evil.example) [B", link="https://a.example")]
+
+    assert r"1. [A\]\(https://evil.example\) \[B](https://a.example)" in run.report.as_markdown()
+
+
 @pytest.mark.requirement("R62")
 def test_the_report_as_markdown_is_the_one_form_of_it(browser: Client, run: Run):
     answer = get(browser, run, "report.md")
