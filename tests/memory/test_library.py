@@ -333,3 +333,42 @@ def test_searches_at_once_look_at_the_folder_once(folder: Path, bob: Any) -> Non
 def test_a_hits_address_leads_to_its_page(document: Any) -> None:
     assert library.link_of(document.address) == f"/library/{document.pk}/"
     assert library.link_of("https://a.example/") == ""
+
+
+def _add(alice: Any, *texts: str) -> None:
+    for text in texts:
+        library.add_document(alice, text=text, by=alice.actor)
+
+
+def test_a_run_gets_documents_about_its_topic_not_about_how_it_asks(alice: Any) -> None:
+    _add(alice, "# Criticism\n\nCriticism of problems, and problems of criticism.", TEXT)
+    query = "solid-state batteries criticism problems"
+    assert "Criticism" in asked(alice, query)
+    assert asked(alice, query, about="Solid-state batteries") == ["Solid-state batteries"]
+
+
+def test_a_document_that_holds_the_topics_words_far_apart_is_about_something_else(
+    alice: Any,
+) -> None:
+    _add(alice, f"# Manual\n\nSolid walls. {'Of other things. ' * 100} State of batteries.", TEXT)
+    assert asked(alice, "batteries", about="solid batteries cells") == ["Solid-state batteries"]
+
+
+def test_a_topic_that_no_document_names_is_searched_by_the_querys_words(alice: Any) -> None:
+    _add(alice, TEXT)
+    assert asked(alice, "pilot line", about="My first topic") == ["Solid-state batteries"]
+
+
+def test_what_came_since_the_last_run_is_not_hidden_behind_what_is_known(alice: Any) -> None:
+    _add(alice, *(f"# Known {n}\n\nbatteries batteries batteries {n}" for n in range(3)))
+    last = timezone.now()
+    _add(alice, "# New\n\nA word on batteries among many other words that say little of them.")
+    assert "New" not in asked(alice, "batteries", limit=1, about="batteries")
+    assert "New" in asked(alice, "batteries", limit=1, about="batteries", last_asked=last)
+
+
+def test_a_readme_is_named_by_its_folder_unless_its_title_does(folder: Path, bob: Any) -> None:
+    for name, title in (("celery", "Donations"), ("psycopg", "Psycopg 3")):
+        (folder / name).mkdir()
+        (folder / name / "README.md").write_text(f"# {title}\n\nA queue of pools.\n")
+    assert set(asked(bob, "queue of pools")) == {"celery: Donations", "Psycopg 3"}

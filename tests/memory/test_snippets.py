@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.recall.snippets import marked, passage
+from memory.recall.snippets import marked, nearness, passage
 
 LONG = "filler " * 500 + "the price of lithium cells fell in May " + "filler " * 500
 
@@ -44,3 +44,11 @@ def test_a_long_text_costs_little() -> None:
     started = time.process_time()
     passage("words of all kinds, " * 10_000 + "needle", "kind needle")
     assert time.process_time() - started < 0.5
+
+
+def test_words_count_as_near_that_the_title_and_one_passage_hold() -> None:
+    assert nearness("Batteries", "The price of lithium cells fell.", "lithium batteries") == 1.0
+    assert (
+        nearness("", f"lithium {LONG.replace('lithium', 'other')} prices", "lithium price") == 0.5
+    )
+    assert nearness("", "Nothing of the kind.", "lithium batteries") == 0.0

@@ -17,6 +17,7 @@ import pytest
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.extract import Extractor, get_extractor, valid_text
+from beacon_site.providers.reflow import join_hard_wraps
 from tests.providers.pdf import pdf
 
 ROOT = Path(__file__).parents[2]
@@ -371,3 +372,16 @@ def test_no_secret_of_ours_is_in_the_readers_environment(scripted: list[Extracto
 
 def test_the_process_has_one_extractor():
     assert get_extractor() is get_extractor()
+
+
+def test_items_that_are_set_in_keep_to_themselves_and_go_on_below() -> None:
+    text = join_hard_wraps(
+        "Fixes\n-----\n * One that\n   goes on.\n * Two.\n\n1.  Three\n    goes on.\n"
+    )
+    assert text == "Fixes\n-----\n * One that goes on.\n * Two.\n\n1. Three goes on."
+
+
+def test_the_sites_name_is_not_taken_for_the_title(reader: Extractor) -> None:
+    body = article(LONG).replace("<article>", "<h1>Node documentation</h1><article>")
+    html = body.replace("<html>", "<html><title>HTTP/2 | Node documentation</title>")
+    assert reader.extract(html.encode(), content_type="text/html").title.startswith("HTTP/2")
