@@ -62,7 +62,7 @@ admin.site.unregister(Group)  # Beacon knows people and staff, no groups
 
 @admin.register(memory.User)
 class UserAdmin(_UserAdmin):
-    """Accounts.  Staff set passwords anew and delete accounts here; the rest is in Settings."""
+    """Accounts.  Staff set passwords anew here; the rest is in Settings."""
 
     list_display = ("username", "display_name", "email", "is_staff", "is_active", "date_joined")
     search_fields = ("username", "display_name", "email")
@@ -84,18 +84,8 @@ class UserAdmin(_UserAdmin):
         return [name for name in names if name not in self.OPEN]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow, but for one's own account; so somebody with all rights always remains."""
-        return super().has_delete_permission(request, obj) and obj != request.user
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what goes with the accounts: all they own, whatever its admin allows alone."""
-        shown, counts, _needed, protected = super().get_deleted_objects(objs, request)
-        return shown, counts, set(), protected
-
-    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        """Delete one by one, by the method that takes the history along."""
-        for user in queryset.exclude(pk=request.user.pk):
-            user.delete()
+        """Refuse: it would take all that a person owns.  Settings, People disables accounts."""
+        return False
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """Keep in the person's own log that staff set their password."""
