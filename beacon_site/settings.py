@@ -365,7 +365,11 @@ LOGGING = {
         },
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    "root": {"handlers": ["console"], "level": "INFO"},
+    # A command is somebody's at a terminal, who asked for its own words.
+    "root": {
+        "handlers": ["console"],
+        "level": "WARNING" if BEACON_PROCESS == "command" else "INFO",
+    },
     "loggers": {
         # These log whole requests or every pool event at INFO.
         "httpx": {"level": "WARNING"},

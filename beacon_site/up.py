@@ -126,7 +126,7 @@ def _prepare_site(*, production: bool) -> str:
         call_command("collectstatic", interactive=False, verbosity=0)
     link = io.StringIO()
     if "first_account_link" in get_commands():
-        call_command("first_account_link", stdout=link)
+        call_command("first_account_link", stdout=link, stderr=io.StringIO())
     connections.close_all()  # the runner forks, and a connection is not to be shared
     return link.getvalue().strip()
 
@@ -137,7 +137,8 @@ def down() -> int:
     if not folder.is_dir():
         print("Beacon does not run: it has no data folder yet.")
         return 0
-    if not locks.take(folder / "up.lock", wait=False):
+    runs = not locks.take(folder / "up.lock", wait=False)
+    if runs:
         pid = int(read_state(folder).get("up", {}).get("pid", 0))
         mark = processes.identity(pid) if pid else None
         if mark is None:
@@ -145,10 +146,10 @@ def down() -> int:
         if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):
             raise CannotStart(f"Beacon (process {pid}) did not stop within {DOWN_SECONDS:.0f} s.")
         locks.take(folder / "up.lock")
-    _end_leftovers(folder)
+    ended = _end_leftovers(folder)
     if not embedded.stop_servers(folder):
         print("A command still uses the embedded servers; they stop when it ends.")
-    print("Beacon has stopped.")
+    print("Beacon has stopped." if runs or ended else "Beacon was not running.")
     return 0
 
 

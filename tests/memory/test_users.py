@@ -36,8 +36,14 @@ def test_the_command_prints_the_link_alone(db: None, capsys: Any, settings: Any)
     assert printed.endswith("/\n")
 
 
-def test_the_command_prints_nothing_once_there_is_an_account(alice: User, capsys: Any) -> None:
-    assert link_of(capsys) == ""
+def test_once_there_is_an_account_the_command_prints_no_link_and_says_why(
+    alice: User, capsys: Any
+) -> None:
+    call_command("first_account_link")
+    said = capsys.readouterr()
+
+    assert said.out == ""
+    assert "There is an account already" in said.err
 
 
 def test_a_newer_first_link_replaces_the_older_one(db: None) -> None:

@@ -122,10 +122,15 @@ def test_without_an_account_it_says_how_to_make_one(say: Say):
         say("Cells")
 
 
+def test_a_command_logs_warnings_alone(settings: Any):
+    assert settings.BEACON_PROCESS == "command"
+    assert settings.LOGGING["root"]["level"] == "WARNING"
+
+
 def test_with_two_accounts_it_asks_whose_topic_it_is(
     alice: Any, bob: Any, providers: Providers, say: Say
 ):
-    with pytest.raises(CommandError, match="--user: there are 2 accounts"):
+    with pytest.raises(CommandError, match="--user with one of alice, bob"):
         say("Cells")
 
     say("Cells", "--user", "bob")

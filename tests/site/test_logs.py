@@ -19,7 +19,10 @@ def log() -> Any:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(root.handlers[0].formatter)
     root.addHandler(handler)
+    level = root.level
+    root.setLevel(logging.INFO)  # of a server; a command's log holds warnings alone
     yield stream
+    root.setLevel(level)
     root.removeHandler(handler)
 
 

@@ -155,6 +155,12 @@ def test_down_stops_a_beacon_that_runs_elsewhere(beacon: Beacon):
     assert none_alive(started)
 
 
+def test_down_says_that_nothing_ran(beacon: Beacon):
+    beacon.folder.mkdir(parents=True, exist_ok=True)
+
+    assert beacon.once("down").stdout == "Beacon was not running.\n"
+
+
 def test_a_taken_port_is_said_and_nothing_is_left(beacon: Beacon):
     with socket.create_server(("127.0.0.1", int(beacon.environment["BEACON_PORT"]))):
         refused = beacon.once()

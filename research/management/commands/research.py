@@ -35,7 +35,13 @@ class Command(BaseCommand):
         parser.add_argument("--sample", action="store_true", help="research the bundled articles")
         parser.add_argument("--wait", action="store_true", help="wait and print the report")
         parser.add_argument("--user", help="whose topic it is; not needed with one account")
-        parser.add_argument("--depth", default="", choices=["", "quick"], help="quick")
+        parser.add_argument(
+            "--depth",
+            default="",
+            choices=["", "quick"],
+            metavar="{quick}",
+            help="quick: a smaller budget",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start the run; the report goes to stdout as Markdown, all else to stderr."""
@@ -71,12 +77,7 @@ class Command(BaseCommand):
                 raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
             return found
         if people.count() != 1:
-            raise CommandError(
-                _("Say whose topic it is with --user: there are %(count)d accounts.")
-                % {"count": people.count()}
-                if people.exists()
-                else _("There is no account yet: make the first by `make up` or createsuperuser.")
-            )
+            raise CommandError(_whose(list(people.values_list("username", flat=True)[:20])))
         return people.get()
 
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
@@ -119,3 +120,11 @@ class Command(BaseCommand):
             )
         with timezone.override(zone_of(run.topic.owner.time_zone)):
             self.stdout.write(report.as_markdown(), ending="")
+
+
+def _whose(names: list[str]) -> str:
+    if not names:
+        return _("There is no account yet: make the first by `make up` or createsuperuser.")
+    return _("Say whose topic it is: --user with one of %(names)s.") % {
+        "names": ", ".join(sorted(names))
+    }
