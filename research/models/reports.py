@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -14,6 +16,7 @@ from django.utils.translation import gettext_lazy
 from memory.markdown import link
 from memory.models import Remembered, TopicFact
 from memory.models.base import RememberedQuerySet
+from memory.models.library import ADDRESS
 from research.models.runs import Run
 
 
@@ -86,7 +89,8 @@ class Report(Remembered):
         parts.append(self.body)
         if self.sources:
             lines = [
-                f"{s['n']}. {link(s['title'], s['link'])} · {s['domain']}" for s in self.sources
+                f"{s['n']}. {link(s['title'], _opening(s['link']))} · {s['domain']}"
+                for s in self.sources
             ]
             parts += ["## " + _("Sources"), "\n".join(lines)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -98,6 +102,16 @@ class Report(Remembered):
     def mark_unread(self) -> None:
         """Put it back among the unread."""
         type(self).objects.filter(pk=self.pk).update(read_at=None)
+
+
+def _opening(address: str) -> str:
+    """Return where a reader opens a source: a document of the library on its page here."""
+    found = ADDRESS.fullmatch(address)
+    try:
+        page = reverse("memory:library-document", args=[found[1]]) if found else ""
+    except NoReverseMatch:
+        page = ""
+    return f"{settings.BEACON_URL}{page}" if page else address
 
 
 class DeltaItem(models.Model):

@@ -66,7 +66,7 @@ def _paths(report: Report) -> set[str]:
 
 @pytest.mark.requirement("R36", "R41", "R48")
 def test_real_documents_give_findings_whose_quotes_stand_in_them(
-    folder: Folder, topic: Topic, run_of: RunOf
+    folder: Folder, topic: Topic, run_of: RunOf, settings: Any
 ):
     run = run_of(topic)
 
@@ -76,6 +76,7 @@ def test_real_documents_give_findings_whose_quotes_stand_in_them(
     cited = [links[finding["citations"][0]] for finding in found]
     assert folder.count >= 200 and run.status == Run.Status.SUCCEEDED
     assert len(found) >= 5 and len(set(cited)) >= 3
+    assert f"]({settings.BEACON_URL}/library/" in run.report.as_markdown()
     assert all(one_line(f["quote"]) in pages[link] for f, link in zip(found, cited, strict=True))
 
 
