@@ -383,7 +383,8 @@ LOGGING = {
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.worker.consumer.mingle": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
-        "django.security.DisallowedHost": {"level": "ERROR"},
+        # Anybody can send any Host; each would fill the log with a whole traceback.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }
 structlog.configure(

@@ -11,6 +11,7 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message, ToolCall, Usage
 
 CHARACTERS_PER_TOKEN = 4
+MOST_TOKENS = 10**8  # of one answer; what a server counts beyond is no count
 
 
 class CallFailed(Exception):
@@ -133,9 +134,17 @@ def _arguments(value: object) -> dict[str, Any]:
 def _usage(value: object) -> Usage | None:
     if not isinstance(value, dict):
         return None
-    counts = (value.get("prompt_tokens"), value.get("completion_tokens"))
-    prompt, completion = (
-        count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
-        for count in counts
-    )
+    prompt = _count(value.get("prompt_tokens"))
+    completion = _count(value.get("completion_tokens"))
+    if prompt is None or completion is None:
+        return None
     return Usage(prompt, completion) if prompt or completion else None
+
+
+def _count(value: object) -> int | None:
+    """Return a number of tokens, 0 where none is given, None for what can be no such number."""
+    if value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return value

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 else:
     _NewUser, _OfUser = UserCreationForm, forms.ModelForm
 
+LONGEST_USERNAME = 150  # Django's
+
 
 @cache
 def time_zone_names() -> tuple[str, ...]:
@@ -82,6 +84,15 @@ class SignInForm(AuthenticationForm):
         ),
         "inactive": gettext_lazy("This account is disabled. Ask whoever looks after Beacon here."),
     }
+
+    def clean_username(self) -> str:
+        """Refuse what is longer than any username, before it is looked up and counted."""
+        username: str = self.cleaned_data["username"]
+        if len(username) > LONGEST_USERNAME:
+            raise ValidationError(
+                _("No username has more than %(most)d characters.") % {"most": LONGEST_USERNAME}
+            )
+        return username
 
 
 class NewAccountForm(ListsTimeZones, _NewUser):

@@ -151,6 +151,13 @@ def test_a_wrong_password_is_explained_and_logged(alice: User, browser: Client) 
     assert Activity.objects.of(alice).get().kind == "sign-in-failed"
 
 
+def test_a_name_longer_than_any_is_refused_in_words(alice: User, browser: Client) -> None:
+    for length in (151, 100_000):
+        answer = browser.post(SIGN_IN, {"username": "a" * length, "password": "whatever"})
+        assert answer.status_code == 200
+        assert "No username has more than 150 characters" in answer.content.decode()
+
+
 def test_an_unknown_name_is_not_kept(alice: User, browser: Client) -> None:
     sign_in(browser, username="my-password-by-mistake")
 

@@ -191,6 +191,13 @@ def test_usage_that_a_server_does_not_count_is_estimated_and_says_so(model, chat
     assert model.ask([Message("user", "1234")]).usage == Usage(1, 2, estimated=True)
 
 
+@pytest.mark.parametrize("absurd", [-5, 10**12, "7", 1.5, True, [1]])
+def test_an_absurd_count_of_tokens_is_not_believed_but_estimated(model, chat, absurd):
+    chat.enqueue(says("12345678", usage={"prompt_tokens": absurd, "completion_tokens": 3}))
+
+    assert model.ask([Message("user", "1234")]).usage == Usage(1, 2, estimated=True)
+
+
 def test_usage_sums_the_repair_round(model, chat):
     chat.enqueue(servers.bare({"queries": 5}), servers.bare(DATA))
 
