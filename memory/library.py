@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.db.models.functions import Left
 from django.urls import reverse
@@ -164,6 +165,13 @@ class LibrarySearch:
             published_at=document.day,
             raw={"path": document.path, "score": round(found.score, 6)},
         )
+
+
+def is_empty(owner: User) -> bool:
+    """Whether there is nothing that `owner` could find: no document, and no folder is watched."""
+    if settings.BEACON_LIBRARY_DIR:
+        return False
+    return not LibraryDocument.objects.readable_by(owner).live().exists()
 
 
 def library_search(owner: User) -> SearchProvider:

@@ -7,7 +7,7 @@ and returned URLs -> `save` replaces, renews and retires in one transaction of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -20,7 +20,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
 from memory import text as texts
-from memory.actors import RESEARCH, Actor
+from memory.actors import RESEARCH
 from memory.canonical import canonical_url, domain_of
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, Trust
 
@@ -148,6 +148,7 @@ class FoundFact:
     """A fact that a run found, with where it stands; `known_id` is the key of one known before.
 
     A known one is never made anew: what a person edited, struck or deleted meanwhile stays so.
+    `replaces` is the key of the fact that it says anew with other numbers or states.
     """
 
     text: str
@@ -157,6 +158,7 @@ class FoundFact:
     published_at: date | None = None
     confirmed: bool = True
     known_id: str = ""
+    replaces: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,12 @@ def replace_facts(
     TopicFact.objects.bulk_create(changes.new)
     Revision.record_first(changes.new, by=RESEARCH, source=source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
-    _retire(changes.retired, number=number, source=source, by=RESEARCH)
+    successors = {fact.replaces: fact.text for fact in found if fact.replaces}
+    confirmed = {fact.known_id for fact in found if fact.known_id and fact.confirmed}
+    for fact in changes.retired:
+        key = str(fact.pk)
+        why = _why_retired(number, successors.get(key, ""), was_confirmed=key in confirmed)
+        fact.retire(by=RESEARCH, why=why, run=number, source=source)
     return changes
 
 
@@ -298,14 +305,14 @@ def _confirm(fact: TopicFact, *, number: int, at: datetime, position: int) -> No
     )
 
 
-def _retire(facts: Iterable[TopicFact], *, number: int, source: str, by: Actor) -> None:
-    for fact in facts:
-        fact.retire(
-            by=by,
-            why=_("not among the facts of Run #%(number)d") % {"number": number},
-            run=number,
-            source=source,
-        )
+def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
+    """Return why a fact left the current ones, as its history and the timeline show it."""
+    values = {"number": number, "text": texts.shorten(successor, 300)}
+    if successor:
+        return _("replaced in Run #%(number)d by “%(text)s”") % values
+    if was_confirmed:
+        return _("confirmed by Run #%(number)d, but ten newer facts came before it") % values
+    return _("not among the facts of Run #%(number)d") % values
 
 
 def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:

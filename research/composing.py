@@ -59,13 +59,21 @@ def compose(
     # What goes into the body as further context is no item of the delta, but may confirm a fact.
     beside = {match_key(statement.sentence) for statement in draft.more}
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
+    if not pages:
+        # Nothing was read, so nothing could have spoken of any fact.
+        changes = [change for change in changes if change.status != Status.GONE_QUIET]
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     if draft.is_extractive:
         _lay_out(work, memory, pages, draft, changes, standing)
     if dropped:
         work.run.warn(
-            _("%(count)d findings repeat what you struck and were dropped") % {"count": dropped}
+            ngettext(
+                "%(count)d finding repeats what you struck and was dropped",
+                "%(count)d findings repeat what you struck and were dropped",
+                dropped,
+            )
+            % {"count": dropped}
         )
     return _numbered(work, memory, pages, draft, changes, standing, is_quiet)
 

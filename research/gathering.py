@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
-from memory import connections
+from memory import connections, library
 from memory.canonical import canonical_url, domain_of, is_in_domain
 from memory.models import SeenUrl, Source
 from memory.text import clean, one_line
@@ -126,6 +126,8 @@ def _services(work: Work) -> list[tuple[SearchProvider, SearchOptions]]:
     ready = []
     for name in connections.search_services(settings.services):
         if name == "feeds" and not settings.feeds:
+            continue
+        if name == "library" and library.is_empty(work.topic.owner):
             continue
         provider = connections.search_provider(name, owner=work.topic.owner)
         if provider is not None:
@@ -245,7 +247,10 @@ def _row(work: Work, found: SearchHit, url: str, place: int) -> Hit:
 
 def _searched(work: Work, done: list[dict[str, Any]], hits: int) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
-    if failed and len(failed) == len(done):
+    answered = {entry["service"] for entry in done if not entry["problem"]}
+    # An empty answer of one service says nothing of what another, which is down, would have found.
+    silent = {entry["service"] for entry in failed} - answered
+    if silent and not hits:
         reasons = "; ".join(dict.fromkeys(f"{e['service']}: {e['problem']}" for e in failed))
         message = _("every search failed: %(why)s") % {"why": reasons}
         if any(entry["may_retry"] for entry in failed):

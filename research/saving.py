@@ -7,7 +7,7 @@ that fails it alone is rolled back and the run ends partial: decision 13) -> fol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -167,7 +167,13 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
         if not found:
             return None
         return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
-    fresh = [_found(c.sentence, c.citations, c.quote, sources) for c in listed]
+    fresh = [
+        replace(
+            _found(c.sentence, c.citations, c.quote, sources),
+            replaces=c.previous_id if c.status == Status.CHANGED else "",
+        )
+        for c in listed
+    ]
     confirmed = {change.previous_id for change in _confirmed(written.changes)}
     # What is withheld replaces nothing.
     withheld = {change.previous_id for change in written.changes if change.withheld}

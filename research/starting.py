@@ -99,8 +99,10 @@ def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "") -> Run:
     Raises RunInTheWay if a run is unfinished, and NotNow if the topic is archived or in the trash
     or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).
     """
-    check_may_start(topic)
     with transaction.atomic():
+        # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
+        User.objects.select_for_update().get(pk=topic.owner_id)
+        check_may_start(topic)
         wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
         run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted)
         transaction.on_commit(lambda: outbox.nudge(run.pk))

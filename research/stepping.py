@@ -214,10 +214,10 @@ class Work:
         )
         if row is None or row["attempt"] != self.run.attempt or row["status"] != "running":
             raise RunLost(str(self.run.pk))
-        if row["cancel_requested_at"]:
-            raise Cancelled(_("cancelled by hand"))
         if row["topic__trashed_at"]:
             raise Cancelled(_("the topic was moved to the trash"))
+        if row["cancel_requested_at"]:
+            raise Cancelled(_("cancelled by hand"))
         if not row["topic__owner__is_active"]:
             raise Cancelled(_("the account of its owner is disabled"))
         if row["leaving"]:

@@ -37,6 +37,7 @@ class Page:
 
     folded: str
     text: str
+    read: str = ""
 
 
 def verify(work: Work) -> StepResult:
@@ -80,9 +81,9 @@ def _pages(work: Work, sources: list[dict[str, Any]]) -> dict[int, Page]:
     hits = Hit.objects.filter(run=work.run, link__in=links).select_related("content_item")
     pages = {}
     for hit in hits:
-        text = hit.content_item.content if hit.content_item else ""
-        text = "\n".join([text, hit.snippet, hit.title])
-        pages[links[hit.link]] = Page(fold(text), text)
+        read = hit.content_item.content if hit.content_item else ""
+        text = "\n".join([read, hit.snippet, hit.title])
+        pages[links[hit.link]] = Page(fold(text), text, fold(read))
     return pages
 
 
@@ -130,6 +131,8 @@ def _checked(
                 "sentence": finding["sentence"],
                 "quote": quote or finding["quote"],
                 "found": bool(quote),
+                # A page that could not be read is quoted from the search result alone.
+                "in_snippet": bool(quote) and fold(quote) not in page.read,
             }
         )
         if quote and not supported:

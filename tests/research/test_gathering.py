@@ -290,3 +290,30 @@ def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(
     assert "1 new sources could not be read" in run.report.delta
     assert "all of them known" not in run.report.delta
     assert Hit.objects.get(run=run, state="new").reading == "failed"
+
+
+def test_an_empty_library_is_not_asked_and_its_silence_hides_no_service_that_is_down(
+    topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    serpapi = FakeSearch(service="serpapi")
+    serpapi.search = lambda query, options: (_ for _ in ()).throw(  # type: ignore[method-assign]
+        ProviderRejected("the key is wrong")
+    )
+    monkeypatch.setattr(connections, "search_services", lambda chosen=(): ["serpapi", "library"])
+    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: serpapi)
+
+    run = cast.carried_out(cast.started(topic))
+
+    assert (run.status, run.number) == ("failed", None)
+    assert "the key is wrong" in run.error
+
+
+def test_a_topic_with_nothing_to_search_fails_and_says_what_to_set_up(
+    topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(connections, "search_services", lambda chosen=(): ["feeds", "library"])
+
+    run = cast.carried_out(cast.started(topic))
+
+    assert run.status == "failed"
+    assert "the library holds no document" in run.error

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from beacon_site.providers.fakes import FakeSearch
+from beacon_site.providers.search import SearchHit
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
 from research.verifying import Page, _marked, fold, stands_in
@@ -65,8 +67,26 @@ def test_found_quotes_stand_on_their_source(verified: Callable[..., Run]):
     source = verified().report.sources[0]
 
     assert source["quotes"] == [
-        {"sentence": cast.sentence(1), "quote": cast.sentence(1), "found": True}
+        {
+            "sentence": cast.sentence(1),
+            "quote": cast.sentence(1),
+            "found": True,
+            "in_snippet": False,
+        }
     ]
+
+
+def test_a_quote_of_a_page_that_could_not_be_read_is_told_to_be_of_the_snippet(
+    topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]
+):
+    cast.set_up(providers, 1)
+    found = SearchHit(url=cast.url(1), title="Cells", snippet=cast.sentence(1))
+    providers.search = FakeSearch([found])
+    providers.pages.pages = {}
+
+    run = run_of(topic)
+
+    assert run.report.sources[0]["quotes"][0]["in_snippet"] is True
 
 
 def test_a_sentence_whose_quote_is_nowhere_is_marked_and_is_no_fact(verified: Callable[..., Run]):
