@@ -32,7 +32,8 @@ def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | No
 
     Changes of others that leave its words alone (order, lock) are no conflict; a fact that was
     struck or retired comes back with the new words.  Raises FactConflict where text, address or
-    state changed meanwhile, InvalidValue and LimitReached.
+    state changed meanwhile or `seen` is a version that there never was, InvalidValue and
+    LimitReached.
     """
     try:
         with transaction.atomic():
@@ -43,7 +44,9 @@ def edit_fact(fact: TopicFact, text: str, url: str, *, by: Actor, seen: int | No
     except StaleWrite as exc:
         with transaction.atomic():
             now = TopicFact.objects.select_for_update().get(pk=fact.pk)
-            later = _later_changes(now, seen or 0)
+            seen = seen or 0
+            # Who saw a version that never was has seen nothing: the whole history is news.
+            later = _later_changes(now, seen if seen <= now.version else 0)
             if later:
                 base = next((c.before["text"] for c in later if "text" in c.before), now.text)
                 raise FactConflict(base, now, later[-1]) from exc
@@ -66,14 +69,18 @@ def _later_changes(fact: TopicFact, seen: int) -> list[Revision]:
 
 def move_fact(fact: TopicFact, way: str, *, by: Actor) -> None:
     """Move a current fact one place `up` or `down`; at the end of the list it stays."""
-    ids = list(TopicFact.objects.filter(topic=fact.topic_id).current().values_list("pk", flat=True))
-    if fact.pk not in ids:
-        return
-    place = ids.index(fact.pk)
-    other = place - 1 if way == "up" else place + 1
-    if 0 <= other < len(ids):
-        ids[place], ids[other] = ids[other], ids[place]
-        TopicFact.objects.reorder(fact.topic, ids, by=by)
+    with transaction.atomic():
+        # The order is read once nobody else can change it, or the later move undoes the first.
+        Topic.objects.select_for_update(no_key=True).get(pk=fact.topic_id)
+        current = TopicFact.objects.filter(topic=fact.topic_id).current()
+        ids = list(current.values_list("pk", flat=True))
+        if fact.pk not in ids:
+            return
+        place = ids.index(fact.pk)
+        other = place - 1 if way == "up" else place + 1
+        if 0 <= other < len(ids):
+            ids[place], ids[other] = ids[other], ids[place]
+            TopicFact.objects.reorder(fact.topic, ids, by=by)
 
 
 def restore_fact(fact: TopicFact, *, by: Actor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,14 @@ from memory.errors import InvalidValue
 from memory.models import TopicFact
 from memory.models.library import ADDRESS
 from memory.text import clean
+
+
+def _is_foreign(char: str) -> bool:
+    """Whether the character stands in no address: white space, controls, invisible ones, quotes.
+
+    The apostrophe may: many an encyclopaedia's address holds one.
+    """
+    return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
 class _CleanField(forms.CharField):
@@ -54,11 +63,15 @@ class FactForm(forms.Form):
         try:
             parts = urlsplit(url)
             is_web = parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_web = is_web and not any(_is_foreign(char) for char in url)
         except ValueError:
             is_web = False
         if not is_web:
             raise ValidationError(
-                _("“%(url)s” is no web address. It begins with https:// or http://.")
+                _(
+                    "“%(url)s” is no web address. It begins with https:// or http:// and holds no "
+                    "spaces, quotation marks or < >."
+                )
                 % {"url": url[:80]}
             )
         return url

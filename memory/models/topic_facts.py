@@ -70,6 +70,8 @@ class TopicFactQuerySet(RememberedQuerySet):
     def reorder(self, topic: Topic, ids: Sequence[Any], *, by: Actor) -> None:
         """Put the topic's current facts in the order of `ids`; others follow as they were."""
         with transaction.atomic():
+            # One after the other, and before any fact: two orders would wait for each other.
+            Topic.objects.select_for_update(no_key=True).get(pk=topic.pk)
             facts = list(self.filter(topic=topic).current().select_for_update())
             wanted = {str(key): place for place, key in enumerate(ids)}
             facts.sort(key=lambda fact: wanted.get(str(fact.pk), len(wanted) + fact.position))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
@@ -142,6 +144,10 @@ def test_over_htmx_adding_gives_the_list_again_with_a_toast(browser: Client, top
         ({"text": "x " * 600}, "at most 1000 characters"),
         ({"text": TEXT, "url": "javascript:alert(1)"}, "is no web address"),
         ({"text": TEXT, "url": "postgresql.org"}, "is no web address"),
+        ({"text": TEXT, "url": "https://postgresql.org/a b"}, "is no web address"),
+        ({"text": TEXT, "url": "https://postgresql.org/\u200b"}, "is no web address"),
+        ({"text": TEXT, "url": 'https://postgresql.org/"onclick='}, "is no web address"),
+        ({"text": TEXT, "url": "https://postgresql.org/<b>"}, "is no web address"),
     ],
 )
 def test_a_fact_that_cannot_be_is_explained_and_what_was_typed_kept(
@@ -271,6 +277,16 @@ def test_a_correction_says_which_version_it_saw(browser: Client, fact: TopicFact
     assert fact.text == TEXT
 
 
+def test_a_version_from_the_future_overwrites_nothing(browser: Client, fact: TopicFact):
+    mine = "Version 18.1 repairs it, I say."
+    for version in (999, 10**12):
+        body = browser.post(edit(fact), {"text": mine, "version": version}).content.decode()
+        assert "Nothing was saved" in body
+
+    fact.refresh_from_db()
+    assert fact.text == TEXT
+
+
 # --- its buttons ---------------------------------------------------------------------------------
 
 
@@ -292,6 +308,24 @@ def test_over_htmx_each_button_gives_the_list_again(browser: Client, fact: Topic
     body = browser.post(f"{FACTS}{fact.pk}/{act}/", headers=HTMX).content.decode()
 
     assert body.lstrip().startswith('<div id="facts"')
+
+
+@pytest.mark.django_db(transaction=True)
+def test_eight_moves_at_once_all_come_through(alice: Any, client_of: Callable[[Any], Client]):
+    topic = make_topic(alice)
+    facts = [make_fact(topic, f"{n}: {TEXT}", position=n) for n in range(1, 9)]
+    answers: list[int] = []
+
+    def move(n: int) -> None:
+        way = "up" if n % 2 else "down"
+        answers.append(client_of(alice).post(f"{FACTS}{facts[n].pk}/{way}/").status_code)
+        connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(move, range(8)))
+    assert answers == [302] * 8
+    positions = TopicFact.objects.values_list("position", flat=True)
+    assert sorted(positions) == list(range(1, 9))
 
 
 def test_the_way_back_in_a_toast_leads_to_the_page_not_to_the_button(
