@@ -84,7 +84,7 @@ _POINTS_BACK = re.compile(
 _CODE = re.compile(
     r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
     r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
-    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`|(?:^|\s)//\s"
+    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`|(?:^|\s)//\s|#\d{3,}\b"
 )
 _BOILERPLATE = re.compile(
     r"\bcookies?\b|\bsubscri(?:be|ption|ber)|newsletter|\bsign(?:ed)?[ -](?:up|in)\b|\blog(?:ged)? ?in\b"
@@ -125,7 +125,7 @@ _SUBJECTLESS = re.compile(
     r"|(?:Fix|Fixe[sd]|Adds?|Bump(?:s|ed)?|Correct|Remove|Deprecate|Allow|Improve|Prevent|Refactor(?:ed)?|Rename"
     r"|Implement|Revert(?:ed)?|Clarify|Ensure|Handle|Make|Bugfix|Returns|Creates|Gets|Throws|Emits|Enables|Disables"
     r"|Specifies|Determines|Indicates|Represents|Defines|Contains|Provides|Allows|Makes|Takes|Handles|Helpers? for"
-    r"|Options? (?:for|to)|Tells|Plug|Enable|Disable|Specify|Determine|Define|Whether)\s+[^\W\d_]"
+    r"|Options? (?:for|to)|Tells|Plug|Enable|Disable|Specify|Determine|Define|Whether)\s+[\"“‘']?[^\W\d_]"
     rf"|(?:When|If|While|Once)\s[^,]{{1,80}},\s(?:{_VERBS})(?:e?s)\s(?!are\b|is\b|will\b|can\b|may\b|were\b|have\b)"
     r"|The (?:value|name|path|depth|type|string|timestamp|location) (?:that|to|of|which|in)\b"
     r"(?!.*\s(?:is|are|was|were|has|have|had|must|can|may|will|defaults|specifies|determines|depends)\s)"

@@ -12,6 +12,8 @@ from research.sentences import sentences
     "sentence",
     [
         "Fix pool timeout to account for the total time that is spent retrying.",
+        'Fix "git checkout --recurse-submodules" of a hierarchy of submodules that is nested.',
+        "Calls from the main thread can now return the status of a deadlock (Jane Doe) #32689.",
         "Added a new function that reads into several buffers at the same time.",
         "Returns the current high resolution millisecond timestamp of the process.",
         "Called when the promise receives a resolution or rejection value from another one.",
