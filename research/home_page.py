@@ -67,11 +67,11 @@ class Unread:
     def line(self) -> str:
         """Return what it says in a line: the first changes, else its summary."""
         if self.items:
-            return " ".join(item.sentence for item in self.items[:2])
+            return " ".join(shown.bare(item.sentence) for item in self.items[:2])
         if self.is_quiet:
             known = self.report.run.known_count
             return _("Nothing new; %(count)d known sources came back.") % {"count": known}
-        return self.report.summary
+        return shown.bare(self.report.summary)
 
 
 def unread_of(user: User) -> list[Unread]:

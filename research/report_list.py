@@ -12,10 +12,11 @@ from django.db.models import Case, Count, DateTimeField, ExpressionWrapper, F, Q
 from django.utils import timezone
 
 from memory.models import User
-from memory.text import plain, shorten, without_citations
+from memory.text import shorten
 from research.models import DeltaItem, Report
 from research.models.reports import ReportQuerySet
 from research.paging import Page, page_of
+from research.shown import bare
 
 PAGE_SIZE = 30
 # Unread ones stand first in one order with the others: they count as a thousand years newer.
@@ -46,7 +47,7 @@ class ReportRow:
     @property
     def summary(self) -> str:
         """Return the report's first words as plain text, without citation marks."""
-        return shorten(without_citations(plain(self.report.summary)), 180)
+        return shorten(bare(self.report.summary), 180)
 
 
 def found(user: User, wanted: Wanted) -> ReportQuerySet:

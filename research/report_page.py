@@ -140,10 +140,14 @@ def article(run: Run) -> dict[str, Any]:
 
 
 def context(run: Run) -> dict[str, Any]:
-    """Return what the report's page shows of a saved run, read in eight queries."""
+    """Return what the report's page shows of a saved run, read in eight queries.
+
+    One more is asked where the searches returned nothing.
+    """
     found = article(run)
     steps = list(run.steps.defer("output"))
-    hits = _groups(list(run.hits.defer("snippet")))
+    found_hits = list(run.hits.defer("snippet"))
+    hits = _groups(found_hits)
     neighbours = _neighbours(run)
     return found | {
         "steps": shown.step_rows(run, [s for s in steps if not s.is_follow_up]),
@@ -151,7 +155,10 @@ def context(run: Run) -> dict[str, Any]:
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
         "hit_count": sum(len(group.rows) for group in hits),
+        "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
+        "asked_at_home": [] if found_hits else asked_at_home(run),
         "memory": memory_changes.of_run(run, found["changed"].items),
+        "memory_words": shown.memory_words(run.topic),
         "manifest": manifest_rows(run),
         "took": shown.took(run),
         "cost": shown.price(run.money),
@@ -164,6 +171,13 @@ def context(run: Run) -> dict[str, Any]:
 
 def _follow_ups(steps: Iterable[Any]) -> list[Any]:
     return [step for step in steps if step.is_follow_up]
+
+
+def asked_at_home(run: Run) -> list[str]:
+    """Return the services that a run asked if the web was not among them, by name, in order."""
+    step = run.steps.filter(name="search").only("output").first()
+    asked = {entry["service"] for entry in step.output.get("asked", [])} if step else set()
+    return sorted(asked) if asked <= {"feeds", "library"} else []
 
 
 def _neighbours(run: Run) -> dict[int, Run]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
+from memory.models import Topic
 from memory.models.library import ADDRESS
+from memory.text import plain, without_citations
 from research import pipeline
 from research.models import Hit, Run, Step
 
@@ -240,3 +245,28 @@ def written_by(report: Any) -> str:
 def pages_in_words(count: int) -> str:
     """Return `14 pages`."""
     return ngettext("%(n)d page", "%(n)d pages", count) % {"n": count}
+
+
+# --- the memory -----------------------------------------------------------------------------------
+
+
+def memory_words(topic: Topic) -> str:
+    """Return in words until when the topic's working memory is kept."""
+    if topic.expires_at is None:
+        return _("nothing is remembered yet")
+    if topic.memory_has_lapsed:
+        return _("lapsed on %(date)s") % {"date": _day(topic.expires_at)}
+    left = (topic.expires_at - timezone.now()).total_seconds()
+    if left < 24 * 3600:
+        return _("expires within a day")
+    days = math.ceil(left / 86400)
+    return ngettext("expires in %(days)d day", "expires in %(days)d days", days) % {"days": days}
+
+
+def _day(at: datetime) -> str:
+    return date_format(timezone.localtime(at), "j F Y")
+
+
+def bare(summary: str) -> str:
+    """Return a report's first words as plain text, without citation marks."""
+    return without_citations(plain(summary))

@@ -27,7 +27,7 @@ from rapidfuzz import fuzz, process
 
 from memory.models import Source, Topic, TopicFact, User
 from memory.slugs import normal_title
-from research import scheduling
+from research import scheduling, shown
 from research.models import DeltaItem, Report, Run
 from research.paging import Page, page_of
 
@@ -106,6 +106,11 @@ class TopicRow:
         """Return the word for states that are none of a run's."""
         words = {"archived": _("Archived"), "never": _("Not run yet")}
         return words.get(self.state, "")
+
+    @property
+    def summary(self) -> str:
+        """Return what is known in short, without marks that lead nowhere from here."""
+        return shown.bare(self.topic.summary)
 
     @property
     def runs_again(self) -> bool:

@@ -5,22 +5,17 @@ Each function asks a fixed number of questions, however long the topic's history
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, Count, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
-from django.utils import timezone
-from django.utils.formats import date_format
-from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, User
-from research import domains
+from memory.text import match_key
+from research import domains, shown
 from research.models import Report, Run
 from research.paging import Page, page_of
 from research.shown import Link, link_of, price, started_by, took
@@ -48,7 +43,7 @@ class TopicHead:
     @property
     def memory_words(self) -> str:
         """Return what becomes of the working memory: “expires in 12 days”."""
-        return memory_words(self.topic)
+        return shown.memory_words(self.topic)
 
 
 def topics_of(user: User) -> QuerySet[Any]:
@@ -79,29 +74,12 @@ def head_of(topic: Any) -> TopicHead:
     return TopicHead(topic, row)
 
 
-def memory_words(topic: Topic) -> str:
-    """Return in words until when the topic's working memory is kept."""
-    if topic.expires_at is None:
-        return _("nothing is remembered yet")
-    if topic.memory_has_lapsed:
-        return _("lapsed on %(date)s") % {"date": _day(topic.expires_at)}
-    left = (topic.expires_at - timezone.now()).total_seconds()
-    if left < 24 * 3600:
-        return _("expires within a day")
-    days = math.ceil(left / 86400)
-    return ngettext("expires in %(days)d day", "expires in %(days)d days", days) % {"days": days}
-
-
 def host_of(url: str) -> str:
     """Return the domain of an address as a person reads it; empty where there is none."""
     try:
         return domains.shown(domain_of(url))[:80]
     except ValueError:
         return ""
-
-
-def _day(at: datetime) -> str:
-    return date_format(timezone.localtime(at), "j F Y")
 
 
 # --- the report ------------------------------------------------------------------------------------
@@ -137,6 +115,12 @@ class FactRow:
     def host(self) -> str:
         """Return where its source lies."""
         return host_of(self.fact.url)
+
+    @property
+    def quote(self) -> str:
+        """Return the words in which the source says it; empty where they are the fact's own."""
+        quote = self.fact.quote
+        return "" if match_key(quote) == match_key(self.fact.text) else quote
 
     @property
     def first_run_id(self) -> int | None:

@@ -33,6 +33,7 @@ logger = structlog.get_logger(__name__)
 
 VENDOR_URL = "https://serpapi.com"
 ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
+ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # as people call them
 RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that is there
 PAGE = 10  # results a page of Google, Scholar and Bing
 MAX_PAGES = 10  # of one search: a service whose pages never end must not cost a month's quota

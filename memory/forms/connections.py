@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.serpapi import ENGINES
+from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
 from memory.models import Connection, User
 
@@ -248,7 +248,7 @@ class SerpApiForm(ConnectionForm):
 
     engine = forms.ChoiceField(
         label=gettext_lazy("Engine for new topics"),
-        choices=[(name, name) for name in ENGINES],
+        choices=ENGINE_NAMES,
         required=False,
     )
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.search import SERVICES
-from beacon_site.providers.serpapi import ENGINES
+from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
 from memory.errors import InvalidValue
 from memory.models import Topic, User
@@ -41,8 +41,7 @@ SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "miss
 def service_choices() -> list[tuple[str, str]]:
     """Return the services with what each needs, as far as BEACON_SEARCH lets them be named."""
     allowed = connections.search_services(SERVICES)
-    serpapi = connections.serpapi_profile()
-    has_serpapi = bool(serpapi.api_key or serpapi.base_url)
+    has_serpapi = _has_serpapi()
     words = {
         "serpapi": (
             _("SerpAPI"),
@@ -59,6 +58,11 @@ def service_choices() -> list[tuple[str, str]]:
         for name in SERVICES
         if name in allowed
     ]
+
+
+def _has_serpapi() -> bool:
+    serpapi = connections.serpapi_profile()
+    return bool(serpapi.api_key or serpapi.base_url)
 
 
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
@@ -192,7 +196,7 @@ class TopicForm(ScheduleForm):
     )
     engine = UsualChoiceField(
         label=gettext_lazy("SerpAPI engine"),
-        choices=[(name, name.replace("_", " ").title()) for name in ENGINES],
+        choices=ENGINE_NAMES,
         usual=ENGINES[0],
     )
     feeds = FeedsField(
@@ -294,6 +298,11 @@ class TopicForm(ScheduleForm):
                 % {"domain": domain},
             )
         return cleaned
+
+    @property
+    def searches_the_web(self) -> bool:
+        """Whether a search of the web is set up here at all."""
+        return "serpapi" in dict(self.fields["services"].choices) and _has_serpapi()  # type: ignore[attr-defined]
 
     # --- what stands open ---------------------------------------------------------------------
 

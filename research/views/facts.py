@@ -45,10 +45,12 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
 
 
 def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> HttpResponse:
+    facts = topic_page.facts_of(topic)
+    topic.fact_count = len(facts.current)  # it was counted before what was done
     context = {
         "topic": topic,
         "tab": "facts",
-        "facts": topic_page.facts_of(topic),
+        "facts": facts,
         "form": form or FactForm(),
         "most": TopicFact.MOST_CURRENT,
         "most_kept": TopicFact.MOST_BY_PEOPLE,

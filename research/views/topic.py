@@ -18,6 +18,7 @@ from beacon_site.http import BeaconRequest
 from memory import topic_memory
 from research import memory_acts, report_page, topic_page
 from research.answers import go_back
+from research.shown import memory_words
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:
@@ -139,7 +140,7 @@ def topic_revive(request: BeaconRequest, slug: str) -> HttpResponse:
     if memory_acts.revive_memory(found, by=request.actor):
         undo = "undo:" + reverse("research:topic-end-memory", args=[slug])
         words = _("The memory is alive again; it %(expires)s.")
-        words %= {"expires": topic_page.memory_words(found)}
+        words %= {"expires": memory_words(found)}
         messages.success(request, words, extra_tags=undo)
     else:
         messages.info(request, _("This topic's memory has not lapsed."))

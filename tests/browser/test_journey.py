@@ -38,7 +38,7 @@ def run_sample(visitor: Visitor, times: int) -> None:
     visitor.press("Try the sample topic")
     wait_for_report(visitor, 1)
     for number in range(2, times + 1):
-        visitor.press("Run again")
+        visitor.press("Run now")
         wait_for_report(visitor, number)
 
 
@@ -73,12 +73,12 @@ def test_the_second_and_third_reports_are_deltas_and_the_fourth_says_nothing_new
     second = visitor.page.locator("#what-changed .delta li")
     assert second.count() > 0
     seen = set(second.locator(".sentence").all_inner_texts())
-    visitor.press("Run again")
+    visitor.press("Run now")
     wait_for_report(visitor, 3)
     third = set(visitor.page.locator("#what-changed .delta .sentence").all_inner_texts())
     assert third
     assert not third & seen
-    visitor.press("Run again")
+    visitor.press("Run now")
     wait_for_report(visitor, 4)
     expect(visitor.page.locator("#what-changed .nothing-new")).to_be_visible()
     assert visitor.page.locator("#what-changed .delta").count() == 0

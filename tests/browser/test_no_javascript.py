@@ -55,7 +55,7 @@ def test_an_invited_person_joins_without_scripts(
 def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
     visitor.press("Try the sample topic")
     watch(visitor, 1)
-    visitor.press("Run again")
+    visitor.press("Run now")
     watch(visitor, 2)
     assert visitor.page.locator("#what-changed .delta li").count() > 0
     visitor.page.locator("article.report sup a").first.click()

@@ -395,3 +395,18 @@ def test_the_history_says_who_when_why_and_marks_the_words(browser: Client, fact
     assert "alice" in body
     assert "Run #1" in body
     assert Revision.objects.filter(record_id=fact.pk).count() == 3
+
+
+def test_a_quote_that_is_the_fact_itself_is_not_said_twice(browser: Client, topic: Topic):
+    make_fact(topic, TEXT, make_run(topic), quote=TEXT.rstrip("."))
+
+    assert "<q>" not in page(browser)
+
+
+def test_what_a_button_does_counts_on_the_tab_too(browser: Client, fact: TopicFact):
+    added = browser.post(FACTS, {"text": "Version 19 is due in autumn."}, headers=HTMX).content.decode()
+    struck = browser.post(f"{FACTS}{fact.pk}/strike/", headers=HTMX).content.decode()
+
+    assert 'id="topic-tabs" hx-swap-oob="true"' in struck
+    assert 'Facts <span class="count">2<' in added
+    assert 'Facts <span class="count">1<' in struck

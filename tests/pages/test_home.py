@@ -192,3 +192,12 @@ def test_the_number_of_queries_is_fixed(
 
     with django_assert_max_num_queries(14):
         browser.get("/")
+
+
+def test_a_summary_comes_without_marks_that_lead_nowhere_here(browser: Client, alice: Any):
+    make_report(make_run(make_topic(alice)))
+
+    body = home(browser)
+
+    assert "closes two faults, and support for version 13 ends." in body
+    assert "[1]" not in body

@@ -353,3 +353,49 @@ def test_forty_hits_and_twenty_sources_cost_no_query_more(browser: Client, topic
         page(browser, many)
 
     assert len(more) == len(asked) <= 14
+
+
+# --- nothing came up -------------------------------------------------------------------------------
+
+
+def asked(run: Run, *services: str) -> None:
+    entries = [
+        {"query": "versions", "service": name, "hits": 0, "problem": ""} for name in services
+    ]
+    run.steps.create(name="search", position=3, state="done", output={"asked": entries})
+
+
+@pytest.mark.parametrize(("services", "told"), [(["library", "feeds"], True), (["serpapi"], False)])
+def test_where_only_feeds_and_library_found_nothing_it_says_what_to_do(
+    browser: Client, topic: Topic, services: list[str], told: bool
+):
+    run = make_run(topic)
+    make_report(run, sources=[])
+    asked(run, *services)
+
+    shown = page(browser, run)
+
+    assert ("Asked were: feeds, library." in shown) is told
+    assert ('href="/library/add/"' in shown) is told
+
+
+def test_what_was_found_needs_no_advice(browser: Client, topic: Topic):
+    run = make_run(topic)
+    make_report(run)
+    make_hits(run, 3)
+    asked(run, "library")
+
+    assert "The web was not searched" not in page(browser, run)
+
+
+def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
+    run = make_run(topic, read_count=9)
+    make_report(run)
+    make_hits(run, 3)
+    read = run.hits.filter(reading="read").count()
+
+    assert re.search(rf"<dt>Read</dt><dd>{read} pages?<", page(browser, run))
+
+
+def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
+    assert "Expires in 30 days. Each saved run renews it." in page(browser, run)

@@ -59,6 +59,15 @@ def test_it_can_be_run_at_once(browser: Client):
     assert response["Location"] == f"/topics/sailing/runs/{Run.objects.get().pk}/"
 
 
+def test_without_a_web_search_the_page_says_where_runs_look(browser: Client, settings: Any):
+    without = text_of(browser.get(URL))
+    settings.SERPAPI_API_KEY = "key-of-a-test"
+
+    assert "No web search is set up" in without
+    assert 'href="/library/add/"' in without
+    assert "No web search is set up" not in text_of(browser.get(URL))
+
+
 def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
     response = browser.post(URL, VALID | {"title": ""}, headers=HTMX)
 

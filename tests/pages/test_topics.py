@@ -36,7 +36,7 @@ def browser(client_of: ClientOf, alice: Any) -> Client:
 @pytest.mark.requirement("R59")
 def test_it_shows_runs_last_run_sources_facts_and_summary(browser: Client, alice: Any):
     topic = make(alice, "Batteries", preset="weekly", labels=["energy"])
-    Topic.objects.filter(pk=topic.pk).update(summary="Prices fell again.")
+    Topic.objects.filter(pk=topic.pk).update(summary="Prices fell again [2].")
     TopicFact.objects.add(topic, "A cell costs 89 dollars a kilowatt hour.", by=alice.actor)
     Source.objects.create(
         topic=topic, url="https://a.example/", domain="a.example", first_run=1, last_run=1
