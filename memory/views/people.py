@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -34,13 +36,24 @@ def people_list(request: BeaconRequest) -> HttpResponse:
         invitation, token = people.invite(by=request.user, **form.cleaned_data)
         link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
         form = InvitationForm()
-        return _page(request, {"form": form, "link": link, "invitation": invitation})
+        more = {"form": form, "link": link, "invitation": invitation}
+        return _page(request, more | {"here_alone": _works_here_alone()})
     return _page(request, {"form": form})
 
 
 def _page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
     template = "memory/_people.html" if request.htmx else "memory/people.html"
     return render(request, template, _people() | {"tab": "people"} | more)
+
+
+def _works_here_alone() -> str:
+    """Return BEACON_URL if no other machine reaches it; every link begins with it."""
+    host = urlsplit(settings.BEACON_URL).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return settings.BEACON_URL if host == "localhost" else ""
+    return settings.BEACON_URL if address.is_loopback or address.is_unspecified else ""
 
 
 def _people() -> dict[str, Any]:

@@ -99,3 +99,31 @@ def test_the_number_of_queries_does_not_grow_with_people(
         Invitation.give_out(by=admin, note=str(number))
     with django_assert_num_queries(6):
         browser.get(PEOPLE)
+
+
+@pytest.mark.parametrize(
+    ("address", "warned"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://[::1]:8000", True),
+        ("http://localhost", True),
+        ("http://0.0.0.0:8000", True),
+        ("https://beacon.example", False),
+        ("http://192.168.1.7:8000", False),
+    ],
+)
+def test_a_link_that_only_this_machine_opens_says_so(
+    browser: Client, settings: Any, address: str, warned: bool
+) -> None:
+    settings.BEACON_URL = address
+
+    body = browser.post(PEOPLE, {"note": "Carol"}).content.decode()
+
+    assert ("It works on this machine only" in body) is warned
+
+
+def test_a_new_password_for_somebody_is_one_click_away(browser: Client, alice: User) -> None:
+    address = f"/admin/memory/user/{alice.pk}/password/"
+
+    assert f'href="{address}"' in browser.get(PEOPLE).content.decode()
+    assert browser.get(address).status_code == 200
