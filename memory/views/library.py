@@ -19,23 +19,31 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory import library, library_folder
+from memory import library, library_folder, library_reading
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.guards import staff_only
 from memory.markdown import render as render_markdown
 from memory.models import LibraryDocument
 from memory.recall.snippets import marked
+from memory.text import one_line, plain
 
 PAGE = 50
 MOST_FOUND = 50
 BEGINNING = 240  # characters of a document in the list
 CHECK_SECONDS = 8.0  # how long a person waits for "look now"; the task does the rest
 SHOWN = 400_000  # characters of a document on its page
+KINDS = {
+    library_reading.MARKDOWN: _lazy("Markdown"),
+    library_reading.PLAIN: _lazy("plain text"),
+    library_reading.HTML: _lazy("web page (HTML)"),
+    library_reading.PDF: _lazy("PDF"),
+}
 
 
 @require_safe
@@ -62,8 +70,18 @@ def _page(request: BeaconRequest) -> dict[str, Any]:
         created, pk = place
         documents = documents.filter(Q(created__lt=created) | Q(created=created, pk__lt=pk))
     rows = list(documents.defer("text").annotate(beginning=Left("text", BEGINNING))[: PAGE + 1])
+    for document in rows:
+        document.beginning = _beginning(document)
     last = rows[PAGE - 1] if len(rows) > PAGE else None
     return {"documents": rows[:PAGE], "next_cursor": _cursor(last) if last else None}
+
+
+def _beginning(document: Any) -> str:
+    """Return the first words without Markdown's signs, and without the title that stands above."""
+    lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
+    if lines and lines[0] == document.title:
+        del lines[0]
+    return one_line(" ".join(lines))
 
 
 def _cursor(document: LibraryDocument) -> str:
@@ -119,9 +137,20 @@ def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
         "is_cut": len(document.text) > SHOWN,
         "rendered": render_markdown(text) if document.is_markdown and not source else "",
         "may_edit": _may_edit(request, document),
+        "kind": KINDS.get(document.media_type, document.media_type),
+        "origin": _origin(request, document),
     }
     template = "memory/_library_text.html" if request.htmx else "memory/library_document.html"
     return render(request, template, context)
+
+
+def _origin(request: BeaconRequest, document: LibraryDocument) -> str:
+    """Return in words how the document came into the library."""
+    if document.path:
+        return _("the watched folder")
+    if document.source == str(request.actor):
+        return _("added by you")
+    return _("added by %(who)s") % {"who": document.source.removeprefix("human:")}
 
 
 def _may_edit(request: BeaconRequest, document: LibraryDocument) -> bool:

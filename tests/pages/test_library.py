@@ -276,3 +276,28 @@ def test_a_document_of_the_folder_is_changed_where_it_lies(
 def test_only_staff_have_the_folder_looked_at(folder: Path, bobs: Client) -> None:
     assert bobs.post(reverse("memory:library-check")).status_code == 404
     assert not LibraryDocument.objects.exists()
+
+
+# --- in plain words
+
+
+def test_the_list_shows_words_not_markdown_and_the_title_once(
+    browser: Client, document: Any
+) -> None:
+    html = browser.get(LIST).content.decode()
+
+    assert "The pilot line started in Lanling." in html
+    assert "# Pilot" not in html
+    assert html.count("Pilot line") == 1
+
+
+def test_a_document_says_what_it_is_and_who_added_it(browser: Client, document: Any) -> None:
+    html = browser.get(page(document)).content.decode()
+
+    assert "<dd>Markdown</dd>" in html
+    assert "<dd>added by you</dd>" in html
+
+
+def test_a_variable_is_named_to_staff_alone(browser: Client, admin: Any, client_of: Any) -> None:
+    assert b"BEACON_LIBRARY_DIR" not in browser.get(LIST).content
+    assert b"BEACON_LIBRARY_DIR" in client_of(admin).get(LIST).content
