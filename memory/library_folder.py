@@ -38,6 +38,7 @@ AHEAD = 25  # files read while others are stored
 LOOK_EVERY = 60.0  # seconds: a search looks at the folder if nobody did for so long
 SEARCH_SECONDS = 20.0  # how long a search waits for a look; the task does the rest
 TASK_SECONDS = 600.0
+UNWATCHED_SECONDS = 86_400.0  # a folder that nobody looked at for a day is watched no longer
 LOCK = (772_511, 2)  # advisory: one look at a time
 SOURCE = "import:library-folder"
 
@@ -88,7 +89,6 @@ def look_if_due(
     """
     known = state()
     if not settings.BEACON_LIBRARY_DIR:
-        _forget(known)
         return None
     if _is_fresh(known, every):
         return known
@@ -313,13 +313,25 @@ def _look(known: LibraryFolder | None, seconds: float) -> LibraryFolder | None:
     return now
 
 
-def _forget(known: LibraryFolder | None) -> None:
-    """The folder is watched no longer: its documents go to the trash, and return with it."""
-    if known is None:
-        return
-    for document in LibraryDocument.objects.from_folder().live():
-        document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
-    known.delete()
+def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
+    """Move the documents of a folder that is watched no longer to the trash; return how many.
+
+    Only where nobody has looked at it for a day: a command that was started without
+    BEACON_LIBRARY_DIR must not take the library from everybody.  They return with the folder.
+    """
+    known = state()
+    if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
+        return 0
+    ends, gone = time.monotonic() + seconds, 0
+    with _alone(seconds) as alone:
+        for document in LibraryDocument.objects.from_folder().live() if alone else ():
+            if time.monotonic() > ends:
+                return gone  # the next task goes on
+            document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
+            gone += 1
+        if alone:
+            known.delete()
+    return gone
 
 
 def _librarian() -> User | None:

@@ -59,3 +59,4 @@ def publish_due() -> None:
 def take_in_library() -> None:
     """Take what changed in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
+    library_folder.forget_unwatched()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
@@ -170,6 +170,8 @@ def ask(
         except ProviderError as exc:
             problem, may_retry = str(exc), False
             break
+        except DatabaseError as exc:  # the library's
+            problem, may_retry = _("the database did not answer: %(why)s") % {"why": exc}, True
     milliseconds = round((time.monotonic() - began) * 1000)
     logger.info(
         "search answered" if not problem else "search failed",

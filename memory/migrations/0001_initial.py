@@ -425,6 +425,7 @@ class Migration(migrations.Migration):
                 ("digest", models.CharField(blank=True, max_length=64)),
                 ("modified_at", models.DateTimeField(blank=True, null=True)),
                 ("problem", models.TextField(blank=True)),
+                ("content_version", models.PositiveIntegerField(default=1)),
                 (
                     "words",
                     django.contrib.postgres.search.SearchVectorField(editable=False, null=True),

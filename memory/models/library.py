@@ -52,8 +52,9 @@ class LibraryDocument(Remembered):
 
     `path` is the file below the watched folder, empty for a document added by hand; `digest` the
     SHA-256 of its bytes and `size` their number, by which a changed file is noticed; `problem`
-    says why a file could not be read.  Each version of a document has an address of its own
-    (`library:<id>/<version>`), so a changed document is read again.
+    says why a file could not be read.  Each version of its words has an address of its own
+    (`library:<id>/<content version>`), so a changed document is read again, and one that was in
+    the trash meanwhile is not.
     """
 
     REVISED = ("title", "text", "path", "digest")
@@ -66,6 +67,7 @@ class LibraryDocument(Remembered):
     size = models.PositiveIntegerField(default=0)
     modified_at = models.DateTimeField(null=True, blank=True)
     problem = models.TextField(blank=True)
+    content_version = models.PositiveIntegerField(default=1)
 
     objects: ClassVar[LibraryQuerySet] = LibraryQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -95,7 +97,7 @@ class LibraryDocument(Remembered):
     @property
     def address(self) -> str:
         """Return the address by which a hit names this version of the document."""
-        return f"library:{self.pk}/{self.version}"
+        return f"library:{self.pk}/{self.content_version}"
 
     @property
     def day(self) -> date:
@@ -117,6 +119,8 @@ class LibraryDocument(Remembered):
 
     def change(self, **how: Any) -> Self:
         """Set fields as every record does, and have the index follow in the same transaction."""
+        if any(name in how and how[name] != getattr(self, name) for name in ("title", "text")):
+            how["content_version"] = (how.get("expected_version") or self.version) + 1
         with transaction.atomic():
             super().change(**how)
             if self.trashed_at is None and not self.problem:

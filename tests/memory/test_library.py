@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -292,15 +292,30 @@ def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any
     assert take_in_folder(admin, folder).added == 1
 
 
-def test_a_folder_that_is_watched_no_longer_is_found_no_longer(
+def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
     folder: Path, bob: Any, settings: Any
 ) -> None:
     assert asked(bob, "pilot")
     settings.BEACON_LIBRARY_DIR = ""
+
+    take_in_library()
+
+    assert asked(bob, "pilot") == ["Solid-state batteries"]
+
+
+def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as_it_was(
+    folder: Path, bob: Any, settings: Any
+) -> None:
+    assert asked(bob, "pilot")
+    address = LibraryDocument.objects.get().address
+    LibraryFolder.objects.update(checked_at=timezone.now() - timedelta(days=2))
+    settings.BEACON_LIBRARY_DIR = ""
+    take_in_library()
     assert asked(bob, "pilot") == []
+
     settings.BEACON_LIBRARY_DIR = str(folder)
     assert asked(bob, "pilot") == ["Solid-state batteries"]
-    assert LibraryDocument.objects.count() == 1
+    assert LibraryDocument.objects.get().address == address  # the same words: nothing new to read
 
 
 def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: Any) -> None:
