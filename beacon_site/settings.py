@@ -97,6 +97,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "research.views.errors.InWordsMiddleware",
     "django_structlog.middlewares.RequestMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -383,7 +384,6 @@ LOGGING = {
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.worker.consumer.mingle": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
-        # Anybody can send any Host; each would fill the log with a whole traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

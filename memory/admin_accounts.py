@@ -39,6 +39,13 @@ def _sign_in(request: HttpRequest, extra_context: dict[str, Any] | None = None) 
     return redirect_to_login(goal, reverse("memory:sign-in"))
 
 
+def _may_enter(request: HttpRequest) -> bool:
+    """Whether the admin opens; to anybody else signed in it does not exist, and at once."""
+    if request.user.is_authenticated and not request.user.is_staff:
+        raise Http404
+    return request.user.is_active and request.user.is_staff
+
+
 def _sign_out(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
     """Sign out of this browser as the pages do, so that its sign-in is not listed any more."""
     sign_ins.end(cast("BeaconRequest", request))
@@ -50,6 +57,7 @@ def _password(request: HttpRequest, extra_context: dict[str, Any] | None = None)
     return redirect("memory:sign-ins")
 
 
+admin.site.has_permission = _may_enter  # type: ignore[method-assign]
 admin.site.login = _sign_in  # type: ignore[method-assign]
 admin.site.logout = require_POST(_sign_out)  # type: ignore[method-assign, assignment]
 admin.site.password_change = _password  # type: ignore[method-assign, assignment]

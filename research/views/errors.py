@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
+from beacon_site.http import Respond
 
-def problem(request: HttpRequest, status: int, *, why: str = "") -> HttpResponse:
-    """Answer with the page of `status`, which `why` explains further.
+HOME = "/"
+
+
+def problem(request: HttpRequest, status: int, *, why: str = "", back: str = HOME) -> HttpResponse:
+    """Answer with the page of `status`, which `why` explains further and that may lead `back`.
 
     Over htmx the same template is a fragment, shown in the page's `#notice`.
     """
-    response = render(request, f"{status}.html", {"why": why}, status=status)
+    response = render(request, f"{status}.html", {"why": why, "back": back}, status=status)
     if getattr(request, "htmx", False):
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
@@ -40,9 +48,47 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form whose token does not fit, most often one that lay open for very long."""
+    """Answer a form whose token does not fit, most often as somebody signed in anew meanwhile."""
     why = _(
-        "The form was open too long or came from another page, so nothing was changed. "
-        "Go back, reload the page and send it again."
+        "You were signed out, or signed in anew, after this page was opened, so nothing was "
+        "changed. What you typed is not lost: go back, sign in in another tab if need be, and "
+        "send it again."
     )
     return problem(request, 403, why=why)
+
+
+class InWordsMiddleware:
+    """Answer in words where Django's own answer loses what was typed or says nothing.
+
+    A POST by who is signed out: over htmx a notice (401), so that the form stays; else the sign-in,
+    which leads back to the page with the form, as the form's address may take no GET.  And a page
+    for an address that takes another method (405).
+    """
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code == 405 and not response.content:
+            answer = problem(request, 405, back=_came_from(request))
+            answer["Allow"] = response["Allow"]
+            return answer
+        sign_in = resolve_url(settings.LOGIN_URL)
+        asked_to_sign_in = response.headers.get("Location", "").startswith(f"{sign_in}?next=")
+        if request.method in ("GET", "HEAD") or not asked_to_sign_in:
+            return response
+        if getattr(request, "htmx", False):
+            return problem(request, 401)
+        return redirect(f"{sign_in}?{urlencode({'next': _came_from(request)})}")
+
+
+def _came_from(request: HttpRequest) -> str:
+    """Return the path of our own page from which the request came, or Home."""
+    referer = request.headers.get("Referer", "")
+    if not url_has_allowed_host_and_scheme(referer, allowed_hosts={request.get_host()}):
+        return HOME
+    parts = urlsplit(referer)
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    ours = path.startswith("/") and not path.startswith("//") and parts.path != request.path
+    return path if ours else HOME

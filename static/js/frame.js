@@ -1,16 +1,28 @@
 // What every page does with scripts: focus after a swap, theme buttons, read marks, copying,
 // a warning before unsaved words are left, menus that close.
 (() => {
-  const token = () => JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
+  // The token of now: whoever signed in anew in another tab has another than this page was given.
+  const cookie = () => document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
+  const token = () => cookie() ?? JSON.parse(document.body.getAttribute("hx-headers") || "{}")["X-CSRFToken"];
+  const FIELD = "csrfmiddlewaretoken";
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    if (detail.verb === "get") return;
+    detail.headers["X-CSRFToken"] = token();
+    if (detail.parameters[FIELD]) detail.parameters[FIELD] = token();
+  });
+  document.addEventListener("submit", ({ target }) => {
+    const field = target.elements.namedItem(FIELD);
+    if (field && cookie()) field.value = cookie();
+  });
 
   // After a swap that a person asked for, focus goes to the new region's first invalid control, else
-  // to its heading.  One answer settles several elements: the first outside the toasts counts.
+  // to its heading.  One answer settles several elements: the first outside toasts and tabs counts.
   const ASKED = new Set(["click", "submit"]);
   const settled = new WeakSet();
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
     const { elt, target, requestConfig, xhr } = detail;
     const cause = requestConfig?.triggeringEvent;
-    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts")) return;
+    if (!ASKED.has(cause?.type) || settled.has(xhr) || elt.closest("#toasts, .tabs")) return;
     settled.add(xhr);
     if (requestConfig.elt.closest("[data-keep-focus]")) return;
     const region = target.isConnected ? target : elt; // outerHTML has taken the target away

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
+from django.utils.http import urlencode
 
 from memory.models import Activity, Invitation, SignIn, User
 
@@ -199,6 +200,51 @@ def test_over_htmx_a_session_that_is_over_moves_the_whole_page(
     response = browser.get(SIGN_IN + "?next=/fragment/", headers=headers)
 
     assert response["HX-Redirect"] == "/sign-in/?next=%2Fsettings%2Fpeople%2F"
+
+
+def test_over_htmx_what_was_typed_stays_when_the_session_is_over(
+    alice: User, browser: Client
+) -> None:
+    answer = browser.post("/library/add/", {"text": "x"}, headers={"HX-Request": "true"})
+
+    assert (answer.status_code, answer["HX-Retarget"]) == (401, "#notice")
+    assert "HX-Redirect" not in answer
+    assert "what you typed is still here" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("referer", "goal"),
+    [
+        ("http://testserver/topics/x/?tab=1", "/topics/x/?tab=1"),
+        ("http://evil.example/topics/x/", "/"),
+        ("http://testserver//evil.example/", "/"),
+        ("", "/"),
+    ],
+)
+def test_after_a_post_that_came_too_late_signing_in_leads_to_the_page_before(
+    alice: User, browser: Client, referer: str, goal: str
+) -> None:
+    answer = browser.post("/topics/x/trash/", headers={"Referer": referer})
+
+    assert answer["Location"] == f"{SIGN_IN}?{urlencode({'next': goal})}"
+
+
+def test_an_address_of_a_button_says_so_and_leads_back(
+    alice: User, client_of: Callable[[User], Client]
+) -> None:
+    headers = {"Referer": "http://testserver/topics/"}
+    answer = client_of(alice).get("/topics/x/trash/", headers=headers)
+
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert '<a class="btn primary" href="/topics/">' in answer.content.decode()
+
+
+def test_a_token_that_does_not_fit_loses_nobody_their_text(alice: User) -> None:
+    answer = Client(enforce_csrf_checks=True).post("/library/add/", {"text": "x"})
+
+    assert answer.status_code == 403
+    assert "What you typed is not lost" in answer.content.decode()
+    assert "reload" not in answer.content.decode()
 
 
 def test_signing_out_ends_the_session(alice: User, browser: Client) -> None:

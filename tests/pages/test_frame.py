@@ -19,7 +19,7 @@ TEMPLATES = sorted(
 )
 STYLES = sorted((ROOT / "static/css").glob("*.css"))
 SCRIPTS = sorted((ROOT / "static/js").glob("*.js"))
-ERRORS = ["400", "403", "404", "409", "413", "429", "500"]
+ERRORS = ["400", "401", "403", "404", "405", "409", "413", "429", "500"]
 
 
 def _name(path: Path) -> str:
@@ -212,7 +212,7 @@ def test_error_pages_need_no_context_and_lead_home(code: str) -> None:
     assert 'href="/"' in page
 
 
-@pytest.mark.parametrize("code", ["403", "404", "409", "413", "429"])
+@pytest.mark.parametrize("code", ["401", "403", "404", "405", "409", "413", "429"])
 def test_over_htmx_an_error_is_a_fragment_that_says_why(code: str) -> None:
     request = RequestFactory().get("/")
     request.htmx = True  # type: ignore[attr-defined]

@@ -1,0 +1,45 @@
+"""A session that ends while somebody types: nothing of it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import PASSWORD, Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+
+
+def sign_in_in_another_tab(visitor: Visitor, name: str) -> None:
+    """Sign in as people do who are told to: beside the page, in the same browser."""
+    tab = visitor.context.new_page()
+    tab.goto("/sign-in/")
+    tab.get_by_label("Username").fill(name)
+    tab.get_by_label("Password").fill(PASSWORD)
+    tab.get_by_role("button", name="Sign in").click()
+    tab.wait_for_url(lambda url: "/sign-in/" not in url)
+    tab.close()
+
+
+def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
+    visit: Callable[..., Visitor], newcomer: str
+) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    visitor.goto("/library/add/")
+    visitor.page.get_by_label("Text").fill("A pilot line started in Lanling.")
+    visitor.context.clear_cookies(name="sessionid")
+
+    visitor.press("Add to the library")
+    expect(visitor.page.locator("#notice")).to_contain_text("You are signed out")
+    assert visitor.page.get_by_label("Text").input_value().startswith("A pilot line")
+
+    sign_in_in_another_tab(visitor, newcomer)
+    visitor.press("Add to the library")
+    expect(visitor.page.locator("#toasts")).to_contain_text("is in the library")
