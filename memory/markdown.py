@@ -13,7 +13,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import nh3
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -21,7 +23,11 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from memory.text import clean
 
-LONGEST = 2_000_000  # characters; what is longer is cut, and shown as source elsewhere
+LONGEST = 100_000  # characters; what is longer is cut, and the page says so
+# The parser's time grows with the square of these; measured, each takes a second or so.
+MOST_BRACKETS = 2_000
+MOST_EMPHASIS = 20_000  # of * _ ~
+MOST_CELLS = 20_000  # of tables, rows by the widest
 SHIFT = 1  # a page has its own h1
 
 TAGS = {
@@ -55,10 +61,25 @@ def render(text: str) -> SafeString:
     """Return Markdown as HTML that may stand in any page of ours.
 
     Headings begin at h2.  Links lead to http(s) addresses, to pages of ours or to anchors, and
-    say that nobody vouches for them; others are plain text.
+    say that nobody vouches for them; others are plain text.  What holds more marks than can be
+    laid out in a second or so stands as it was written.
     """
-    made = _parser().render(clean(text[:LONGEST])[0], {})
+    text = clean(text[:LONGEST])[0]
+    if _is_knotted(text):
+        said = _("There are too many marks in this text to lay it out; this is how it was written.")
+        return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
+    made = _parser().render(text, {})
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)
+
+
+def _is_knotted(text: str) -> bool:
+    """Whether the parser would work on the text for long, on purpose of who wrote it or not."""
+    bars = [count for line in text.splitlines() if (count := line.count("|"))]
+    return (
+        text.count("[") > MOST_BRACKETS
+        or sum(map(text.count, "*_~")) > MOST_EMPHASIS
+        or max(bars, default=0) * len(bars) > MOST_CELLS
+    )
 
 
 def link(words: str, address: str) -> str:

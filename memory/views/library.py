@@ -28,6 +28,7 @@ from memory import library, library_folder, library_reading
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.guards import staff_only
+from memory.markdown import LONGEST
 from memory.markdown import render as render_markdown
 from memory.models import LibraryDocument
 from memory.recall.snippets import marked
@@ -37,7 +38,7 @@ PAGE = 50
 MOST_FOUND = 50
 BEGINNING = 240  # characters of a document in the list
 CHECK_SECONDS = 8.0  # how long a person waits for "look now"; the task does the rest
-SHOWN = 400_000  # characters of a document on its page
+SHOWN = LONGEST  # characters of a document on its page
 KINDS = {
     library_reading.MARKDOWN: _lazy("Markdown"),
     library_reading.PLAIN: _lazy("plain text"),

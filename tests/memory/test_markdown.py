@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
@@ -224,3 +225,22 @@ def test_a_link_shows_its_words_as_they_are_and_leads_nowhere_else(words: str):
 
 def test_a_link_of_two_lines_is_one():
     assert link("One\n\n# Two", "https://a.example") == "[One # Two](https://a.example)"
+
+
+@pytest.mark.parametrize(
+    "knot",
+    ["![", "[", "^[", "[a](", "- [ ] a\n", "> ", "*_", "|\n" + "|a", "`a", "<http://a"],
+)
+def test_no_page_keeps_the_server_busy_for_long(knot: str):
+    began = time.monotonic()
+    html = str(render((knot * 100_000)[:200_000]))
+
+    assert time.monotonic() - began < 20  # measured: 1.5 s at the most
+    assert html
+
+
+def test_what_cannot_be_laid_out_is_shown_as_it_was_written():
+    html = str(render("<b>" + "![" * 50_000))
+
+    assert "this is how it was written" in html
+    assert "<pre>&lt;b&gt;![![" in html
