@@ -3,7 +3,8 @@
 // ("1 min 12 s"), for what is running.
 (() => {
   const language = document.documentElement.lang || "en";
-  const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const named = new Intl.RelativeTimeFormat(language, { numeric: "auto" }); // tomorrow, now
+  const counted = new Intl.RelativeTimeFormat(language); // in 1 week, which "next week" need not be
   const UNITS = [
     ["year", 31_557_600],
     ["month", 2_629_800],
@@ -13,20 +14,28 @@
     ["minute", 60],
   ];
 
-  const moment = (() => {
-    const style = { dateStyle: "full", timeStyle: "short" };
+  const inZone = (locale, style) => {
     const timeZone = document.body.dataset.timeZone || undefined;
     try {
-      return new Intl.DateTimeFormat(language, { ...style, timeZone });
+      return new Intl.DateTimeFormat(locale, { ...style, timeZone });
     } catch {
-      return new Intl.DateTimeFormat(language, style); // a zone this browser does not know
+      return new Intl.DateTimeFormat(locale, style); // a zone this browser does not know
     }
-  })();
+  };
+  const moment = inZone(language, { dateStyle: "full", timeStyle: "short" });
+  const date = inZone("en-US", { year: "numeric", month: "numeric", day: "numeric" });
 
-  const since = (seconds) => {
-    for (const [unit, length] of UNITS)
-      if (Math.abs(seconds) >= length) return relative.format(Math.trunc(seconds / length), unit);
-    return relative.format(0, "second");
+  // Which day of the calendar it is there: "tomorrow" is the next one, not 24 hours on.
+  const dayOf = (at) => {
+    const [month, day, year] = date.format(at).split("/").map(Number);
+    return Date.UTC(year, month - 1, day) / 86_400_000;
+  };
+
+  const since = (at, seconds) => {
+    const [unit, length] = UNITS.find(([, long]) => Math.abs(seconds) >= long) ?? [];
+    if (!unit) return named.format(0, "second");
+    if (unit === "day") return named.format(dayOf(at) - dayOf(Date.now()), unit);
+    return counted.format(Math.trunc(seconds / length), unit);
   };
 
   const elapsed = (seconds) => {
@@ -50,7 +59,7 @@
     const seconds = (at - Date.now()) / 1000;
     if ("elapsed" in time.dataset) return write(time, elapsed(-seconds));
     if (!time.title) time.title = moment.format(at);
-    if (!("absolute" in time.dataset)) write(time, since(seconds));
+    if (!("absolute" in time.dataset)) write(time, since(at, seconds));
   };
 
   const tellAll = (root) => root.querySelectorAll("time[datetime]").forEach(tell);
