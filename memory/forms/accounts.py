@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
-from django.conf.locale import LANG_INFO
+from django.conf import settings
 from django.contrib.auth import password_validation
 from django.contrib.auth.forms import (
     AuthenticationForm,
@@ -16,7 +16,6 @@ from django.contrib.auth.forms import (
     UsernameField,
 )
 from django.core.exceptions import ValidationError
-from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -37,11 +36,6 @@ def time_zone_names() -> tuple[str, ...]:
     never = ("posix", "right", "localtime", "Factory", "posixrules")
     names = (name for name in zoneinfo.available_timezones() if not name.startswith(never))
     return tuple(sorted(names))
-
-
-def _languages() -> list[tuple[str, str]]:
-    names = {code: info["name_local"] for code, info in LANG_INFO.items() if "name_local" in info}
-    return sorted(names.items(), key=lambda pair: pair[1].casefold())
 
 
 class TimeZoneField(forms.CharField):
@@ -141,10 +135,10 @@ class ProfileForm(ListsTimeZones, _OfUser):
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language"),
-        choices=lazy(_languages, list)(),
+        choices=settings.LANGUAGES,
         help_text=gettext_lazy(
-            "The language you read. Reports follow it where a model writes them; the pages "
-            "themselves are in English so far."
+            "Of these pages; there is English so far. A topic's settings name the languages in "
+            "which it is searched and written about."
         ),
     )
 
@@ -159,6 +153,9 @@ class ProfileForm(ListsTimeZones, _OfUser):
         }
         help_texts: ClassVar[dict[str, Any]] = {
             "display_name": gettext_lazy("How the pages call you; empty: your username."),
+            "email": gettext_lazy(
+                "For whoever looks after Beacon here. Beacon itself sends no mail."
+            ),
             "interests": gettext_lazy("What you follow, in your own words."),
             "shortcuts": gettext_lazy("Single keys such as / and g t. The ? key lists them."),
         }

@@ -18,7 +18,7 @@ GIVEN = {
     "display_name": "Alice",
     "email": "alice@example.org",
     "time_zone": "Asia/Tokyo",
-    "language": "de",
+    "language": "en",
     "interests": "batteries",
 }
 
