@@ -22,7 +22,9 @@ logger = structlog.get_logger(__name__)
 # With Redis closed or silent a request must not wait: `.delay()` as it comes was seen to hang for
 # 1.6 to over 40 s (reliability.md 1.5).
 _SHORT = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3, "max_retries": 0}
-_NUDGE_AGAIN = timedelta(seconds=60)
+# With the tick's 15 s a run whose message was lost with Redis starts within a minute of Redis's
+# return (reliability.md 4); with 60 s it was seen to take 66. A message too many does no harm.
+_NUDGE_AGAIN = timedelta(seconds=40)
 
 
 def send(task: str, *args: Any, queue: str) -> bool:

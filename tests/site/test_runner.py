@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -74,6 +75,62 @@ class Beacon:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             return probe.connect_ex(("127.0.0.1", int(self.environment["BEACON_PORT"]))) != 0
+
+
+DUMMIES = """
+import sys
+from pathlib import Path
+from beacon_site import runner
+
+runner.BACKOFF, runner.KILL_WAIT = (0.1, 0.2), 2
+made = runner.Runner(Path(sys.argv[1]), "http://127.0.0.1:1/", lambda: [])
+for name, code in zip(sys.argv[2::2], sys.argv[3::2]):
+    made.add(name, ["sh", "-c", code], {})
+sys.exit(made.run())
+"""
+LIVES = "echo alive; exec sleep 600"
+# The child keeps its parent's output open, as a worker's children do.
+WITH_CHILD = "sleep 600 & echo child=$!; wait"
+
+
+class Dummies:
+    """A runner of its own over shell commands that stand in for Beacon's processes."""
+
+    def __init__(self, folder: Path, **commands: str) -> None:
+        self.folder = folder
+        self.log = folder / "its.log"
+        told = [word for pair in commands.items() for word in pair]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-u", "-c", DUMMIES, str(folder), *told],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+            )
+
+    def times(self, words: str) -> int:
+        return self.log.read_text().count(words)
+
+    def pids(self, name: str) -> list[int]:
+        found = re.findall(rf"\b{name} started \(pid=(\d+)\)", self.log.read_text())
+        return [int(pid) for pid in found]
+
+    def marks(self) -> list[str]:
+        listed = read_state(self.folder).get("processes", {})
+        return [*listed.get("groups", []), *listed.get("readers", [])]
+
+    def notes(self, pid: int) -> bool:
+        return any(processes.pid_of(mark) == pid for mark in self.marks())
+
+
+@contextmanager
+def dummies_in(folder: Path, **commands: str) -> Iterator[Dummies]:
+    made = Dummies(folder, **commands)
+    try:
+        yield made
+    finally:
+        made.process.terminate()
+        made.process.wait(timeout=40)
 
 
 def none_alive(marks: list[str]) -> bool:
@@ -201,3 +258,63 @@ def test_the_commands_are_those_of_the_design(tmp_path: Path):
     assert "--queues=reflect,maintenance" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
     assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]
+
+
+def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, worker=WITH_CHILD) as runs:
+        assert eventually(lambda: runs.times("child=") == 1)
+        os.kill(runs.pids("worker")[0], signal.SIGKILL)
+
+        assert eventually(lambda: runs.times("child=") == 2)
+        assert runs.times("worker ended (rc=-9) and is started again in 0.1 s.") == 1
+        assert len(runs.pids("web")) == 1
+        first_child = int(re.findall(r"child=(\d+)", runs.log.read_text())[0])
+        assert processes.identity(first_child) is None
+
+
+def test_what_was_started_again_is_written_down_and_ends_with_the_rest(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, worker=LIVES) as runs:
+        assert eventually(lambda: len(runs.pids("worker")) == 1)
+        os.kill(runs.pids("worker")[0], signal.SIGKILL)
+        assert eventually(lambda: len(runs.pids("worker")) == 2)
+        assert eventually(lambda: runs.notes(runs.pids("worker")[1]))
+        marks = runs.marks()
+        runs.process.send_signal(signal.SIGTERM)
+
+        assert runs.process.wait(timeout=20) == 0
+        assert len(marks) == 4
+        assert none_alive(marks)
+
+
+def test_a_process_that_dies_again_and_again_ends_everything_with_a_plain_word(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, worker="echo broken; exit 3") as runs:
+        assert runs.process.wait(timeout=30) == 3
+        assert runs.times("broken") == runner.DEATHS
+        assert runs.times("worker ended (rc=3) 5 times within 60 s, so Beacon stops.") == 1
+        assert processes.identity(runs.pids("web")[0]) is None
+
+
+def test_a_stop_while_a_process_waits_for_its_new_start_starts_nothing(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, beat="sleep 0.3") as runs:
+        assert eventually(lambda: runs.times("beat ended (rc=0) and is started again") == 1)
+        runs.process.send_signal(signal.SIGTERM)
+
+        assert runs.process.wait(timeout=20) == 0
+        assert none_alive(runs.marks())
+        assert runs.times("beat started") <= 2
+
+
+def test_a_process_whose_reader_is_killed_is_started_again(tmp_path: Path):
+    with dummies_in(tmp_path, web=LIVES, worker=LIVES) as runs:
+        assert eventually(lambda: len(runs.marks()) == 4)
+        os.kill(processes.pid_of(runs.marks()[3]), signal.SIGKILL)
+
+        assert eventually(lambda: len(runs.pids("worker")) == 2)
+        assert processes.identity(runs.pids("worker")[0]) is None
+
+
+def test_new_starts_come_later_each_time_and_a_quiet_minute_is_forgiven():
+    patience = runner.Patience()
+
+    assert [patience.wait_after(now) for now in (0, 1, 2, 3, 4)] == [1.0, 2.0, 5.0, 10.0, None]
+    assert patience.wait_after(70) == 1.0
