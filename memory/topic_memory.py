@@ -269,13 +269,20 @@ def replace_facts(
     TopicFact.objects.bulk_create(changes.new)
     Revision.record_first(changes.new, by=RESEARCH, source=source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
-    successors = {fact.replaces: fact.text for fact in found if fact.replaces}
-    confirmed = {fact.known_id for fact in found if fact.known_id and fact.confirmed}
-    for fact in changes.retired:
+    _retire(changes.retired, found, number=number, source=source)
+    return changes
+
+
+def _retire(
+    facts: Sequence[TopicFact], found: Sequence[FoundFact], *, number: int, source: str
+) -> None:
+    """Move facts to the timeline, each with the reason why it is no longer current."""
+    successors = {item.replaces: item.text for item in found if item.replaces}
+    confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
+    for fact in facts:
         key = str(fact.pk)
         why = _why_retired(number, successors.get(key, ""), was_confirmed=key in confirmed)
         fact.retire(by=RESEARCH, why=why, run=number, source=source)
-    return changes
 
 
 def _fact(
