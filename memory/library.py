@@ -9,6 +9,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.db.models.functions import Left
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -70,11 +71,6 @@ def add_document(
     reading = _read_file(file) if file is not None else _read_text(text)
     if reading.problem:
         raise _invalid(field, reading.problem)
-    twin = LibraryDocument.objects.of(owner).live().filter(path="", digest=reading.digest).first()
-    if twin is not None:
-        raise _invalid(
-            field, _("This very document is in the library already: “%(title)s”.") % {"title": twin}
-        )
     named = one_line(clean(title)[0])[:LONGEST_TITLE]
     document = LibraryDocument(
         owner=owner,
@@ -85,7 +81,15 @@ def add_document(
         size=reading.size,
         source=str(by),
     )
-    LibraryDocument.objects.add([document], by=by)
+    with transaction.atomic():
+        # One after the other for a person: the second of two at once is to see the first.
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        own = LibraryDocument.objects.of(owner).live().filter(path="")
+        twin = own.filter(digest=reading.digest).first()
+        if twin is not None:
+            problem = _("This very document is in the library already: “%(title)s”.")
+            raise _invalid(field, problem % {"title": twin})
+        LibraryDocument.objects.add([document], by=by)
     return document
 
 

@@ -15,7 +15,7 @@ from memory.models import Topic
 from research import scheduling
 from research.models import Run, RunInTheWay
 from research.starting import NotNow, start_run
-from research.topic_editing import unarchive_topic
+from research.topic_editing import archive_topic, unarchive_topic
 
 # What takes an act back; a started run is not taken back but cancelled on its page.
 UNDOES = {"pause": "resume", "resume": "pause", "archive": "unarchive", "unarchive": "archive"}
@@ -45,7 +45,7 @@ def _resume(topic: Topic, by: Actor) -> bool:
 def _archive(topic: Topic, by: Actor) -> bool:
     if topic.archived_at is not None:
         return False
-    topic.archive(by=by)
+    archive_topic(topic, by=by)
     return True
 
 

@@ -174,6 +174,21 @@ def trash_topic(topic: Topic, *, by: Actor) -> bool:
         return run is not None and bool(run.ask_to_cancel(by=by))
 
 
+def archive_topic(topic: Topic, *, by: Actor) -> bool:
+    """Put the topic away and cancel the run that waits in the queue; whether there was one.
+
+    A run that is at work already finishes: what it found is kept with the topic.
+    """
+    with transaction.atomic():
+        topic.archive(by=by)
+        run = Run.objects.filter(topic=topic, status=Run.Status.QUEUED).first()
+        cancelled = run is not None and run.ask_to_cancel(by=by)
+        if run is not None and cancelled:
+            ended = Run.objects.filter(pk=run.pk, status=Run.Status.CANCELLED)
+            ended.update(error=_("the topic was archived"))
+        return cancelled
+
+
 def restore_topic(topic: Topic, *, by: Actor) -> None:
     """Bring the topic back from the trash; what fell due meanwhile is not caught up with.
 

@@ -84,11 +84,14 @@ def topic_archive(request: BeaconRequest, slug: str) -> HttpResponse:
     """Put the topic away; it keeps everything."""
     topic = _topic(request, slug)
     try:
-        topic.archive(by=request.actor)
+        cancelled = topic_editing.archive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     words = _("“%(topic)s” is in the archive: kept with all it knows, and not run.")
-    messages.success(request, words % {"topic": topic}, extra_tags=_undo("topic-unarchive", topic))
+    words %= {"topic": topic}
+    if cancelled:
+        words += " " + _("Its run that waited in the queue was cancelled.")
+    messages.success(request, words, extra_tags=_undo("topic-unarchive", topic))
     return go_back(request, reverse("research:topics"))
 
 

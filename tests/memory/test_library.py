@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,22 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
 def test_the_same_document_is_not_added_twice(alice: Any, document: Any) -> None:
     with pytest.raises(InvalidValue, match="already"):
         library.add_document(alice, text=TEXT, by=alice.actor)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_five_who_add_one_document_at_once_one_succeeds(alice: Any) -> None:
+    def add(_n: int) -> bool:
+        try:
+            library.add_document(alice, text="# Twin\n\nThe same.", by=alice.actor)
+        except InvalidValue:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(5) as pool:
+        assert sum(pool.map(add, range(5))) == 1
+    assert LibraryDocument.objects.count() == 1
 
 
 def test_a_watched_folder_is_taken_in_before_a_search(folder: Path, bob: Any) -> None:

@@ -116,6 +116,17 @@ def test_trashing_in_mid_run_cancels_the_run_and_says_so(browser: Client, alice:
     assert "Its run was cancelled" in page
 
 
+def test_archiving_cancels_the_run_that_waits_and_says_so(browser: Client, alice: Any):
+    topic = make(alice, "Sailing")
+    run = Run.objects.start(topic, trigger="person", by=alice.actor)
+
+    page = text_of(press(browser, topic, "archive", follow=True))
+
+    run.refresh_from_db()
+    assert (run.status, run.error) == (Run.Status.CANCELLED, "the topic was archived")
+    assert "Its run that waited in the queue was cancelled" in page
+
+
 def test_a_topic_whose_name_was_taken_meanwhile_stays_in_the_trash(browser: Client, alice: Any):
     topic = make(alice, "Sailing")
     topic.trash(by=alice.actor)
