@@ -156,9 +156,9 @@ def _extracted(content: bytes, kind: str) -> tuple[str, str, str]:
 def _as_written(content: bytes, kind: str) -> tuple[str, str, str]:
     if b"\x00" in content[:8192] and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "", "", _("The file is not text, whatever its name says.")
-    text, _cleaned = clean(decode(content, ""))
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = decode(content, "")
     beginning = text[:4000]
+    text = clean(text)[0].replace("\r\n", "\n").replace("\r", "\n")
     if len(_CONTROL.findall(beginning)) > 0.02 * len(beginning):
         return "", "", _("The file is not text, whatever its name says.")
     if not text.strip():

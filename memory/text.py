@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+# Postgres holds no NUL or lone surrogate; other controls reach a terminal and do things there.
+_UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+_OLD_BREAKS = re.compile("[\x0b\x0c\x85]")  # between lines and pages: words must not run together
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs by name alone
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
 _TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
 _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
@@ -17,12 +20,18 @@ _SPACES = re.compile(r"\s+")
 
 
 def clean(text: str) -> tuple[str, bool]:
-    """Return `text` without what Postgres cannot hold (NUL, lone surrogates), and whether any was.
+    """Return `text` without control characters and lone surrogates, and whether any was.
 
-    This is the one boundary for it (`reliability.md` 1.11); callers say so to the writer.
+    Tabs and line breaks stay, and so do the marks that right-to-left text needs.  This is the one boundary for it (`reliability.md` 1.11); callers say so to the writer.
     """
-    cleaned = _UNSTORABLE.sub("", text)
+    text = _OLD_BREAKS.sub("\n", text)
+    cleaned = _UNWANTED.sub("", text)
     return cleaned, cleaned != text
+
+
+def is_visible(text: str) -> bool:
+    """Whether there is anything to see: one letter, digit, sign or symbol."""
+    return any(unicodedata.category(c)[0] in "LNPS" and c not in _BLANK for c in text)
 
 
 def width(text: str) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from django.utils.translation import gettext as _
 
+from memory import time_zones
 from memory.errors import InvalidValue
 
 LEAST_GAP = timedelta(minutes=15)
@@ -22,19 +23,19 @@ _LONGEST = 100
 
 def zone_named(name: str) -> ZoneInfo:
     """Return the time zone.  Raises InvalidValue (field `time_zone`) if there is none so named."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+    found = time_zones.named(name)
+    if found is None:
         problem = _(
             "There is no time zone “%(name)s”. Write it as region and city, such as "
             "“Europe/Berlin” or “Asia/Shanghai”, or “UTC”."
         ) % {"name": name}
-        raise InvalidValue(problem, errors={"time_zone": [problem]}) from exc
+        raise InvalidValue(problem, errors={"time_zone": [problem]})
+    return ZoneInfo(found)
 
 
 def zone_names() -> list[str]:
     """Return the names of all time zones that people choose from, in order."""
-    return sorted(name for name in available_timezones() if "/" in name or name == "UTC")
+    return [name for name in time_zones.names() if "/" in name or name == "UTC"]
 
 
 def check_cron(line: str, zone: str) -> str:

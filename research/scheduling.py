@@ -98,9 +98,8 @@ def schedule_fields(
         }
         raise InvalidValue(problem, errors={"preset": [problem]})
     line = cron_of(preset, hour=hour, weekday=weekday, day=day, line=cron)
-    if preset == Preset.NONE:
-        zone_of_choice(time_zone)
-    else:
+    time_zone = zone_of_choice(time_zone)
+    if preset != Preset.NONE:
         line = check_cron(line, time_zone)
     made = Schedule(preset=preset, cron=line, time_zone=time_zone, missed=missed, paused=paused)
     fields = ("preset", "cron", "time_zone", "missed", "paused")
@@ -108,9 +107,12 @@ def schedule_fields(
     return chosen | {"next_run_at": next_run(made, at or timezone.now())}
 
 
-def zone_of_choice(name: str) -> None:
-    """Raise InvalidValue (field `time_zone`) for a time zone that does not exist."""
-    cron.zone_named(name)
+def zone_of_choice(name: str) -> str:
+    """Return the time zone's name as it is kept.
+
+    Raises InvalidValue (field `time_zone`) if there is none.
+    """
+    return cron.zone_named(name).key
 
 
 def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[datetime]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
@@ -19,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory import time_zones
 from memory.models import User
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ else:
     _NewUser, _OfUser = UserCreationForm, forms.ModelForm
 
 LONGEST_USERNAME = 150  # Django's
-
-
-@cache
-def time_zone_names() -> tuple[str, ...]:
-    """Return the time zones that this system knows, for the list under the field."""
-    never = ("posix", "right", "localtime", "Factory", "posixrules")
-    names = (name for name in zoneinfo.available_timezones() if not name.startswith(never))
-    return tuple(sorted(names))
 
 
 class TimeZoneField(forms.CharField):
@@ -52,8 +43,8 @@ class TimeZoneField(forms.CharField):
 
     def clean(self, value: Any) -> str:
         """Return the name as the system spells it."""
-        asked = str(super().clean(value)).replace(" ", "_")
-        found = {name.casefold(): name for name in time_zone_names()}.get(asked.casefold())
+        asked = str(super().clean(value))
+        found = time_zones.named(asked)
         if found is None:
             raise ValidationError(
                 _("There is no time zone “%(name)s”. Choose one such as Europe/Berlin or UTC.")
@@ -65,7 +56,7 @@ class TimeZoneField(forms.CharField):
 class ListsTimeZones:
     """A form whose page offers the names of time zones."""
 
-    time_zone_names = staticmethod(time_zone_names)
+    time_zone_names = staticmethod(time_zones.names)
 
 
 class SignInForm(AuthenticationForm):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 from urllib.parse import urlsplit
 
 from django import forms
@@ -12,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.models import TopicFact
 from memory.models.library import ADDRESS
-from memory.text import clean
 
 
 def _is_foreign(char: str) -> bool:
@@ -25,23 +24,15 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class _CleanField(forms.CharField):
-    """Text without what cannot be stored (NUL)."""
-
-    def to_python(self, value: Any) -> Any:
-        """Return the text cleaned and stripped."""
-        return super().to_python(clean(value)[0] if isinstance(value, str) else value)
-
-
 class FactForm(forms.Form):
     """A new fact and where it stands."""
 
-    text = _CleanField(
+    text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=gettext_lazy("One whole statement that can be checked."),
     )
-    url = _CleanField(
+    url = CleanTextField(
         label=gettext_lazy("Source address"),
         required=False,
         max_length=2000,
@@ -80,7 +71,7 @@ class FactForm(forms.Form):
 class CorrectionForm(FactForm):
     """A fact corrected; `version` is the one that was seen."""
 
-    text = _CleanField(
+    text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy("One whole statement that can be checked."),
@@ -91,6 +82,6 @@ class CorrectionForm(FactForm):
 class StrikeForm(forms.Form):
     """Why a fact is struck; it may be left out."""
 
-    why = _CleanField(
+    why = CleanTextField(
         label=gettext_lazy("Why is it wrong, or not wanted?"), required=False, max_length=300
     )

@@ -10,8 +10,8 @@ from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.forms.fields import CleanTextField
 from memory.library_reading import LARGEST, LONGEST_TITLE
-from memory.text import clean
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
 LONGEST_TEXT = 2_000_000  # characters, in a form
@@ -20,13 +20,13 @@ LONGEST_TEXT = 2_000_000  # characters, in a form
 class AddDocumentForm(forms.Form):
     """A new document: pasted text or a file, not both."""
 
-    title = forms.CharField(
+    title = CleanTextField(
         label=gettext_lazy("Title"),
         max_length=LONGEST_TITLE,
         required=False,
         help_text=gettext_lazy("Left empty, it is the document's own, or the file's name."),
     )
-    text = forms.CharField(
+    text = CleanTextField(
         label=gettext_lazy("Text"),
         required=False,
         max_length=LONGEST_TEXT,
@@ -76,21 +76,19 @@ class AddDocumentForm(forms.Form):
 class EditDocumentForm(forms.Form):
     """A document's title and text, and which version they were made from."""
 
-    title = forms.CharField(label=gettext_lazy("Title"), max_length=LONGEST_TITLE)
-    text = forms.CharField(
+    title = CleanTextField(label=gettext_lazy("Title"), max_length=LONGEST_TITLE)
+    text = CleanTextField(
         label=gettext_lazy("Text"),
         max_length=LONGEST_TEXT,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
     )
-    why = forms.CharField(
-        label=gettext_lazy("Why, for the history"), max_length=300, required=False
-    )
+    why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
 
     def clean_text(self) -> str:
         """Return the text as it can be stored, with line feeds alone."""
-        text = clean(self.cleaned_data["text"])[0].replace("\r\n", "\n").replace("\r", "\n")
+        text: str = self.cleaned_data["text"].replace("\r\n", "\n").replace("\r", "\n")
         if not text.strip():
             raise forms.ValidationError(
                 _("A document needs some text. To be rid of it, move it to the trash.")

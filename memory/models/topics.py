@@ -20,7 +20,7 @@ from memory.models.base import Remembered, RememberedQuerySet
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.users import User
 from memory.slugs import slug_of
-from memory.text import clean, one_line
+from memory.text import clean, is_visible, one_line
 
 TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
@@ -121,7 +121,7 @@ class Topic(Remembered):
     def check_title(self) -> None:
         """Raise InvalidValue unless the title can be used."""
         problem = ""
-        if not self.title:
+        if not is_visible(self.title):
             problem = _("Name the topic: what should be researched?")
         elif len(self.title) > TITLE_LENGTH:
             problem = _("A topic has at most %(most)d characters; this one has %(have)d.") % {

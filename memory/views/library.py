@@ -14,6 +14,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.db.models.functions import Left
+from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -26,6 +27,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site.http import BeaconRequest
 from memory import library, library_folder, library_reading
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
+from memory.forms.fields import cleaned_of
 from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.guards import staff_only
 from memory.markdown import LONGEST
@@ -119,9 +121,16 @@ def library_add(request: BeaconRequest) -> HttpResponse:
                 form.add_error(field, errors)
         else:
             messages.success(request, _("“%(title)s” is in the library.") % {"title": document})
+            _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
     return render(request, template, {"form": form})
+
+
+def _say_what_was_removed(request: BeaconRequest, form: Form) -> None:
+    if fields := cleaned_of(form):
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(fields)})
 
 
 @require_safe
@@ -186,6 +195,7 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             messages.success(request, _("“%(title)s” is saved.") % {"title": document})
+            _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
     return render(request, template, context)

@@ -18,7 +18,7 @@ from memory import connections
 from memory.errors import InvalidValue
 from memory.models import Topic, User
 from memory.slugs import slug_of
-from memory.text import one_line
+from memory.text import clean, one_line
 from research import cron, scheduling
 from research.forms.fields import (
     CleanTextField,
@@ -241,7 +241,7 @@ class TopicForm(ScheduleForm):
         return [
             str(field.label)
             for name, field in self.fields.items()
-            if isinstance(field, CleanTextField) and "\x00" in str(self.data.get(name, ""))
+            if isinstance(field, CleanTextField) and clean(str(self.data.get(name, "")))[1]
         ]
 
     @property

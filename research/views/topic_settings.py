@@ -112,7 +112,7 @@ def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
 
 def _say_what_was_removed(request: BeaconRequest, form: TopicForm) -> None:
     if form.cleaned_of:
-        words = _("Characters that cannot be stored (NUL) were taken out of: %(fields)s.")
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(form.cleaned_of)})
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from memory.text import (
     citation_numbers,
     clean,
+    is_visible,
     match_key,
     one_line,
     plain,
@@ -117,3 +118,15 @@ def test_a_key_is_its_own_key(text: str):
     key = match_key(text)
     assert key == one_line(key)
     assert all(char.isalnum() or char == " " for char in key)
+
+
+def test_controls_that_a_terminal_obeys_are_taken_out_and_bidi_marks_stay():
+    assert clean("a\x1b[31mred\x07\x9b") == ("a[31mred", True)
+    assert clean("one\x0ctwo\tthree\r\n") == ("one\ntwo\tthree\r\n", False)
+    assert clean("\u200fשלום\u200e") == ("\u200fשלום\u200e", False)
+
+
+@pytest.mark.parametrize("text", ["", " \t", "\u200b\u200f", "\u3164", "\u2060\ufeff", "\u0301"])
+def test_what_nobody_can_see_is_no_title(text: str):
+    assert not is_visible(text)
+    assert is_visible(text + "é")

@@ -47,6 +47,14 @@ def page(document: LibraryDocument, name: str = "document") -> str:
     return reverse(f"memory:library-{name}", args=[document.pk])
 
 
+def test_nul_in_a_document_is_taken_out_and_said_so(browser: Client) -> None:
+    page = browser.post(ADD, {"title": "Pi\x00lot", "text": "A \x00line.\x1b[31m"}, follow=True)
+
+    document = LibraryDocument.objects.get()
+    assert (document.title, document.text) == ("Pilot", "A line.[31m")
+    assert "were taken out of: Title, Text" in page.content.decode()
+
+
 # --- the list
 
 

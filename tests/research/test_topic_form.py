@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.http import QueryDict
 
 from beacon_site.providers.search import SERVICES
+from memory.forms.accounts import TimeZoneField
 from research.domains import NotADomain, domain_from, shown
 from research.forms.topic_form import TopicForm, service_choices
 from research.starting import create_topic
@@ -31,7 +33,7 @@ def problems(owner: Any, field: str, **typed: Any) -> str:
 # --- titles ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("title", ["", "   ", "\x00", "\u3000"])
+@pytest.mark.parametrize("title", ["", "   ", "\x00", "\u3000", "\u200b\u200f"])
 def test_an_empty_topic_is_asked_for(alice: Any, title: str):
     assert "Name the topic" in problems(alice, "title", title=title)
 
@@ -61,6 +63,20 @@ def test_c_and_its_kin_are_three_topics(alice: Any):
 
     assert "already" in problems(alice, "title", title="c")
     assert "already" in problems(alice, "title", title=" C++ ")
+
+
+@pytest.mark.parametrize("zone", ["europe/berlin", "Europe/Berlin", " EUROPE/BERLIN"])
+def test_a_zone_is_kept_as_the_system_spells_it(alice: Any, zone: str):
+    form = form_of(alice, preset="daily", time_zone=zone)
+    assert form.is_valid(), form.errors
+    assert (form.schedule or {})["time_zone"] == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("zone", ["localtime", "posix/Europe/Berlin", "Factory", "../UTC"])
+def test_what_one_form_refuses_as_a_zone_the_other_does(alice: Any, zone: str):
+    assert "time_zone" in form_of(alice, preset="daily", time_zone=zone).errors
+    with pytest.raises(ValidationError):
+        TimeZoneField().clean(zone)
 
 
 def test_nul_is_taken_out_and_said_so(alice: Any):
