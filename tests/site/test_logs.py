@@ -55,3 +55,9 @@ def test_health_probes_fill_no_log(db: None, client: Client, log: io.StringIO):
     client.get("/readyz")
 
     assert log.getvalue() == ""
+
+
+def test_a_made_up_host_fills_no_log_with_tracebacks(db: None, client: Client, log: io.StringIO):
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+
+    assert "Traceback" not in log.getvalue()
