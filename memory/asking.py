@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Answer, LanguageModel, LlmProfile, Message, Usage
+from beacon_site.providers.openai_reply import estimate
 from memory import connections
 from memory.models import ModelCall, Topic, User
 from memory.text import clean
@@ -93,7 +94,9 @@ def _carry_out(
     meter: Meter | None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None,
 ) -> Answer:
-    usage, key = Usage(), model.profile.api_key
+    # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
+    usage = Usage(estimate(messages, "").prompt_tokens, max_tokens)
+    key = model.profile.api_key
     call.error = _("not waited for: whoever asked was stopped")
     began = time.monotonic()
 
@@ -109,6 +112,7 @@ def _carry_out(
         call.answer, call.error = _storable(exc.text, key), _storable(str(exc), key)
         raise
     except ProviderError as exc:
+        usage = Usage()
         call.error = _storable(str(exc), key)
         raise
     finally:

@@ -53,7 +53,7 @@ def compose(
     changes, dropped = delta.compare(
         [*draft.findings, *draft.more] if memory else draft.findings,
         facts,
-        retired=_timeline(work) if memory else [],
+        retired=_timeline(work, [*draft.findings, *draft.more]) if memory else [],
         struck=list(memory.struck) if memory else [],
     )
     # What goes into the body as further context is no item of the delta, but may confirm a fact.
@@ -78,8 +78,12 @@ def compose(
     return _numbered(work, memory, pages, draft, changes, standing, is_quiet)
 
 
-def _timeline(work: Work) -> list[KnownFact]:
-    retired = TopicFact.objects.filter(topic=work.topic).retired()[:TIMELINE]
+def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
+    """Return the facts retired last, and older ones that a finding repeats word for word."""
+    of_topic = TopicFact.objects.filter(topic=work.topic).retired()
+    latest = list(of_topic[:TIMELINE])
+    said = of_topic.filter(key__in={match_key(statement.sentence) for statement in found})
+    retired = {fact.pk: fact for fact in [*latest, *said]}.values()
     return [KnownFact(str(fact.pk), fact.text, fact.url, fact.source_title) for fact in retired]
 
 

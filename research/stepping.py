@@ -8,6 +8,8 @@ row.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -105,9 +107,14 @@ class Work:
         self.look(at_once=True)
         self._check_budget()
         self.step = self.meter.step = step
+        now_given = self._input_hash(step)
+        # What an interrupted attempt left is of use only if it was made from the same input.
+        output = step.output if step.input_hash in ("", now_given) else {}
         self._put_step(
             state=Step.State.RUNNING,
             attempt=self.run.attempt,
+            input_hash=now_given,
+            output=output,
             started_at=step.started_at or timezone.now(),
         )
         began = time.monotonic()
@@ -131,6 +138,12 @@ class Work:
             result=result.detail,
             **result.counts,
         )
+
+    def _input_hash(self, step: Step) -> str:
+        """Return the SHA-256 of what the steps before have left, which is this step's input."""
+        before = [s.output for s in self._steps.values() if s.position < step.position]
+        text = json.dumps(before, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _end_step(self, result: StepResult) -> None:
         self._put_step(

@@ -404,7 +404,9 @@ def test_a_quote_that_is_the_fact_itself_is_not_said_twice(browser: Client, topi
 
 
 def test_what_a_button_does_counts_on_the_tab_too(browser: Client, fact: TopicFact):
-    added = browser.post(FACTS, {"text": "Version 19 is due in autumn."}, headers=HTMX).content.decode()
+    added = browser.post(
+        FACTS, {"text": "Version 19 is due in autumn."}, headers=HTMX
+    ).content.decode()
     struck = browser.post(f"{FACTS}{fact.pk}/strike/", headers=HTMX).content.decode()
 
     assert 'id="topic-tabs" hx-swap-oob="true"' in struck
