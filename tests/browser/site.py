@@ -34,8 +34,7 @@ class BrowserSite(Site):
     def __init__(self, folder: Path, **variables: str) -> None:
         self.port = free_port()
         self.base = f"http://127.0.0.1:{self.port}"
-        redis = os.environ["REDIS_URL"].rpartition("/")[0] + "/14"
-        super().__init__(folder, BEACON_PORT=str(self.port), REDIS_URL=redis, **variables)
+        super().__init__(folder, BEACON_PORT=str(self.port), **variables)
 
     def __enter__(self) -> BrowserSite:
         with psycopg.connect(self._admin, autocommit=True) as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -15,8 +16,22 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
+import redis
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+_sites = itertools.count()
+
+
+def _own_redis_database() -> int:
+    """Return a Redis database that no other site of this test run uses at the same time.
+
+    Of sixteen the tests' own processes have the first three; each worker of pytest-xdist has four
+    for its sites.  Sites that shared one would take each other's messages.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    return 4 + 4 * (worker % 3) + next(_sites) % 4
 
 
 class Site:
@@ -28,11 +43,11 @@ class Site:
         self.name = f"faults_{os.getpid()}_{time.monotonic_ns() % 10**9}"
         self._admin = urlunsplit(base._replace(path="/postgres"))
         self.url = urlunsplit(base._replace(path=f"/{self.name}"))
-        redis = os.environ["REDIS_URL"].rpartition("/")[0] + "/13"
+        broker = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{_own_redis_database()}"
         self.environment = {
             **os.environ,
             "DATABASE_URL": self.url,
-            "REDIS_URL": redis,
+            "REDIS_URL": broker,
             "BEACON_DATA_DIR": str(folder),
             "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
             "REMAP_SIGTERM": "SIGQUIT",
@@ -43,6 +58,8 @@ class Site:
     def __enter__(self) -> Site:
         with psycopg.connect(self._admin, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{self.name}"')
+        with redis.Redis.from_url(self.environment["REDIS_URL"]) as server:
+            server.flushdb()
         self.manage("migrate", "-v0")
         self.manage(
             "createsuperuser", "--noinput", "--username=alice", "--email=alice@example.org",
