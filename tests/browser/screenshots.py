@@ -81,7 +81,7 @@ def main() -> None:
         with chromium(path) as browser:
             if len(sys.argv) == 1:
                 shoot_fresh(browser)
-            with browser_site("web", "worker", "beat") as site:
+            with browser_site("web", "worker", "upkeep", "beat") as site:
                 shoot_all(browser, site, sys.argv[1:])
     finally:
         servers.pytest_unconfigure()
