@@ -230,4 +230,8 @@ def test_the_second_address_is_tried_when_the_first_does_not_answer():
     with RawServer(http(b"<p>x</p>")) as server:
         allowed = frozenset({f"two.example.org:{server.port}"})
         two = backend(["::1", "127.0.0.1"], allow_hosts=allowed)
-        two.connect_tcp("two.example.org", server.port).close()
+        stream = two.connect_tcp("two.example.org", server.port)
+        reached = stream.get_extra_info("server_addr")
+        stream.close()
+
+    assert reached[0] == "127.0.0.1"
