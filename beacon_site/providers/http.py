@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -23,6 +24,7 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0
+PATIENCE = 30.0  # seconds for one exchange, unless a service says otherwise
 LEAST_SECRET = 4  # characters; replacing shorter "keys" would only garble a message
 
 
@@ -95,18 +97,23 @@ def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline
     return bytes(body)
 
 
-class _SecretQuery(httpx.BaseTransport):
-    """Add secret parameters on the wire alone, below what httpx logs and puts in exceptions."""
+class _Secrets(httpx.BaseTransport):
+    """Add secrets on the wire alone, below what httpx logs and puts in exceptions."""
 
-    def __init__(self, inner: httpx.BaseTransport, secret: Mapping[str, str]) -> None:
+    def __init__(
+        self, inner: httpx.BaseTransport, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> None:
         self._inner = inner
-        self._secret = dict(secret)
+        self._query = dict(query)
+        self._headers = dict(headers)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        headers = request.headers.copy()
+        headers.update(self._headers)
         sent = httpx.Request(
             request.method,
-            request.url.copy_merge_params(self._secret),
-            headers=request.headers,
+            request.url.copy_merge_params(self._query) if self._query else request.url,
+            headers=headers,
             stream=request.stream,
             extensions=request.extensions,
         )
@@ -117,48 +124,77 @@ class _SecretQuery(httpx.BaseTransport):
 
 
 class ServiceHttp:
-    """GET requests to one service, by name, with parameters that must not be seen in a log."""
+    """Requests to one service, by name, with secrets that must not be seen in a log."""
 
     def __init__(
         self,
         name: str,
         *,
         secret: Mapping[str, str] | None = None,
+        secret_headers: Mapping[str, str] | None = None,
         contact: str = "",
-        timeout: float = 30,
+        timeout: float | None = None,
         max_body: int = MAX_BODY,
     ) -> None:
-        """`timeout` is in seconds for a whole exchange, `max_body` in bytes after inflating."""
+        """`timeout` is in seconds for a whole exchange, `max_body` in bytes after inflating.
+
+        `secret` are query parameters, `secret_headers` headers, "Bearer …" included; both are
+        sent, and never logged or repeated in a message.
+        """
         self.name = name
-        self.timeout = timeout
+        self.timeout = PATIENCE if timeout is None else timeout
         self.max_body = max_body
         self._secret = {key: value for key, value in (secret or {}).items() if value}
+        self._headers = {key: value for key, value in (secret_headers or {}).items() if value}
         self._contact = contact
 
     @cached_property
     def _client(self) -> httpx.Client:
         # trust_env=False: a proxy or netrc of the shell must not decide where a key is sent.
+        inner = httpx.HTTPTransport(trust_env=False)
         return httpx.Client(
-            transport=_SecretQuery(httpx.HTTPTransport(trust_env=False), self._secret),
-            timeout=httpx.Timeout(self.timeout, connect=CONNECT_SECONDS),
+            transport=_Secrets(inner, self._secret, self._headers),
+            timeout=httpx.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout)),
             trust_env=False,
             follow_redirects=False,
             headers={
                 "User-Agent": user_agent(self._contact),
-                "Accept": "application/json",
                 "Accept-Encoding": "gzip, identity",
             },
         )
 
-    def get(self, url: str, params: Mapping[str, str]) -> Reply:
+    def get(
+        self, url: str, params: Mapping[str, str], *, accept: str = "application/json"
+    ) -> Reply:
         """Return the reply, whatever its status.
 
         Raises ProviderUnavailable when no whole reply came in time, ProviderRejected when the
         address is no address or the reply is larger than allowed.
         """
+        return self._answered("GET", url, params=dict(params), headers={"Accept": accept})
+
+    def post(
+        self, url: str, body: Mapping[str, object], *, accept: str = "application/json"
+    ) -> Reply:
+        """Send `body` as JSON and return the reply, whatever its status; raises as `get` does."""
+        return self._answered("POST", url, json=dict(body), headers={"Accept": accept})
+
+    def scrubbed(self, text: str) -> str:
+        """Return `text` without any of this service's secrets."""
+        for value in (*self._secret.values(), *self._headers.values()):
+            # What is sent as "Bearer <key>" is also repeated as the bare key.
+            text = scrub(scrub(text, value), value.rpartition(" ")[2])
+        return text
+
+    def _answered(self, method: str, url: str, **request: Any) -> Reply:
         names = {"name": self.name, "seconds": f"{self.timeout:g}"}
+        if not all(value.isascii() and value.isprintable() for value in self._headers.values()):
+            # The client would name the value in its own error, with the key in it.
+            raise ProviderRejected(
+                _("The key of %(name)s has characters that no key has. Enter it again.") % names
+            )
         try:
-            return self._exchange(url, params)
+            return self._exchange(method, url, request)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):
             failure: Exception = ProviderRejected(
                 _("%(name)s has no usable address. Correct its base URL.") % names
@@ -176,13 +212,13 @@ class ServiceHttp:
             why = next(iter(str(exc).splitlines()), "") or type(exc).__name__
             failure = ProviderUnavailable(
                 _("%(name)s could not be reached or broke off: %(why)s.")
-                % {**names, "why": self._scrubbed(why).rstrip(".")}
+                % {**names, "why": self.scrubbed(why).rstrip(".")}
             )
         raise failure  # outside the handlers: no exception of the client hangs on to it
 
-    def _exchange(self, url: str, params: Mapping[str, str]) -> Reply:
+    def _exchange(self, method: str, url: str, request: dict[str, Any]) -> Reply:
         deadline = time.monotonic() + self.timeout
-        with self._client.stream("GET", url, params=dict(params)) as response:
+        with self._client.stream(method, url, **request) as response:
             content = read_bounded(
                 response.iter_raw(),
                 encoding=response.headers.get("content-encoding", ""),
@@ -191,8 +227,3 @@ class ServiceHttp:
             )
         headers = {key.lower(): value for key, value in response.headers.items()}
         return Reply(response.status_code, headers, content)
-
-    def _scrubbed(self, text: str) -> str:
-        for value in self._secret.values():
-            text = scrub(text, value)
-        return text

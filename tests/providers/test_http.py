@@ -1,0 +1,101 @@
+"""Requests to configured services: what is sent, what is bounded, and what is never told."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from werkzeug import Request, Response
+
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.http import ServiceHttp
+from tests.providers import servers
+from tests.providers.servers import LoopbackServer
+
+KEY = "bearer-secret/+0123456789"
+
+
+class EchoServer(LoopbackServer):
+    """Says what it was asked."""
+
+    def record(self, request: Request) -> None:
+        pass
+
+    def stand(self, request: Request) -> Response:
+        heard: dict[str, Any] = {
+            "method": request.method,
+            "args": request.args.to_dict(),
+            "headers": {name.lower(): value for name, value in request.headers.items()},
+            "body": request.get_data(as_text=True),
+        }
+        return Response(json.dumps(heard), content_type="application/json")
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[EchoServer]:
+    with EchoServer() as server:
+        yield server
+
+
+def heard(reply: Any) -> dict[str, Any]:
+    return dict(json.loads(reply.content))
+
+
+def test_a_body_is_posted_as_json_with_the_secret_headers(echo):
+    http = ServiceHttp("Vendor", secret_headers={"Authorization": f"Bearer {KEY}"})
+
+    said = heard(http.post(f"{echo.origin}/search", {"query": "ä", "max_results": 3}))
+
+    assert (said["method"], json.loads(said["body"])) == ("POST", {"query": "ä", "max_results": 3})
+    assert said["headers"]["authorization"] == f"Bearer {KEY}"
+    assert said["headers"]["content-type"] == said["headers"]["accept"] == "application/json"
+
+
+def test_a_get_names_beacon_and_asks_for_what_the_service_gives(echo):
+    http = ServiceHttp("Vendor", contact="ops@example.org")
+
+    said = heard(http.get(f"{echo.origin}/x", {"q": "a b"}, accept="application/atom+xml"))
+
+    assert (said["args"], said["headers"]["accept"]) == ({"q": "a b"}, "application/atom+xml")
+    assert said["headers"]["user-agent"].startswith("Beacon/")
+    assert "ops@example.org" in said["headers"]["user-agent"]
+
+
+@pytest.mark.requirement("R236")
+def test_no_secret_header_reaches_a_log_or_a_message(echo, caplog):
+    caplog.set_level(logging.DEBUG)
+    http = ServiceHttp("Vendor", secret_headers={"Authorization": f"Bearer {KEY}"}, timeout=1)
+    echo.enqueue(servers.cut())
+
+    with pytest.raises(ProviderUnavailable) as failure:
+        http.post(f"{echo.origin}/", {})
+
+    assert KEY not in f"{caplog.text} {failure.value!r} {failure.value.__context__!r}"
+    assert http.scrubbed(f"no such key: {KEY}") == "no such key: [key]"
+
+
+@pytest.mark.parametrize("key", ["two\nlines-of-key", "schlüssel-1234"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(echo, key):
+    http = ServiceHttp("Vendor", secret_headers={"X-Token": key})
+
+    with pytest.raises(ProviderRejected, match="Enter it again") as failure:
+        http.get(echo.origin, {})
+    assert key[:3] not in str(failure.value)
+
+
+@pytest.mark.parametrize("scene", [servers.slow(1.5), servers.trickle(3)])
+def test_a_post_is_bounded_in_time(echo, scene):
+    echo.enqueue(scene)
+
+    with pytest.raises(ProviderUnavailable, match=r"within 0.5 seconds"):
+        ServiceHttp("Vendor", timeout=0.5).post(echo.origin, {})
+
+
+def test_a_post_is_bounded_in_bytes(echo):
+    echo.enqueue(servers.huge())
+
+    with pytest.raises(ProviderRejected, match="more than"):
+        ServiceHttp("Vendor").post(echo.origin, {})
