@@ -14,6 +14,7 @@ from beacon_site.providers.results import parse_date, usable_url
 from beacon_site.providers.search import SERVICES, SearchOptions, SearchProfile, get_search
 from beacon_site.providers.serpapi import ENGINES, SerpApiSearch
 from tests.providers import servers
+from tests.providers.loopback import json_answer
 from tests.providers.servers import SerpApiServer, result, status
 
 KEY = "serp-secret/+0123456789"
@@ -39,7 +40,7 @@ def search(serp: SerpApiServer) -> SerpApiSearch:
 
 
 def answer(**body: object) -> servers.Scene:
-    return lambda _request: servers._json(body)
+    return lambda _request: json_answer(body)
 
 
 @pytest.mark.requirement("R238")
@@ -219,7 +220,8 @@ def test_the_test_button_shows_the_real_count_and_the_real_error(serp):
 
 
 def test_the_services_are_named_and_an_unknown_one_is_refused():
-    assert SERVICES == ("serpapi", "feeds", "library", "sample")
+    assert SERVICES[0] == "serpapi"
+    assert SERVICES[-3:] == ("feeds", "library", "sample")
     with pytest.raises(ProviderRejected, match="altavista"):
         get_search(SearchProfile("altavista"))
 
