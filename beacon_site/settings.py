@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
 from beacon_site import embedded, env, logs
+from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 BEACON_VERSION = "0.1.0"
@@ -237,19 +238,6 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- providers ---------------------------------------------------------------------------------
 
-SEARCH_SERVICES = [
-    "serpapi",
-    "tavily",
-    "brave",
-    "searxng",
-    "wikipedia",
-    "arxiv",
-    "hackernews",
-    "gdelt",
-    "feeds",
-    "library",
-    "sample",
-]
 BEACON_CONTACT = env.text("BEACON_CONTACT")
 BEACON_LLM_BASE_URL = env.url("BEACON_LLM_BASE_URL")
 BEACON_LLM_MODEL = env.text("BEACON_LLM_MODEL")
@@ -258,12 +246,13 @@ if OPENAI_API_KEY and not BEACON_LLM_MODEL:
     raise ImproperlyConfigured("OPENAI_API_KEY is set: name a model in BEACON_LLM_MODEL too.")
 if BEACON_LLM_BASE_URL and not BEACON_LLM_MODEL:
     raise ImproperlyConfigured("BEACON_LLM_BASE_URL is set: name a model in BEACON_LLM_MODEL too.")
-SERPAPI_API_KEY = env.text("SERPAPI_API_KEY")
-SERPAPI_BASE_URL = env.url("SERPAPI_BASE_URL")
+# TAVILY_API_KEY, SEARXNG_BASE_URL and so on: by service, "" where unset.
+SEARCH_KEYS = {s.name: env.text(s.key_variable) for s in CATALOGUE if s.key_variable}
+SEARCH_BASE_URLS = {s.name: env.url(s.url_variable) for s in CATALOGUE if s.url_variable}
 BEACON_SEARCH = env.words("BEACON_SEARCH")
-if unknown := sorted(set(BEACON_SEARCH) - set(SEARCH_SERVICES)):
+if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
     raise ImproperlyConfigured(
-        f"BEACON_SEARCH names {', '.join(unknown)}; known are {', '.join(SEARCH_SERVICES)}."
+        f"BEACON_SEARCH names {', '.join(unknown)}; known are {', '.join(BY_NAME)}."
     )
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
 BEACON_LIBRARY_DIR = env.text("BEACON_LIBRARY_DIR")

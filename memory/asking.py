@@ -70,7 +70,7 @@ def ask_model(
         return None
     if meter is not None:
         meter.check()
-    secrets = (model.profile.api_key, connections.serpapi_profile().api_key)
+    secrets = (model.profile.api_key, *connections.secrets_in_use())
     safe = [
         Message(m.role, redact(m.content, *secrets), m.tool_calls, m.tool_call_id) for m in messages
     ]
@@ -144,7 +144,7 @@ def price(usage: Usage, profile: LlmProfile) -> Decimal:
 
 def redact(text: str, *more: str) -> str:
     """Return `text` without anything that is, or looks like, one of our secrets; or `more`."""
-    ours = (settings.SECRET_KEY, settings.OPENAI_API_KEY, settings.SERPAPI_API_KEY)
+    ours = (settings.SECRET_KEY, settings.OPENAI_API_KEY, *settings.SEARCH_KEYS.values())
     for secret in (*ours, *more):
         if secret and len(secret) >= 8:
             text = text.replace(secret, "[secret]")

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from beacon_site.providers.catalogue import BY_NAME, CATALOGUE, KEY
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
@@ -24,17 +25,22 @@ from memory.models import Activity, Connection, User
 
 MODEL = "model"
 SERPAPI = "serpapi"
-KINDS = {MODEL: Connection.Kind.MODEL, SERPAPI: Connection.Kind.SEARCH}
+SET_UP = {service.name: service for service in CATALOGUE if service.is_set_up_in_settings}
+KINDS = {MODEL: Connection.Kind.MODEL} | dict.fromkeys(SET_UP, Connection.Kind.SEARCH)
+USUAL = tuple(service.name for service in CATALOGUE if service.usual)
 
 # Which environment variable stands over which field of which connection.
-VARIABLES = {
+VARIABLES: dict[str, dict[str, str]] = {
     MODEL: {
         "base_url": "BEACON_LLM_BASE_URL",
         "model": "BEACON_LLM_MODEL",
         "secret": "OPENAI_API_KEY",
-    },
-    SERPAPI: {"base_url": "SERPAPI_BASE_URL", "secret": "SERPAPI_API_KEY"},
+    }
 }
+for _service in SET_UP.values():
+    VARIABLES[_service.name] = {"base_url": _service.url_variable} | (
+        {"secret": _service.key_variable} if _service.key_variable else {}
+    )
 
 
 def stored(name: str) -> Connection:
@@ -44,20 +50,35 @@ def stored(name: str) -> Connection:
     return found or Connection(kind=kind, name=name)
 
 
+def all_stored() -> dict[str, Connection]:
+    """Return every connection by name, those that are not stored made anew, by one query."""
+    rows = {row.name: row for row in Connection.objects.filter(name__in=KINDS)}
+    return {name: rows.get(name) or Connection(kind=KINDS[name], name=name) for name in KINDS}
+
+
+def from_environment(name: str, field: str) -> str:
+    """Return what the environment sets for a field of a connection, or ""."""
+    if name == MODEL:
+        value = getattr(settings, VARIABLES[MODEL].get(field, ""), "")
+    else:
+        values = {"base_url": settings.SEARCH_BASE_URLS, "secret": settings.SEARCH_KEYS}
+        value = values.get(field, {}).get(name, "")
+    return str(value)
+
+
 def fixed_fields(name: str) -> dict[str, str]:
     """Return the fields that the environment sets, each with the variable's name."""
     return {
         field: variable
         for field, variable in VARIABLES[name].items()
-        if getattr(settings, variable)
+        if from_environment(name, field)
     }
 
 
 def effective(row: Connection, field: str) -> str:
     """Return the environment's value of a field, else the row's."""
-    from_environment: str = getattr(settings, VARIABLES[row.name].get(field, ""), "")
-    if from_environment:
-        return from_environment
+    if set_there := from_environment(row.name, field):
+        return set_there
     return row.reveal_secret() if field == "secret" else str(getattr(row, field))
 
 
@@ -131,15 +152,30 @@ def money(value: Any) -> Decimal:
 # --- search ----------------------------------------------------------------------------------
 
 
-def serpapi_profile() -> SearchProfile:
-    """Return SerpAPI's address and key, both empty where none are set up."""
-    row = stored(SERPAPI)
+def search_profile(name: str, row: Connection | None = None) -> SearchProfile:
+    """Return a service's address and key, both empty where none are set up."""
+    if name not in SET_UP:
+        return SearchProfile(service=name, contact=settings.BEACON_CONTACT)
+    row = row or stored(name)
     return SearchProfile(
-        service=SERPAPI,
+        service=name,
         base_url=effective(row, "base_url").rstrip("/"),
-        api_key=effective(row, "secret"),
+        api_key=effective(row, "secret") if SET_UP[name].key_variable else "",
         contact=settings.BEACON_CONTACT,
     )
+
+
+def search_profiles() -> dict[str, SearchProfile]:
+    """Return the profiles of all services that Settings knows, by one query."""
+    rows = all_stored()
+    return {name: search_profile(name, rows[name]) for name in SET_UP}
+
+
+def secrets_in_use() -> list[str]:
+    """Return every key that is set up, so that none of them leaves in a prompt."""
+    rows = all_stored()
+    keys = [effective(rows[name], "secret") for name in KINDS if "secret" in VARIABLES[name]]
+    return [key for key in keys if key]
 
 
 def serpapi_engine() -> str:
@@ -147,21 +183,26 @@ def serpapi_engine() -> str:
     return str(stored(SERPAPI).profile.get("engine") or ENGINES[0])
 
 
+def is_ready(profile: SearchProfile) -> bool:
+    """Whether a service has what it needs to be asked: a key, an address, or nothing."""
+    needs = BY_NAME[profile.service].needs
+    return not needs or bool(profile.base_url or (needs == KEY and profile.api_key))
+
+
 def search_services(names: Sequence[str] = ()) -> list[str]:
-    """Return the services that a topic uses which names `names` (none: the usual ones).
+    """Return the services that a topic uses which names `names` (none: the usual ones), in order.
 
     BEACON_SEARCH, where set, is what is usual and the outer limit of what may be named; the
-    sample stays allowed, since it asks nobody.  Unset, the usual ones are SerpAPI if it has a
-    key or an address, the feeds and the library; never the sample.
+    sample stays allowed, since it asks nobody.  Unset, the usual ones are those with a key or an
+    address and those that need neither (catalogue.usual); never the sample.
     """
     allowed = [name for name in settings.BEACON_SEARCH or SERVICES if name in SERVICES]
     if names:
         return [name for name in dict.fromkeys(names) if name in allowed or name == "sample"]
     if settings.BEACON_SEARCH:
         return allowed
-    serpapi = serpapi_profile()
-    ready = {"feeds", "library"} | ({SERPAPI} if serpapi.api_key or serpapi.base_url else set())
-    return [name for name in SERVICES if name in ready]
+    profiles = search_profiles()
+    return [name for name in USUAL if name not in profiles or is_ready(profiles[name])]
 
 
 def search_provider(name: str, *, owner: User) -> SearchProvider | None:
@@ -171,11 +212,7 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
     """
     if name == "library":
         return library_search(owner)
-    if name not in SERVICES:
-        return None
-    if name == SERPAPI:
-        return get_search(serpapi_profile())
-    return get_search(SearchProfile(service=name, contact=settings.BEACON_CONTACT))
+    return get_search(search_profile(name)) if name in SERVICES else None
 
 
 # --- changing one ----------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def try_model() -> ProbeResult:
 
 def try_serpapi() -> ProbeResult:
     """Search once by SerpAPI as it is set up."""
-    return serpapi.test(connections.serpapi_profile())
+    return serpapi.test(connections.search_profile("serpapi"))
 
 
 def try_feed(url: str) -> ProbeResult:

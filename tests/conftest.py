@@ -12,6 +12,8 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from memory import connections
+
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -42,6 +44,16 @@ def chromium_path() -> str:
 def _quick_passwords() -> None:
     """Hash the cast's passwords cheaply: the real hasher takes half a second on purpose."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")
+
+
+@pytest.fixture(autouse=True)
+def _asks_nobody_on_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that names no service asks none that needs no key: they are out on the web."""
+    usual = tuple(name for name in connections.USUAL if name not in OF_THE_WEB)
+    monkeypatch.setattr(connections, "USUAL", usual)
 
 
 def _user(name: str, **more: Any) -> Any:

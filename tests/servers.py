@@ -14,8 +14,10 @@ import tempfile
 from pathlib import Path
 
 from beacon_site import embedded
+from beacon_site.providers.catalogue import CATALOGUE
 
-OURS = ("BEACON_", "OPENAI_", "SERPAPI_", "TAVILY_", "BRAVE_", "SEARXNG_", "DJANGO_SUPERUSER_")
+SERVICES = tuple(f"{service.name.upper()}_" for service in CATALOGUE)
+OURS = ("BEACON_", "OPENAI_", "DJANGO_SUPERUSER_", *SERVICES)
 NAMED = (
     "DATABASE_URL",
     "REDIS_URL",

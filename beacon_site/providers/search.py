@@ -9,16 +9,13 @@ from typing import Any, Protocol, cast
 
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.errors import ProviderRejected
 
-SERVICES = ("serpapi", "feeds", "library", "sample")
+SERVICES = tuple(service.name for service in CATALOGUE)
 """The services that a topic may name, in the order in which they are offered."""
 
-ADAPTERS = {
-    "serpapi": "beacon_site.providers.serpapi:SerpApiSearch",
-    "feeds": "beacon_site.providers.feeds:FeedSearch",
-    "sample": "beacon_site.providers.sample:SampleSearch",
-}
+ADAPTERS = {service.name: service.adapter for service in CATALOGUE if service.adapter}
 """Where each provider's class stands; its module is imported when it is first asked for.
 
 The library has no line: its rows belong to memory, which makes that provider itself.

@@ -31,7 +31,7 @@ def _page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
     context = {f"{name}_form": form() for name, form in FORMS.items()} | {
         "feed_form": FeedTestForm(),
         "llm": connections.llm_profile(),
-        "serpapi": connections.serpapi_profile(),
+        "serpapi": connections.search_profile("serpapi"),
         "usual_services": connections.search_services(),
         "search_is_fixed": bool(settings.BEACON_SEARCH),
         "library_folder": settings.BEACON_LIBRARY_DIR,
@@ -61,7 +61,7 @@ def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
 
 
 def _state() -> dict[str, Any]:
-    return {"llm": connections.llm_profile(), "serpapi": connections.serpapi_profile()}
+    return {"llm": connections.llm_profile(), "serpapi": connections.search_profile("serpapi")}
 
 
 @require_POST

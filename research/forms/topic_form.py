@@ -12,7 +12,8 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.search import SERVICES
+from beacon_site.providers.catalogue import CATALOGUE, KEY, SearchService
+from beacon_site.providers.search import SERVICES, SearchProfile
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
 from memory.errors import InvalidValue
@@ -41,28 +42,21 @@ SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "miss
 def service_choices() -> list[tuple[str, str]]:
     """Return the services with what each needs, as far as BEACON_SEARCH lets them be named."""
     allowed = connections.search_services(SERVICES)
-    has_serpapi = _has_serpapi()
-    words = {
-        "serpapi": (
-            _("SerpAPI"),
-            _("web search; its key is set")
-            if has_serpapi
-            else _("web search; needs a key, and none is set in Settings"),
-        ),
-        "feeds": (_("Feeds"), _("RSS and Atom; needs the addresses below")),
-        "library": (_("Library"), _("your own documents; needs nothing else")),
-        "sample": (_("Sample"), _("bundled articles on PostgreSQL; needs no network")),
-    }
+    ready = connections.search_profiles()
     return [
-        (name, format_html("{}<small>{}</small>", *words[name]))
-        for name in SERVICES
-        if name in allowed
+        (service.name, format_html("{}<small>{}</small>", service.label, _about(service, ready)))
+        for service in CATALOGUE
+        if service.name in allowed
     ]
 
 
-def _has_serpapi() -> bool:
-    serpapi = connections.serpapi_profile()
-    return bool(serpapi.api_key or serpapi.base_url)
+def _about(service: SearchService, ready: dict[str, SearchProfile]) -> str:
+    """Return what a service is, and what it lacks before it can be asked."""
+    about = str(service.about)
+    if service.name not in ready or connections.is_ready(ready[service.name]):
+        return about
+    lacks = _("needs a key") if service.needs == KEY else _("needs an address")
+    return _("%(about)s; %(lacks)s, and none is set in Settings") % {"about": about, "lacks": lacks}
 
 
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
@@ -302,7 +296,8 @@ class TopicForm(ScheduleForm):
     @property
     def searches_the_web(self) -> bool:
         """Whether a search of the web is set up here at all."""
-        return "serpapi" in dict(self.fields["services"].choices) and _has_serpapi()  # type: ignore[attr-defined]
+        of_the_web = set(connections.SET_UP)
+        return bool(of_the_web.intersection(connections.search_services()))
 
     # --- what stands open ---------------------------------------------------------------------
 

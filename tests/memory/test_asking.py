@@ -128,7 +128,7 @@ def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
 
 @pytest.mark.requirement("R236")
 def test_no_key_reaches_a_prompt_or_its_record(ask: Ask, settings: Any):
-    settings.SERPAPI_API_KEY = "serp-key-123456"
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "serp-key-123456"}
     secrets = [settings.SECRET_KEY, "serp-key-123456", PROFILE.api_key, "sk-" + "a" * 20]
 
     ask(f"They are {' and '.join(secrets)}.", f"Keys: {', '.join(secrets)}")

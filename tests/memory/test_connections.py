@@ -112,13 +112,13 @@ def test_with_nothing_set_a_topic_searches_feeds_and_the_library(db: None) -> No
 
 
 def test_with_a_key_serpapi_comes_first(db: None, settings: Any) -> None:
-    settings.SERPAPI_API_KEY = KEY
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": KEY}
 
     assert connections.search_services([]) == ["serpapi", "feeds", "library"]
 
 
 def test_an_address_of_its_own_needs_no_key(db: None, settings: Any) -> None:
-    settings.SERPAPI_BASE_URL = "http://127.0.0.1:1"
+    settings.SEARCH_BASE_URLS = settings.SEARCH_BASE_URLS | {"serpapi": "http://127.0.0.1:1"}
 
     assert "serpapi" in connections.search_services([])
 

@@ -61,7 +61,7 @@ def test_it_can_be_run_at_once(browser: Client):
 
 def test_without_a_web_search_the_page_says_where_runs_look(browser: Client, settings: Any):
     without = text_of(browser.get(URL))
-    settings.SERPAPI_API_KEY = "key-of-a-test"
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "key-of-a-test"}
 
     assert "No web search is set up" in without
     assert 'href="/library/add/"' in without

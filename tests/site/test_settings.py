@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 
 from beacon_site import env
+from beacon_site.providers.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READ_ONE = "from django.conf import settings; settings.DEBUG"
@@ -28,6 +29,7 @@ def _start(code: str = READ_ONE, /, **variables: str) -> subprocess.CompletedPro
 
 def test_every_setting_is_documented():
     read = set(READ.findall((ROOT / "beacon_site" / "settings.py").read_text()))
+    read |= {name for s in CATALOGUE for name in (s.key_variable, s.url_variable) if name}
     documented = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text()))
 
     assert sorted(read - documented) == []
@@ -53,6 +55,7 @@ def test_every_setting_is_documented():
         ("DATABASE_URL", "postgres://a@b/c?sslmod=require"),
         ("DATABASE_URL", "postgres://a@b/c?connect_timeout=soon"),
         ("BEACON_LLM_BASE_URL", "ftp://models.example"),
+        ("SEARXNG_BASE_URL", "searx.example"),
     ],
 )
 def test_a_wrong_value_refuses_to_start_and_is_named(name: str, value: str):
