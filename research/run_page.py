@@ -38,7 +38,7 @@ class QueryRow:
 
 def context(run: Run) -> dict[str, Any]:
     """Return what `_run_live.html` shows of a run that has no report (yet)."""
-    budget = budget_of(run, run.topic.settings)
+    budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=("plan", "search")).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))

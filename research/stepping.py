@@ -71,7 +71,7 @@ class Work:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.topic = run.topic
-        self.settings = run.topic.settings
+        self.settings = run.asked_for
         self.budget = budget_of(run, self.settings)
         self.meter = RunMeter(run, self.budget)
         self.step = Step()

@@ -455,7 +455,9 @@ class Migration(migrations.Migration):
                 ("completion_tokens", models.PositiveIntegerField(default=0)),
                 (
                     "money",
-                    models.DecimalField(decimal_places=6, default=Decimal("0"), max_digits=12),
+                    models.DecimalField(
+                        decimal_places=6, default=Decimal("0"), max_digits=12, null=True
+                    ),
                 ),
                 ("milliseconds", models.PositiveIntegerField(default=0)),
                 ("prompt", models.JSONField(default=list)),

@@ -210,7 +210,8 @@ class ModelCall(models.Model):
     model = models.CharField(max_length=200)
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
-    money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
+    # None: the price of the model is not known, which is not the same as nothing.
+    money = models.DecimalField(max_digits=12, decimal_places=6, null=True, default=Decimal(0))
     milliseconds = models.PositiveIntegerField(default=0)
     prompt = models.JSONField(default=list)
     answer = models.TextField(blank=True)

@@ -116,6 +116,46 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "report_style",
+                    models.CharField(
+                        choices=[
+                            ("standard", "standard"),
+                            ("executive", "executive summary"),
+                            ("bullets", "bullets"),
+                            ("memo", "memo"),
+                        ],
+                        default="standard",
+                        max_length=10,
+                        verbose_name="style of the report",
+                    ),
+                ),
+                (
+                    "reading",
+                    models.CharField(
+                        choices=[
+                            ("skim", "skim"),
+                            ("normal", "normal"),
+                            ("thorough", "thorough"),
+                        ],
+                        default="normal",
+                        max_length=8,
+                        verbose_name="depth of reading",
+                    ),
+                ),
+                (
+                    "plan_review",
+                    models.CharField(
+                        choices=[
+                            ("no", "no, runs go on by themselves"),
+                            ("day", "yes, and go on by itself after a day"),
+                            ("wait", "yes, and wait until somebody has looked"),
+                        ],
+                        default="no",
+                        max_length=4,
+                        verbose_name="look at the plan first",
+                    ),
+                ),
+                (
                     "max_tokens",
                     models.PositiveIntegerField(blank=True, null=True, verbose_name="tokens a run"),
                 ),
@@ -189,11 +229,23 @@ class Migration(migrations.Migration):
                 ),
                 ("actor", models.CharField(blank=True, max_length=200)),
                 ("depth", models.CharField(default="quick", max_length=8)),
+                ("settings", models.JSONField(blank=True, default=dict)),
+                (
+                    "rerun_of",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="reruns",
+                        to="research.run",
+                    ),
+                ),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("scheduled_for", models.DateTimeField(blank=True, null=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
+                ("waiting_since", models.DateTimeField(blank=True, null=True)),
                 ("nudged_at", models.DateTimeField(blank=True, null=True)),
                 ("lease_until", models.DateTimeField(blank=True, null=True)),
                 ("beat_at", models.DateTimeField(blank=True, null=True)),
@@ -221,6 +273,7 @@ class Migration(migrations.Migration):
                     "money",
                     models.DecimalField(decimal_places=6, default=Decimal("0"), max_digits=12),
                 ),
+                ("unpriced_calls", models.PositiveIntegerField(default=0)),
                 ("manifest", models.JSONField(blank=True, default=dict)),
                 (
                     "topic",

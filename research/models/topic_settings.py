@@ -31,6 +31,22 @@ class TopicSettings(models.Model):
         MONTH = "month", _("the last month")
         YEAR = "year", _("the last year")
 
+    class Style(models.TextChoices):
+        STANDARD = "standard", _("standard")
+        EXECUTIVE = "executive", _("executive summary")
+        BULLETS = "bullets", _("bullets")
+        MEMO = "memo", _("memo")
+
+    class Reading(models.TextChoices):
+        SKIM = "skim", _("skim")
+        NORMAL = "normal", _("normal")
+        THOROUGH = "thorough", _("thorough")
+
+    class PlanReview(models.TextChoices):
+        NO = "no", _("no, runs go on by themselves")
+        DAY = "day", _("yes, and go on by itself after a day")
+        WAIT = "wait", _("yes, and wait until somebody has looked")
+
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
     objective = models.TextField(_("objective"), blank=True)
     focus = models.TextField(_("focus"), blank=True)
@@ -58,6 +74,15 @@ class TopicSettings(models.Model):
         verbose_name=_("never these domains"),
     )
     engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
+    report_style = models.CharField(
+        _("style of the report"), max_length=10, choices=Style, default=Style.STANDARD
+    )
+    reading = models.CharField(
+        _("depth of reading"), max_length=8, choices=Reading, default=Reading.NORMAL
+    )
+    plan_review = models.CharField(
+        _("look at the plan first"), max_length=4, choices=PlanReview, default=PlanReview.NO
+    )
     max_tokens = models.PositiveIntegerField(_("tokens a run"), null=True, blank=True)
     max_money = models.DecimalField(
         _("money a run"),
@@ -76,6 +101,27 @@ class TopicSettings(models.Model):
 
     def __str__(self) -> str:
         return f"settings of {self.topic}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every field but the topic, as a run keeps them (see `from_json`)."""
+        return {
+            field.attname: _plain(getattr(self, field.attname))
+            for field in self._meta.concrete_fields
+            if not field.primary_key
+        }
+
+    @classmethod
+    def from_json(cls, topic: Topic, stored: dict[str, Any]) -> TopicSettings:
+        """Return settings, never to be saved, as `as_json` kept them; a field since added is new."""
+        names = {field.attname for field in cls._meta.concrete_fields if not field.primary_key}
+        kept = {name: value for name, value in stored.items() if name in names}
+        if kept.get("max_money") is not None:
+            kept["max_money"] = Decimal(kept["max_money"])
+        return cls(topic=topic, **kept)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
 
 
 class ScheduleQuerySet(models.QuerySet[Any]):
