@@ -10,10 +10,10 @@ import structlog
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import serpapi
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
+from beacon_site.providers.search_probe import try_search
 from memory import connections
 
 logger = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ def try_model() -> ProbeResult:
 
 def try_serpapi() -> ProbeResult:
     """Search once by SerpAPI as it is set up."""
-    return serpapi.test(connections.search_profile("serpapi"))
+    return try_search(connections.search_profile("serpapi"))
 
 
 def try_feed(url: str) -> ProbeResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -86,6 +87,8 @@ def plain_json(value: object, *, depth: int = 5) -> object:
         }
     if isinstance(value, list):
         return [plain_json(item, depth=depth - 1) for item in value[:20]]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # Python reads NaN and Infinity as JSON, Postgres does not take them
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 

@@ -6,7 +6,6 @@ everything that logs, and texts that come back are scrubbed of it.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,29 +14,20 @@ from urllib.parse import parse_qs, urlsplit
 import structlog
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.http import Reply, ServiceHttp, retry_after, scrub
-from beacon_site.providers.probing import ProbeResult
-from beacon_site.providers.results import (
-    LONGEST_SNIPPET,
-    LONGEST_TITLE,
-    one_line,
-    parse_date,
-    plain_json,
-    text_of_html,
-    usable_url,
-)
+from beacon_site.providers import answers
+from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.http import ServiceHttp
+from beacon_site.providers.results import parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 logger = structlog.get_logger(__name__)
 
-VENDOR_URL = "https://serpapi.com"
+VENDOR = BY_NAME["serpapi"]
 ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
 ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # as people call them
 RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that is there
 PAGE = 10  # results a page of Google, Scholar and Bing
-MAX_PAGES = 10  # of one search: a service whose pages never end must not cost a month's quota
-LARGEST_RAW = 4000  # characters of JSON kept of one result
 
 REGIONAL = ("zh-cn", "zh-tw", "zh-hk", "pt-br", "pt-pt", "es-419")
 
@@ -53,11 +43,10 @@ class SerpApiSearch:
 
     def __init__(self, *, api_key: str, base_url: str = "", contact: str = "") -> None:
         """`base_url` stands in for https://serpapi.com, with or without /search.json."""
-        base = (base_url or VENDOR_URL).rstrip("/")
-        self._url = base.removesuffix("/search.json").removesuffix("/search") + "/search.json"
-        self._key = api_key.strip()
-        self._keyless = not self._key and base == VENDOR_URL
-        self._http = ServiceHttp("SerpAPI", secret={"api_key": self._key}, contact=contact)
+        self._base = base_url or VENDOR.vendor_url
+        key = api_key.strip()
+        self._keyless = not key and self._base == VENDOR.vendor_url
+        self._http = ServiceHttp("SerpAPI", secret={"api_key": key}, contact=contact)
 
     @classmethod
     def of(cls, profile: SearchProfile) -> SerpApiSearch:
@@ -72,16 +61,14 @@ class SerpApiSearch:
         ProviderUnavailable (down, slow, hourly limit) or ProviderRejected (key, request, quota).
         """
         if self._keyless:
-            raise ProviderRejected(
-                _("SerpAPI has no key. Set SERPAPI_API_KEY or enter the key under Settings.")
-            )
+            raise answers.no_key(VENDOR)
         if options.engine not in ENGINES:
             raise ProviderRejected(
                 _("SerpAPI has no engine “%(name)s” here. Choose among: %(names)s.")
                 % {"name": options.engine, "names": ", ".join(ENGINES)}
             )
         began = time.monotonic()
-        hits = self._collect(query, options)
+        hits = answers.gathered(self._pages(query, options), options)
         logger.info(
             "search answered",
             service=self.service,
@@ -91,39 +78,26 @@ class SerpApiSearch:
         )
         return hits
 
-    def _collect(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        hits: dict[str, SearchHit] = {}  # by address: pages overlap
-        params = _parameters(query, options)
-        for _page in range(MAX_PAGES):
-            body = self._page(params)
-            items = _results(body)
-            known = len(hits)
-            for item in items:
-                hit = self._hit(item, rank=len(hits) + 1)
-                if hit and not _older(hit, options):
-                    hits.setdefault(hit.url, hit)
-            following = _next_page(body, options.engine, params, len(items))
-            if len(hits) >= options.limit or len(hits) == known or following is None:
+    def _pages(self, query: str, options: SearchOptions) -> Iterator[list[SearchHit | None]]:
+        url = answers.endpoint("SerpAPI", self._base, "/search.json", also=("/search",))
+        following: dict[str, str] | None = _parameters(query, options)
+        for _page in range(answers.MAX_PAGES):
+            if following is None:
                 break
-            params = following
-        return list(hits.values())[: options.limit]
+            body = self._page(url, following)
+            items = _results(body)
+            yield [self._hit(item) for item in items]
+            following = _next_page(body, options.engine, following, len(items))
 
-    def _page(self, params: Mapping[str, str]) -> dict[str, Any]:
+    def _page(self, url: str, params: Mapping[str, str]) -> dict[str, Any]:
         """Return one page's JSON object, an empty page included; raise for every failure."""
-        reply = self._http.get(self._url, params)
-        try:
-            body = json.loads(reply.content)
-        except (ValueError, RecursionError):
-            body = None
-        said = self._said(body)
-        if reply.status != 200:
-            raise _failure(reply, said)
-        if not isinstance(body, dict):
-            raise ProviderUnavailable(
-                _("SerpAPI answered with something that is not JSON. Is the base URL right?")
-            )
+        reply = self._http.get(url, params)
+        said = answers.said(self._http, answers.parsed(reply))
+        if reply.status == 429 and _is_out_of_searches(said):
+            raise answers.used_up(self._http, said)
+        body = answers.json_object(self._http, reply)
         if any(not isinstance(body.get(name, []), list) for name in RESULT_LISTS):
-            raise ProviderUnavailable(_("SerpAPI answered in a shape that is not its own."))
+            raise answers.odd_shape(self._http)
         if said and not _results(body):
             if _is_about_account(said):
                 raise ProviderRejected(_("SerpAPI refused: %(why)s") % {"why": said})
@@ -132,61 +106,17 @@ class SerpApiSearch:
             logger.debug("search found nothing", service=self.service, said=said)
         return body
 
-    def _said(self, body: object) -> str:
-        """Return the service's own error text, without the key, or ""."""
-        said = body.get("error") if isinstance(body, dict) else None
-        if isinstance(said, dict):
-            said = said.get("message")
-        return one_line(scrub(said, self._key), 300) if isinstance(said, str) else ""
-
-    def _hit(self, item: Mapping[str, Any], *, rank: int) -> SearchHit | None:
-        url = usable_url(_address(item))
-        # An address that carries the key would take it into the database and the report.
-        if not url or scrub(url, self._key) != url:
-            return None
-        title = one_line(scrub(_text(item, "title"), self._key), LONGEST_TITLE)
-        snippet = _text(item, "snippet", "description", "snippet_highlighted_words")
-        return SearchHit(
-            url=url,
-            title=title or urlsplit(url).netloc,
-            snippet=text_of_html(scrub(snippet, self._key), LONGEST_SNIPPET),
-            service=self.service,
-            rank=rank,
+    def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:
+        return answers.hit_of(
+            self._http,
+            self.service,
+            {name: value for name, value in item.items() if not name.startswith("serpapi_")},
+            url=_address(item),
+            title=_text(item, "title"),
+            snippet=_text(item, "snippet", "description", "snippet_highlighted_words"),
             published_at=_dated(item),
-            raw=self._kept(item),
+            leave_out=_NOT_KEPT,
         )
-
-    def _kept(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        kept = {
-            key: value
-            for key, value in item.items()
-            if key not in _NOT_KEPT and not key.startswith("serpapi_")
-        }
-        text = scrub(json.dumps(plain_json(kept), ensure_ascii=False), self._key)
-        if len(text) > LARGEST_RAW:
-            return {"left_out": "larger than 4000 characters"}
-        raw = json.loads(text)
-        return raw if isinstance(raw, dict) else {}
-
-
-def test(profile: SearchProfile) -> ProbeResult:
-    """Try one search with limit 1, for the Settings page: the real count or the real error."""
-    began = time.monotonic()
-    try:
-        hits = SerpApiSearch.of(profile).search("news", SearchOptions(limit=1))
-    except ProviderError as exc:
-        return ProbeResult(ok=False, message=str(exc), ms=_since(began))
-    message = (
-        _("SerpAPI answered with %(count)d result: %(title)s")
-        if hits
-        else _("SerpAPI answered and took the key, but found nothing for “news”.")
-    )
-    shown = {"count": len(hits), "title": hits[0].title if hits else ""}
-    return ProbeResult(ok=True, message=message % shown, ms=_since(began), count=len(hits))
-
-
-def _since(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
 
 
 def _parameters(query: str, options: SearchOptions) -> dict[str, str]:
@@ -276,10 +206,6 @@ def _dated(item: Mapping[str, Any]) -> Any:
     return None
 
 
-def _older(hit: SearchHit, options: SearchOptions) -> bool:
-    return bool(options.since and hit.published_at and hit.published_at < options.since)
-
-
 def _next_page(
     body: Mapping[str, Any], engine: str, params: Mapping[str, str], count: int
 ) -> dict[str, str] | None:
@@ -317,31 +243,3 @@ def _is_out_of_searches(said: str) -> bool:
     lowered = said.lower()
     used_up = ("run out", "out of searches", "exceeded your plan", "monthly", "upgrade your plan")
     return any(word in lowered for word in used_up) and "hour" not in lowered
-
-
-def _failure(reply: Reply, said: str) -> ProviderError:
-    """Return the failure that a status other than 200 means, in words for the run's reader."""
-    status, told = reply.status, {"status": reply.status, "why": said or _("no reason given")}
-    if status in (401, 403):
-        return ProviderRejected(
-            _("SerpAPI refused the key (HTTP %(status)d: %(why)s). Check it under Settings.") % told
-        )
-    if status == 429 and _is_out_of_searches(said):
-        return ProviderRejected(_("SerpAPI has no searches left on this plan (%(why)s).") % told)
-    if status == 429:
-        return ProviderUnavailable(
-            _("SerpAPI limits the rate of searches (%(why)s). Try again later.") % told,
-            retry_after=retry_after(reply.headers),
-        )
-    if status == 408 or status >= 500:
-        return ProviderUnavailable(
-            _("SerpAPI is not available (HTTP %(status)d: %(why)s). Try again later.") % told,
-            retry_after=retry_after(reply.headers),
-        )
-    if 300 <= status < 400:
-        return ProviderRejected(
-            _("SerpAPI redirects elsewhere (HTTP %(status)d). Correct its base URL.") % told
-        )
-    return ProviderRejected(
-        _("SerpAPI did not accept the search (HTTP %(status)d: %(why)s).") % told
-    )

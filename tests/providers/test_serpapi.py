@@ -8,7 +8,6 @@ from datetime import date
 
 import pytest
 
-from beacon_site.providers import serpapi
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.results import parse_date, usable_url
 from beacon_site.providers.search import SERVICES, SearchOptions, SearchProfile, get_search
@@ -204,19 +203,6 @@ def test_the_profile_never_shows_its_key():
 def test_without_a_key_the_vendor_is_not_asked():
     with pytest.raises(ProviderRejected, match="SERPAPI_API_KEY"):
         get_search(SearchProfile("serpapi")).search("x", SearchOptions())
-
-
-@pytest.mark.parametrize("address", ["nonsense", "http://[::1"])
-def test_a_wrong_address_is_explained(address):
-    assert "base URL" in serpapi.test(SearchProfile("serpapi", address, KEY)).message
-
-
-def test_the_test_button_shows_the_real_count_and_the_real_error(serp):
-    good = serpapi.test(SearchProfile("serpapi", serp.base_url, KEY))
-    bad = serpapi.test(SearchProfile("serpapi", serp.base_url, "wrong-key-99"))
-
-    assert (good.ok, good.count) == (True, 1)
-    assert not bad.ok and "Invalid API key: [key]" in bad.message
 
 
 def test_the_services_are_named_and_an_unknown_one_is_refused():

@@ -1,0 +1,260 @@
+"""What the search services' adapters share: addresses, answers or failures, hits that are clean.
+
+Each adapter says what its vendor writes; how that becomes hits, or one of the two failures in
+words for the run's reader, is decided here, the same for all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import date
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.catalogue import SearchService
+from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.http import Reply, ServiceHttp, retry_after
+from beacon_site.providers.results import (
+    LONGEST_SNIPPET,
+    LONGEST_TITLE,
+    one_line,
+    plain_json,
+    text_of_html,
+    usable_url,
+)
+from beacon_site.providers.search import SearchHit, SearchOptions
+
+LARGEST_RAW = 4000  # characters of JSON kept of one result
+LONGEST_REASON = 300  # characters of a service's own words in a message
+MAX_PAGES = 10  # of one search: a service whose pages never end must not cost a month's quota
+
+
+# --- where a service is -------------------------------------------------------------------------
+
+
+def endpoint(name: str, base_url: str, path: str, *, also: Iterable[str] = ()) -> str:
+    """Return the address of `path` at a service, whose base URL may carry (part of) it already.
+
+    A folder before it is kept, for services behind a proxy; `also` are endings that are taken off
+    like `path`.  Raises ProviderRejected, which says what is wrong with the base URL but never
+    repeats it: it may hold a secret.
+    """
+    base = base_url.strip()
+    try:
+        parts = urlsplit(base)
+        host, _port = parts.hostname, parts.port
+    except ValueError:  # such as a bracket that is never closed, or a port that is no number
+        raise _wrong_address(name, _("it cannot be read as a web address")) from None
+    if "://" not in base or parts.scheme.lower() not in ("http", "https"):
+        raise _wrong_address(name, _("it does not begin with http:// or https://"))
+    if not host:
+        raise _wrong_address(name, _("it names no host"))
+    if parts.username is not None or parts.password is not None:
+        raise _wrong_address(
+            name, _("it holds a user name or password, which Beacon does not send")
+        )
+    if parts.query or parts.fragment:
+        raise _wrong_address(name, _("it has a “?” or “#”, which no base URL has"))
+    folder = parts.path.rstrip("/")
+    for ending in _endings(path, also):
+        if folder == ending or folder.endswith(ending):
+            folder = folder.removesuffix(ending)
+            break
+    return f"{parts.scheme.lower()}://{parts.netloc}{folder.rstrip('/')}{path}"
+
+
+def no_key(service: SearchService) -> ProviderRejected:
+    """Return the failure of asking a vendor without the key that it wants."""
+    return ProviderRejected(
+        _("%(name)s has no key. Set %(variable)s or enter the key under Settings.")
+        % {"name": service.label, "variable": service.key_variable}
+    )
+
+
+def _endings(path: str, also: Iterable[str]) -> list[str]:
+    """Return all that a base URL may carry of `path`, the longest first: /a/b, /a."""
+    names = path.strip("/").split("/")
+    starts = ["/" + "/".join(names[:count]) for count in range(len(names), 0, -1)]
+    return sorted({*starts, *also}, key=len, reverse=True)
+
+
+def _wrong_address(name: str, why: str) -> ProviderRejected:
+    return ProviderRejected(
+        _("The base URL of %(name)s is not usable: %(why)s. Correct its base URL under Settings.")
+        % {"name": name, "why": why}
+    )
+
+
+# --- an answer or a failure ---------------------------------------------------------------------
+
+
+def json_object(http: ServiceHttp, reply: Reply, *, keyed: bool = True) -> dict[str, Any]:
+    """Return the JSON object of a good answer; raise what any other answer means.
+
+    `keyed` says whether the service takes a key, which a refusal is then about.
+    """
+    body = parsed(reply)
+    if reply.status != HTTPStatus.OK:
+        raise failure(http, reply, said(http, body), keyed=keyed)
+    if not isinstance(body, dict):
+        raise ProviderUnavailable(
+            _("%(name)s answered with something that is not JSON. Is the base URL right?")
+            % {"name": http.name}
+        )
+    return body
+
+
+def list_of(http: ServiceHttp, body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return the objects listed under `name`, none where there is no such list.
+
+    Raises ProviderUnavailable where something else stands in its place.
+    """
+    found = body.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise odd_shape(http)
+    return [item for item in found if isinstance(item, dict)]
+
+
+def odd_shape(http: ServiceHttp) -> ProviderUnavailable:
+    """Return the failure of an answer that is JSON, but not this service's."""
+    return ProviderUnavailable(
+        _("%(name)s answered in a shape that is not its own.") % {"name": http.name}
+    )
+
+
+def parsed(reply: Reply) -> object:
+    """Return the JSON that was answered, or None if it is none."""
+    try:
+        return json.loads(reply.content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def said(http: ServiceHttp, body: object) -> str:
+    """Return the service's own error text on one line, without its key, or ""."""
+    for _depth in range(4):
+        if isinstance(body, list) and body:
+            body = body[0]
+        if not isinstance(body, dict):
+            break
+        names = ("error", "errors", "detail", "message", "msg", "info")
+        body = next((body[name] for name in names if body.get(name)), None)
+    return one_line(http.scrubbed(body), LONGEST_REASON) if isinstance(body, str) else ""
+
+
+def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = True) -> ProviderError:
+    """Return what a status other than 200 means, in words for the run's reader."""
+    status = reply.status
+    told = {"name": http.name, "status": status, "why": why or _("no reason given")}
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        text = _("%(name)s limits the rate of searches (%(why)s). Try again later.")
+        return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
+    if status == HTTPStatus.REQUEST_TIMEOUT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        text = _("%(name)s is not available (HTTP %(status)d: %(why)s). Try again later.")
+        return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and keyed:
+        text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        text = _(
+            "%(name)s refused the search (HTTP %(status)d: %(why)s). Beacon sends it no key: "
+            "a proxy, or a rule of its operator, may stand in between."
+        )
+    elif 300 <= status < 400:
+        text = _("%(name)s redirects elsewhere (HTTP %(status)d). Correct its base URL.")
+    elif status == HTTPStatus.NOT_FOUND:
+        text = _(
+            "%(name)s is not at this address (HTTP %(status)d: %(why)s). Is the base URL right?"
+        )
+    else:
+        text = _("%(name)s did not accept the search (HTTP %(status)d: %(why)s).")
+    return ProviderRejected(text % told)
+
+
+def used_up(http: ServiceHttp, why: str) -> ProviderRejected:
+    """Return the failure of a plan that allows no more searches for now: buy, or wait long."""
+    return ProviderRejected(
+        _("%(name)s has no searches left on this plan (%(why)s).")
+        % {"name": http.name, "why": why or _("no reason given")}
+    )
+
+
+# --- hits ---------------------------------------------------------------------------------------
+
+
+def hit_of(
+    http: ServiceHttp,
+    service: str,
+    item: Mapping[str, Any],
+    *,
+    url: object,
+    title: object,
+    snippet: object = "",
+    published_at: date | None = None,
+    leave_out: Iterable[str] = (),
+) -> SearchHit | None:
+    """Return a clean hit, or None where no reader could open its address.
+
+    `item` is the service's own record, kept as `raw` without the fields `leave_out`.  One whose
+    address carries the key is none either: it would take the key into the database and the report.
+    """
+    address = usable_url(url)
+    if not address or http.scrubbed(address) != address:
+        return None
+    text = title if isinstance(title, str) else ""
+    summary = snippet if isinstance(snippet, str) else ""
+    return SearchHit(
+        url=address,
+        title=one_line(http.scrubbed(text), LONGEST_TITLE) or urlsplit(address).netloc,
+        snippet=text_of_html(http.scrubbed(summary), LONGEST_SNIPPET),
+        service=service,
+        published_at=published_at,
+        raw=_kept(http, item, frozenset(leave_out)),
+    )
+
+
+def gathered(
+    pages: Iterable[Iterable[SearchHit | None]], options: SearchOptions
+) -> list[SearchHit]:
+    """Return at most `options.limit` hits of the pages, ranked as they come, each address once.
+
+    Hits known to be older than `options.since` are left out.  Pages are asked for while there are
+    too few hits, until one brings nothing new.
+    """
+    hits: dict[str, SearchHit] = {}
+    for page in pages:
+        known = len(hits)
+        for hit in page:
+            if hit is not None and not is_older(hit, options) and hit.url not in hits:
+                hits[hit.url] = replace(hit, rank=len(hits) + 1)
+        if len(hits) >= options.limit or len(hits) == known:
+            break
+    return list(hits.values())[: options.limit]
+
+
+def is_older(hit: SearchHit, options: SearchOptions) -> bool:
+    """Return whether a hit is known to be older than what is asked for."""
+    return bool(options.since and hit.published_at and hit.published_at < options.since)
+
+
+def shortened(query: str, *, characters: int, words: int = 0) -> str:
+    """Return a query that a service takes, cut behind a whole word (0 words: any number)."""
+    kept = query.split()[: words or None]
+    while kept and len(" ".join(kept)) > characters:
+        kept.pop()
+    return " ".join(kept) or query.strip()[:characters]
+
+
+def _kept(http: ServiceHttp, item: Mapping[str, Any], leave_out: frozenset[str]) -> dict[str, Any]:
+    shown = {key: value for key, value in item.items() if key not in leave_out}
+    text = http.scrubbed(json.dumps(plain_json(shown), ensure_ascii=False))
+    if len(text) > LARGEST_RAW:
+        return {"left_out": f"larger than {LARGEST_RAW} characters"}
+    raw = json.loads(text)
+    return raw if isinstance(raw, dict) else {}

@@ -1,0 +1,94 @@
+"""The test button of a search service: what it says, how long it may take, what it never shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from beacon_site.providers import search_probe
+from beacon_site.providers.search import SearchProfile
+from beacon_site.providers.search_probe import try_search
+from tests.providers.search_servers import SerpApiServer, result
+from tests.providers.servers import slow, trickle
+
+KEY = "probe-secret-0123456789"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[SerpApiServer]:
+    with SerpApiServer([result(1), result(2)], key=KEY) as server:
+        yield server
+
+
+@pytest.fixture
+def serp(endpoint: SerpApiServer) -> SerpApiServer:
+    endpoint.forget()
+    return endpoint
+
+
+def test_it_says_what_came_and_searches_once(serp):
+    outcome = try_search(serp.profile())
+
+    assert (outcome.ok, outcome.count) == (True, 1)
+    assert outcome.message == "SerpAPI answered. Its first result is “Result 1”."
+    assert len(serp.asked) == 1
+
+
+def test_a_refused_key_is_told_and_not_shown(serp):
+    outcome = try_search(serp.profile(key="wrong-key-99"))
+
+    assert not outcome.ok and "Invalid API key: [key]" in outcome.message
+
+
+@pytest.mark.parametrize("scene", [slow(3), trickle(3)])
+def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
+    monkeypatch.setattr(search_probe, "PATIENCE", 0.5)
+    serp.enqueue(scene)
+
+    outcome = try_search(serp.profile())
+
+    assert not outcome.ok and outcome.ms < 1500
+    assert outcome.message.startswith("SerpAPI did not answer within 0.5 seconds.")
+
+
+@pytest.mark.parametrize(
+    ("address", "word"),
+    [
+        ("127.0.0.1:8888", "does not begin with http"),
+        ("serpapi.example", "does not begin with http"),
+        ("ftp://serpapi.example", "does not begin with http"),
+        ("http://", "names no host"),
+        ("http://[::1", "cannot be read"),
+        ("http://a.example:port", "cannot be read"),
+        (f"http://user:{KEY}@127.0.0.1:1", "user name or password"),
+        (f"http://127.0.0.1:1/?api_key={KEY}", "no base URL has"),
+        ("http://127.0.0.1:1", "could not be reached"),
+    ],
+)
+def test_a_wrong_address_is_explained_and_not_repeated(address, word):
+    message = try_search(SearchProfile("serpapi", address, KEY)).message
+
+    assert word in message
+    assert KEY not in message
+
+
+@pytest.mark.parametrize("tail", ["", "/", "/search", "/search.json", "/search.json/"])
+def test_an_address_may_carry_the_path_or_a_closing_slash(serp, tail):
+    assert try_search(serp.profile(base_url=serp.origin + tail)).ok
+
+
+def test_an_address_with_another_path_is_told_apart(serp):
+    message = try_search(serp.profile(base_url=serp.origin + "/v2")).message
+
+    assert message == "SerpAPI is not at this address (HTTP 404: Not found). Is the base URL right?"
+
+
+def test_services_that_ask_nobody_say_so():
+    assert try_search(SearchProfile("library")).ok
+    assert try_search(SearchProfile("sample")).ok
+    assert "by their addresses" in try_search(SearchProfile("feeds")).message
+
+
+def test_an_unknown_service_is_named():
+    assert "altavista" in try_search(SearchProfile("altavista")).message
