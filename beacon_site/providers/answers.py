@@ -17,7 +17,12 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import SearchService
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceRefused,
+)
 from beacon_site.providers.http import Reply, ServiceHttp, retry_after
 from beacon_site.providers.results import (
     LONGEST_SNIPPET,
@@ -68,9 +73,9 @@ def endpoint(name: str, base_url: str, path: str, *, also: Iterable[str] = ()) -
     return f"{parts.scheme.lower()}://{parts.netloc}{folder.rstrip('/')}{path}"
 
 
-def no_key(service: SearchService) -> ProviderRejected:
+def no_key(service: SearchService) -> ServiceRefused:
     """Return the failure of asking a vendor without the key that it wants."""
-    return ProviderRejected(
+    return ServiceRefused(
         _("%(name)s has no key. Set %(variable)s or enter the key under Settings.")
         % {"name": service.label, "variable": service.key_variable}
     )
@@ -83,8 +88,8 @@ def _endings(path: str, also: Iterable[str]) -> list[str]:
     return sorted({*starts, *also}, key=len, reverse=True)
 
 
-def _wrong_address(name: str, why: str) -> ProviderRejected:
-    return ProviderRejected(
+def _wrong_address(name: str, why: str) -> ServiceRefused:
+    return ServiceRefused(
         _("The base URL of %(name)s is not usable: %(why)s. Correct its base URL under Settings.")
         % {"name": name, "why": why}
     )
@@ -100,7 +105,7 @@ def json_object(http: ServiceHttp, reply: Reply, *, keyed: bool = True) -> dict[
     """
     body = parsed(reply)
     if reply.status != HTTPStatus.OK:
-        raise failure(http, reply, said(http, body), keyed=keyed)
+        raise failure(http, reply, said(http, body) or plain_text(http, reply), keyed=keyed)
     if not isinstance(body, dict):
         raise ProviderUnavailable(
             _("%(name)s answered with something that is not JSON. Is the base URL right?")
@@ -149,6 +154,14 @@ def said(http: ServiceHttp, body: object) -> str:
     return one_line(http.scrubbed(body), LONGEST_REASON) if isinstance(body, str) else ""
 
 
+def plain_text(http: ServiceHttp, reply: Reply) -> str:
+    """Return a reply that is no data and no web page but a few words, on one line, or ""."""
+    text = reply.content[:LARGEST_RAW].decode("utf-8", "replace").strip()
+    if text.startswith(("{", "[")) or "<" in text:
+        return ""
+    return one_line(http.scrubbed(text), LONGEST_REASON).rstrip(".")
+
+
 def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = True) -> ProviderError:
     """Return what a status other than 200 means, in words for the run's reader."""
     status = reply.status
@@ -173,13 +186,16 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
             "%(name)s is not at this address (HTTP %(status)d: %(why)s). Is the base URL right?"
         )
     else:
-        text = _("%(name)s did not accept the search (HTTP %(status)d: %(why)s).")
-    return ProviderRejected(text % told)
+        # This is about the query; all above would meet every other one too.
+        return ProviderRejected(
+            _("%(name)s did not accept the search (HTTP %(status)d: %(why)s).") % told
+        )
+    return ServiceRefused(text % told)
 
 
-def used_up(http: ServiceHttp, why: str) -> ProviderRejected:
+def used_up(http: ServiceHttp, why: str) -> ServiceRefused:
     """Return the failure of a plan that allows no more searches for now: buy, or wait long."""
-    return ProviderRejected(
+    return ServiceRefused(
         _("%(name)s has no searches left on this plan (%(why)s).")
         % {"name": http.name, "why": why or _("no reason given")}
     )

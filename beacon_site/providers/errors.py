@@ -8,7 +8,13 @@ from __future__ import annotations
 
 
 class ProviderError(Exception):
-    """Something outside did not do what was asked; the message is fit for a person."""
+    """Something outside did not do what was asked; the message is fit for a person.
+
+    The tokens are what a model that failed had spent, which is paid for all the same.
+    """
+
+    prompt_tokens = 0
+    completion_tokens = 0
 
 
 class ProviderUnavailable(ProviderError):
@@ -20,8 +26,16 @@ class ProviderUnavailable(ProviderError):
         self.retry_after = retry_after
 
 
+class ServiceUnreachable(ProviderUnavailable):
+    """No connection came about: the name is not known, nobody listens there, or no network."""
+
+
 class ProviderRejected(ProviderError):
     """The service will not do this, now or later: bad key, bad request, forbidden address."""
+
+
+class ServiceRefused(ProviderRejected):
+    """The service refuses whatever it is asked: no key, a wrong one, a used-up plan, no address."""
 
 
 class ProviderNonsense(ProviderRejected):

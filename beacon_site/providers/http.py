@@ -20,7 +20,12 @@ import httpx
 from django.conf import settings
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import (
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceRefused,
+    ServiceUnreachable,
+)
 
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0
@@ -168,8 +173,9 @@ class ServiceHttp:
     ) -> Reply:
         """Return the reply, whatever its status.
 
-        Raises ProviderUnavailable when no whole reply came in time, ProviderRejected when the
-        address is no address or the reply is larger than allowed.
+        Raises ProviderUnavailable when no whole reply came in time (ServiceUnreachable when there
+        was no connection), ProviderRejected when the address is no address or the reply is larger
+        than allowed.
         """
         return self._answered("GET", url, params=dict(params), headers={"Accept": accept})
 
@@ -190,14 +196,20 @@ class ServiceHttp:
         names = {"name": self.name, "seconds": f"{self.timeout:g}"}
         if not all(value.isascii() and value.isprintable() for value in self._headers.values()):
             # The client would name the value in its own error, with the key in it.
-            raise ProviderRejected(
+            raise ServiceRefused(
                 _("The key of %(name)s has characters that no key has. Enter it again.") % names
             )
         try:
             return self._exchange(method, url, request)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol):
-            failure: Exception = ProviderRejected(
+            failure: Exception = ServiceRefused(
                 _("%(name)s has no usable address. Correct its base URL.") % names
+            )
+        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+            why = next(iter(str(exc).splitlines()), "") or _("nobody answers there")
+            failure = ServiceUnreachable(
+                _("%(name)s could not be reached: %(why)s.")
+                % {**names, "why": self.scrubbed(why).rstrip(".")}
             )
         except (httpx.TimeoutException, TimeoutError):
             failure = ProviderUnavailable(

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import answers
 from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ServiceRefused
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.results import parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
@@ -100,7 +100,7 @@ class SerpApiSearch:
             raise answers.odd_shape(self._http)
         if said and not _results(body):
             if _is_about_account(said):
-                raise ProviderRejected(_("SerpAPI refused: %(why)s") % {"why": said})
+                raise ServiceRefused(_("SerpAPI refused: %(why)s") % {"why": said})
             if _status(body) == "error":
                 raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": said})
             logger.debug("search found nothing", service=self.service, said=said)
