@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import F, Sum
-from django.utils import timezone
+from django.db.models import F
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
+from memory import spending
 from memory.asking import BudgetReached
 from memory.models import ModelCall, User
 from research.models import Run, Step, TopicSettings
@@ -72,45 +72,57 @@ class RunMeter:
         if worked / 60 >= budget.minutes:
             raise BudgetReached(_("the run's %(most)d minutes are over") % {"most": budget.minutes})
 
-    def count(self, usage: Usage, money: Decimal) -> None:
-        """Add what one call spent to the run and its step."""
+    def count(self, usage: Usage, money: Decimal | None) -> None:
+        """Add what one call spent to the run and its step; `money` None is an unknown price."""
+        unpriced = int(money is None)
         spent = {
             "prompt_tokens": F("prompt_tokens") + usage.prompt_tokens,
             "completion_tokens": F("completion_tokens") + usage.completion_tokens,
-            "money": F("money") + money,
+            "money": F("money") + (money or 0),
+            "unpriced_calls": F("unpriced_calls") + unpriced,
         }
         self.run.held().update(
             model_calls=F("model_calls") + 1, progress=F("progress") + 1, **spent
         )
         self.run.prompt_tokens += usage.prompt_tokens
         self.run.completion_tokens += usage.completion_tokens
-        self.run.money += money
+        self.run.money += money or 0
+        self.run.unpriced_calls += unpriced
         self.run.model_calls += 1
         if self.step is not None:
             Step.objects.filter(pk=self.step.pk).update(**spent)
+        if unpriced:
+            self._warn_of_unknown_price()
 
-
-def spent_this_month(user: User) -> tuple[int, Decimal]:
-    """Return the tokens and the money that the user's model calls cost since the first."""
-    first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    sums = (
-        ModelCall.objects.of(user)
-        .filter(created__gte=first)
-        .aggregate(p=Sum("prompt_tokens"), c=Sum("completion_tokens"), m=Sum("money"))
-    )
-    return (sums["p"] or 0) + (sums["c"] or 0), sums["m"] or Decimal(0)
+    def _warn_of_unknown_price(self) -> None:
+        """Say once that a limit of money cannot be kept; the limit of tokens goes on."""
+        if self.budget.money is None and self.run.topic.owner.monthly_money is None:
+            return
+        unpriced = ModelCall.objects.filter(source=self.run.source, money=None)
+        for model in unpriced.order_by("-id").values_list("model", flat=True)[:1]:
+            self.run.warn(
+                _(
+                    "The limit of money cannot be kept: the price of %(model)s is not set. The "
+                    "run goes on under its limit of %(most)d tokens. Staff can enter the price "
+                    "in Settings, Connections."
+                )
+                % {"model": model, "most": self.budget.tokens}
+            )
 
 
 def check_month(user: User) -> None:
-    """Raise BudgetReached if the user's month has nothing left."""
+    """Raise BudgetReached if the user's month has nothing left.
+
+    Calls whose price is unknown count by their tokens alone.
+    """
     if user.monthly_tokens is None and user.monthly_money is None:
         return
-    tokens, money = spent_this_month(user)
-    if user.monthly_tokens is not None and tokens >= user.monthly_tokens:
+    spent = spending.spent_this_month(user)
+    if user.monthly_tokens is not None and spent.tokens >= user.monthly_tokens:
         raise BudgetReached(
             _("this month's budget of %(most)d tokens is used up") % {"most": user.monthly_tokens}
         )
-    if user.monthly_money is not None and money >= user.monthly_money:
+    if user.monthly_money is not None and spent.money >= user.monthly_money:
         raise BudgetReached(
             _("this month's budget of $%(most)s is used up") % {"most": user.monthly_money}
         )

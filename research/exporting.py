@@ -19,6 +19,7 @@ from django.utils.translation import get_language
 
 from memory.markdown import render
 from memory.models import ModelCall
+from memory.spreadsheets import cell
 from research import report_page, shown
 from research.models import Run
 
@@ -26,8 +27,6 @@ STYLE = Path(site.BASE_DIR) / "static/css/export.css"
 CSV_FIELDS = (
     "state", "cited_as", "domain", "title", "url", "published_at", "reading", "reason", "service",
 )  # fmt: skip
-# A cell that begins with one of these is a formula to a spreadsheet (OWASP, "CSV Injection").
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +71,8 @@ def as_csv(run: Run) -> str:
     writer.writerow(CSV_FIELDS)
     for hit in run.hits.order_by("place"):
         row = {name: getattr(hit, name, "") for name in CSV_FIELDS} | {"url": hit.link}
-        writer.writerow([_cell(row[name]) for name in CSV_FIELDS])
+        writer.writerow([cell(row[name]) for name in CSV_FIELDS])
     return out.getvalue()
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return "'" + text if text.lstrip(" ").startswith(_FORMULA) else text
 
 
 def as_json(run: Run) -> str:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, F, Max, Q, Sum
-from django.db.models.functions import TruncDate
+from django.db.models.functions import Coalesce, TruncDate
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
@@ -175,6 +175,7 @@ class Month:
     runs: int
     tokens: int
     money: Decimal
+    unpriced: int
     by_day: dict[int, Decimal]
     is_money: bool
     most_tokens: int | None = None
@@ -198,7 +199,7 @@ class Month:
     @property
     def cost(self) -> str:
         """Return the money spent, as people write it."""
-        return shown.price(self.money)
+        return shown.price(self.money, self.unpriced)
 
     @property
     def days(self) -> int:
@@ -242,12 +243,14 @@ def month_of(user: User) -> Month:
     days = calls.annotate(day=TruncDate("created")).values("day")
     spent = list(
         days.annotate(
-            tokens=Sum(F("prompt_tokens") + F("completion_tokens")), money=Sum("money")
-        ).values_list("day", "tokens", "money")
+            tokens=Sum(F("prompt_tokens") + F("completion_tokens")),
+            cost=Coalesce(Sum("money"), Decimal(0)),
+            unpriced=Count("pk", filter=Q(money=None)),
+        ).values_list("day", "tokens", "cost", "unpriced")
     )
     money = sum((row[2] for row in spent), Decimal(0))
     by_day: dict[int, Decimal] = defaultdict(Decimal)
-    for day, tokens, cost in spent:
+    for day, tokens, cost, _unpriced in spent:
         by_day[day.day] += cost if money else Decimal(tokens)
     counted = Run.objects.of(user).aggregate(runs=Count("pk", filter=Q(created__gte=first)))
     return Month(
@@ -255,6 +258,7 @@ def month_of(user: User) -> Month:
         runs=counted["runs"],
         tokens=sum(row[1] for row in spent),
         money=money,
+        unpriced=sum(row[3] for row in spent),
         by_day=dict(by_day),
         is_money=bool(money),
         most_tokens=user.monthly_tokens,

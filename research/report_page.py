@@ -161,7 +161,7 @@ def context(run: Run) -> dict[str, Any]:
         "memory_words": shown.memory_words(run.topic),
         "manifest": manifest_rows(run),
         "took": shown.took(run),
-        "cost": shown.price(run.money),
+        "cost": shown.cost(run),
         "tokens": f"{run.tokens:,}",
         "started_by": shown.started_by(run),
         "previous": neighbours.get((run.number or 0) - 1),

@@ -54,7 +54,7 @@ def context(run: Run) -> dict[str, Any]:
         "is_told": is_told,
         "budget": budget,
         "took": shown.took(run),
-        "cost": shown.price(run.money),
+        "cost": shown.cost(run),
         "tokens": f"{run.tokens:,}",
         "most_tokens": f"{budget.tokens:,}",
         "started_by": shown.started_by(run),

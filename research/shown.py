@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
+from memory import prices
 from memory.models import Topic
 from memory.models.library import ADDRESS
 from memory.text import plain, without_citations
@@ -41,12 +42,14 @@ def duration(milliseconds: int | None) -> str:
     return _("%(h)d h %(min)d min") % {"h": minutes // 60, "min": minutes % 60}
 
 
-def price(money: Decimal | None) -> str:
-    """Return an amount in dollars, with as many decimals as it takes to see it."""
-    money = money or Decimal(0)
-    if not money:
-        return "$0"
-    return f"${money:.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
+def price(money: Decimal | None, unpriced: int = 0) -> str:
+    """Return an amount in dollars; `unpriced` of the calls behind it have an unknown price."""
+    return prices.in_words(money, unpriced)
+
+
+def cost(run: Run) -> str:
+    """Return what a run's model calls cost, as far as their prices are known."""
+    return price(run.money, run.unpriced_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +140,16 @@ def _step_row(run: Run, step: Step, names: dict[str, str]) -> StepRow:
         warning=step.warning,
         took="" if look in ("wait", "skipped") else duration(step.milliseconds),
         tokens=_tokens(tokens) if tokens else "",
-        money=price(step.money) if step.money else "",
+        money=_step_price(step),
         done=counts.get("read", 0) if look == "live" else 0,
         all=counts.get("pages", 0) if look == "live" else 0,
     )
+
+
+def _step_price(step: Step) -> str:
+    if step.unpriced_calls and not step.money:
+        return _("price unknown")
+    return price(step.money, step.unpriced_calls) if step.money else ""
 
 
 def _tokens(count: int) -> str:

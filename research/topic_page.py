@@ -18,7 +18,7 @@ from memory.text import match_key
 from research import domains, shown
 from research.models import Report, Run
 from research.paging import Page, page_of
-from research.shown import Link, link_of, price, started_by, took
+from research.shown import Link, cost, link_of, started_by, took
 from research.topic_list import TopicRow, with_figures
 
 MOST_DOMAINS = 100
@@ -272,7 +272,7 @@ class RunRow:
     @property
     def cost(self) -> str:
         """Return what it cost."""
-        return price(self.run.money)
+        return cost(self.run)
 
     @property
     def trigger(self) -> str:

@@ -259,6 +259,8 @@ class Migration(migrations.Migration):
                 ("stop_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("stop_reason", models.TextField(blank=True)),
                 ("worked_seconds", models.FloatField(default=0)),
+                ("waited_seconds", models.FloatField(default=0)),
+                ("missed_slots", models.PositiveIntegerField(default=0)),
                 ("is_baseline", models.BooleanField(default=True)),
                 ("error", models.TextField(blank=True)),
                 ("warnings", models.JSONField(blank=True, default=list)),
@@ -582,6 +584,7 @@ class Migration(migrations.Migration):
                     "money",
                     models.DecimalField(decimal_places=6, default=Decimal("0"), max_digits=12),
                 ),
+                ("unpriced_calls", models.PositiveIntegerField(default=0)),
                 ("detail", models.TextField(blank=True)),
                 ("warning", models.TextField(blank=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
@@ -644,6 +647,15 @@ class Migration(migrations.Migration):
                     ("number", None), ("status__in", ["succeeded", "partial"]), _connector="OR"
                 ),
                 name="run_number_only_when_saved",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("waiting_since", None), ("status", "queued"), _connector="OR"
+                ),
+                name="run_waits_for_a_person_only_queued",
             ),
         ),
         migrations.AddIndex(

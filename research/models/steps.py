@@ -52,6 +52,7 @@ class Step(models.Model):
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)
     money = models.DecimalField(max_digits=12, decimal_places=6, default=Decimal(0))
+    unpriced_calls = models.PositiveIntegerField(default=0)  # model calls whose price is unknown
     detail = models.TextField(blank=True)
     warning = models.TextField(blank=True)
     started_at = models.DateTimeField(null=True, blank=True)

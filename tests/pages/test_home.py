@@ -160,6 +160,14 @@ def test_the_month_is_summed_up_beside_the_budget(browser: Client, alice: Any):
     assert "<polyline points=" in body
 
 
+def test_calls_of_unknown_price_are_named_beside_the_months_cost(browser: Client, alice: Any):
+    run = make_run(make_topic(alice))
+    make_call(run, money=Decimal("0.25"))
+    make_call(run, money=None)
+
+    assert "$0.25 + one call whose price is unknown" in home(browser)
+
+
 def test_home_shows_nothing_of_others(browser: Client, alice: Any, bob: Any):
     make_second_run(make_topic(bob, "A secret of Bob's"))
     make_run(make_topic(bob, "Another secret"), saved=False)

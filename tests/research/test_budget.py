@@ -10,9 +10,10 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.providers.llm import Usage
+from memory import spending
 from memory.asking import BudgetReached
 from memory.models import ModelCall, Topic
-from research.budget import DEFAULTS, Budget, RunMeter, budget_of, check_month, spent_this_month
+from research.budget import DEFAULTS, Budget, RunMeter, budget_of, check_month
 from research.models import Run, Step, TopicSettings
 from tests.research import cast
 
@@ -78,7 +79,8 @@ def test_the_month_counts_from_the_first_and_each_person_alone(alice: Any, bob: 
     old = spend(alice, prompt_tokens=900)
     ModelCall.objects.filter(pk=old.pk).update(created=timezone.now() - timedelta(days=32))
 
-    assert spent_this_month(alice) == (11, Decimal("0.5"))
+    spent = spending.spent_this_month(alice)
+    assert (spent.tokens, spent.money, spent.unpriced) == (11, Decimal("0.5"), 0)
 
 
 @pytest.mark.parametrize(
@@ -97,3 +99,53 @@ def test_a_month_that_is_used_up_says_so(alice: Any, limits: dict[str, Any], say
     with pytest.raises(BudgetReached, match="this month's") as reached:
         check_month(alice)
     assert says in str(reached.value)
+
+
+# --- an unknown price -----------------------------------------------------------------------------
+
+
+def unpriced_call(run: Run, meter: RunMeter) -> None:
+    ModelCall.objects.create(
+        owner=run.topic.owner, purpose="plan", source=run.source, model="m1", money=None
+    )
+    meter.count(Usage(10, 20), None)
+
+
+def test_a_call_of_unknown_price_counts_its_tokens_and_itself(run: Run):
+    meter = RunMeter(run, DEFAULTS["quick"])
+    meter.step = Step.objects.create(run=run, name="plan")
+
+    unpriced_call(run, meter)
+
+    for row in (Run.objects.get(pk=run.pk), run, Step.objects.get()):
+        assert (row.prompt_tokens, row.money, row.unpriced_calls) == (10, 0, 1)
+    assert run.warnings == []
+
+
+def test_a_limit_of_money_that_cannot_be_kept_is_said_once_and_the_run_goes_on(run: Run):
+    meter = RunMeter(run, Budget(tokens=99, pages=1, minutes=9, money=Decimal(1)))
+
+    unpriced_call(run, meter)
+    unpriced_call(run, meter)
+
+    meter.check()
+    (warning,) = Run.objects.get(pk=run.pk).warnings
+    assert "the price of m1 is not set" in warning
+    assert "99 tokens" in warning
+
+
+def test_the_months_limit_of_money_is_warned_of_too(run: Run):
+    run.topic.owner.monthly_money = Decimal(5)
+
+    unpriced_call(run, RunMeter(run, DEFAULTS["quick"]))
+
+    assert "The limit of money cannot be kept" in run.warnings[0]
+
+
+def test_the_limit_of_tokens_still_ends_a_run_whose_price_is_unknown(run: Run):
+    meter = RunMeter(run, Budget(tokens=30, pages=1, minutes=9, money=Decimal(1)))
+
+    unpriced_call(run, meter)
+
+    with pytest.raises(BudgetReached, match="30 tokens"):
+        meter.check()

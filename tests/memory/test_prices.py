@@ -1,0 +1,44 @@
+"""Money in words: what is unknown is never said as nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from memory import prices
+
+
+@pytest.mark.parametrize(
+    ("money", "unpriced", "words"),
+    [
+        (Decimal(0), 0, "$0"),
+        (Decimal("0.00042"), 0, "$0.0004"),
+        (Decimal("1234.5"), 0, "$1,234.50"),
+        (None, 0, "unknown"),
+        (Decimal(0), 2, "unknown"),
+        (Decimal("1.2"), 1, "$1.20 + one call whose price is unknown"),
+        (Decimal("1.2"), 3, "$1.20 + 3 calls whose price is unknown"),
+    ],
+)
+def test_what_was_spent_is_said_with_what_is_not_known(
+    money: Decimal | None, unpriced: int, words: str
+) -> None:
+    assert prices.in_words(money, unpriced) == words
+
+
+@pytest.mark.parametrize(
+    ("stored", "price"),
+    [
+        (None, None),
+        ("", None),
+        ("0", Decimal(0)),
+        ("0.15", Decimal("0.15")),
+        ("-1", None),
+        ("NaN", None),
+        ("much", None),
+    ],
+)
+def test_a_stored_price_is_an_amount_or_not_known(stored: Any, price: Decimal | None) -> None:
+    assert prices.stored_price(stored) == price
