@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -10,16 +11,24 @@ from django.conf import settings as site
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
+from beacon_site.http import zone_of
 from beacon_site.providers import sample
 from memory.actors import Actor
+from memory.asking import BudgetReached
 from memory.errors import InvalidValue, StaleWrite
-from memory.models import Topic, User
+from memory.models import Activity, Topic, User
 from memory.slugs import slug_of
 from research import outbox, topic_editing
+from research.budget import check_month
 from research.models import Run, Schedule, TopicSettings
+from research.models.runs import RETRIED
 
 logger = structlog.get_logger(__name__)
+
+HOUR = timedelta(hours=1)
+FEW_LEFT = 3  # runs of the hour, from which on the pages say how many are left
 
 
 class NotNow(Exception):
@@ -93,8 +102,10 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     return found
 
 
-def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "") -> Run:
+def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any) -> Run:
     """Queue a run of `topic` and nudge a worker once that is committed.
+
+    `fields` are further ones of the run, as Run.objects.start takes them.
 
     Raises RunInTheWay if a run is unfinished, and NotNow if the topic is archived or in the trash
     or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).
@@ -104,23 +115,117 @@ def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "") -> Run:
         User.objects.select_for_update().get(pk=topic.owner_id)
         check_may_start(topic)
         wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
-        run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted)
+        run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
         transaction.on_commit(lambda: outbox.nudge(run.pk))
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
 
 
-def retry_run(run: Run, *, by: Actor) -> bool:
-    """Queue a failed or cancelled run again and nudge a worker; False if it was neither.
+def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
+    """Queue a failed or cancelled run again, from `step` on or behind its last finished one.
 
-    Raises NotNow as start_run does, and RunInTheWay if another run is unfinished.
+    Nudges a worker.  Returns False if the run neither failed nor was cancelled.  Raises NotNow as
+    start_run does (a retry counts as a start), RunInTheWay if another run is unfinished, and
+    StepNotFinished.
     """
-    check_may_start(run.topic)
     with transaction.atomic():
-        done = run.retry(by=by)
+        User.objects.select_for_update().get(pk=run.topic.owner_id)
+        check_may_start(run.topic)
+        done = run.retry(by=by, step=step)
         if done:
             transaction.on_commit(lambda: outbox.nudge(run.pk))
     return done
+
+
+def rerun(run: Run, *, by: Actor) -> Run:
+    """Queue a run with the settings and the very queries of `run`, which was saved.
+
+    What it finds is told as news against the memory of now.  Its plan asks no model and waits for
+    nobody (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
+    """
+    if run.number is None:
+        raise NotNow(_("Only a run with a report can be repeated as it was."))
+    asked = run.manifest.get("services") or run.settings.get("services", [])
+    was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
+    return start_run(run.topic, trigger=Run.Trigger.PERSON, by=by, depth=run.depth, **was)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many runs a person may still start by hand within the hour, and when the next may."""
+
+    left: int
+    most: int
+    next_at: datetime | None = None  # in the person's time zone
+
+    @property
+    def words(self) -> str:
+        """Return what to say beside a button; empty while there are plenty."""
+        if self.left == 0:
+            return str(self.refusal())
+        if self.left > FEW_LEFT:
+            return ""
+        return ngettext(
+            "%(left)d more run may be started within this hour; the limit here is %(most)d.",
+            "%(left)d more runs may be started within this hour; the limit here is %(most)d.",
+            self.left,
+        ) % {"left": self.left, "most": self.most}
+
+    def refusal(self) -> NotNow:
+        """Return why no run may be started, with the time at which one may."""
+        if self.next_at is None:
+            return NotNow(_("No runs may be started by hand here: the limit is 0 an hour."))
+        wait = max(1, round((self.next_at - timezone.now()).total_seconds()))
+        started = ngettext(
+            "You started %(most)d run within the last hour, which is the limit here.",
+            "You started %(most)d runs within the last hour, which is the limit here.",
+            self.most,
+        )
+        next_one = _(
+            "The next may start at %(time)s (in %(minutes)d min); scheduled runs go on as usual."
+        )
+        values = {
+            "most": self.most,
+            "time": f"{self.next_at:%H:%M}",
+            "minutes": -(-wait // 60),
+        }
+        return NotNow(f"{started} {next_one}" % values, retry_after=wait)
+
+
+def allowance_of(user: User) -> Allowance:
+    """Return how many runs the person may start by hand now: two queries.
+
+    Starts and retries by hand, by command and by agents count (R233); scheduled runs do not.
+    """
+    most, an_hour_ago = site.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
+    by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by("-created")
+    retried = Activity.objects.of(user).filter(kind=RETRIED)  # type: ignore[attr-defined]
+    moments = [
+        moment
+        for rows in (by_hand, retried.order_by("-created"))
+        for moment in rows.filter(created__gt=an_hour_ago).values_list("created", flat=True)[:most]
+    ]
+    counted = sorted(moments, reverse=True)[:most]
+    if len(counted) < most:
+        return Allowance(most - len(counted), most)
+    next_at = (counted[-1] + HOUR).astimezone(zone_of(user.time_zone)) if counted else None
+    return Allowance(0, most, next_at)
+
+
+def limits_in_words(user: User) -> list[str]:
+    """Return what a person should know before they start a run: for the page, and the command."""
+    said = [allowance_of(user).words]
+    try:
+        check_month(user)
+    except BudgetReached as exc:
+        said.append(
+            _("%(why)s: until the next month begins, runs plan and write without the model.")
+            % {"why": str(exc)[:1].upper() + str(exc)[1:]}
+        )
+    return [words for words in said if words]
 
 
 def check_may_start(topic: Topic) -> None:
@@ -129,18 +234,6 @@ def check_may_start(topic: Topic) -> None:
         raise NotNow(_("The topic is in the trash: restore it to run it."))
     if topic.archived_at is not None:
         raise NotNow(_("The topic is archived: take it back from the archive to run it."))
-    an_hour_ago = timezone.now() - timedelta(hours=1)
-    by_hand = Run.objects.of(topic.owner).exclude(trigger=Run.Trigger.SCHEDULE)
-    started = by_hand.filter(created__gt=an_hour_ago)
-    if started.count() < site.BEACON_RUNS_PER_HOUR:
-        return
-    oldest = started.order_by("-created")[site.BEACON_RUNS_PER_HOUR - 1]
-    wait = max(1, round((oldest.created - an_hour_ago).total_seconds()))
-    raise NotNow(
-        _(
-            "You started %(most)d runs within the last hour, which is the limit here. "
-            "The next may start in %(minutes)d min; scheduled runs go on."
-        )
-        % {"most": site.BEACON_RUNS_PER_HOUR, "minutes": -(-wait // 60)},
-        retry_after=wait,
-    )
+    allowance = allowance_of(topic.owner)
+    if not allowance.left:
+        raise allowance.refusal()

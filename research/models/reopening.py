@@ -1,32 +1,70 @@
-"""Which steps a retried run carries out again."""
+"""Which steps a retried run carries out again, and what is cleared for it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from memory.models import Topic
 
 if TYPE_CHECKING:
     from research.models.runs import Run
 
+_WAITING = {"state": "waiting", "warning": "", "started_at": None, "finished_at": None}
+_EMPTY: dict[str, Any] = {"output": {}, "counts": {}, "detail": "", "input_hash": ""}
 
-def reopen_steps(run: Run) -> None:
-    """Make the steps that a retry carries out wait again.
 
-    All of them where what is known has moved on: a report over the memory of then would tell old
-    news and retire facts it never saw.
+class StepNotFinished(Exception):
+    """A run cannot go on from a step that it has not finished."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            _("The run has not finished a step “%(step)s” that it could be retried from.")
+            % {"step": name}
+        )
+
+
+def reopen_steps(run: Run, first: str = "") -> None:
+    """Make the steps that a retry carries out wait again: those from `first` on, emptied.
+
+    Without a `first` those that are not finished.  All of them, emptied, where what is known has
+    moved on: a report over the memory of then would tell old news and retire facts it never saw.
+    Raises StepNotFinished.
     """
     steps = run.steps.filter(is_follow_up=False)
-    waiting = {"state": "waiting", "warning": "", "started_at": None, "finished_at": None}
-    first = steps.filter(name="load_memory", state="done").first()
-    if first is not None and _memory_moved_on(run, first.output.get("memory")):
-        run.hits.all().delete()
-        steps.update(**waiting, output={}, counts={}, detail="")
+    chosen = steps.filter(name=first, state="done").first() if first else None
+    if first and chosen is None:
+        raise StepNotFinished(first)
+    loaded = steps.filter(name="load_memory", state="done").first()
+    if loaded is not None and _memory_moved_on(run, loaded.output.get("memory")):
+        _empty(run, steps)
+    elif chosen is not None:
+        _empty(run, steps.filter(position__gte=chosen.position))
     elif run.stop_reason:
         # What was stopped early is done only in name; answers and pages that are there are kept.
-        steps.exclude(name__in=["load_memory", "plan"]).update(**waiting)
+        steps.exclude(name__in=["load_memory", "plan"]).update(**_WAITING)
     else:
-        steps.exclude(state="done").update(**waiting)
+        steps.exclude(state="done").update(**_WAITING)
+
+
+def _empty(run: Run, steps: QuerySet[Any]) -> None:
+    """Take from the steps, and from the hits, what carrying them out made."""
+    names = set(steps.values_list("name", flat=True))
+    counts = {}
+    if "search" in names:
+        run.hits.all().delete()
+    if "filter_seen" in names:
+        run.hits.update(state="new", reason="")
+        counts |= {"new_count": 0, "known_count": 0, "returning_count": 0}
+    if "read" in names:
+        read = run.hits.exclude(state__in=["known", "blocked"])
+        read.update(reading="not read", reason="", content_item=None)
+        counts["read_count"] = 0
+    if counts:
+        type(run).objects.filter(pk=run.pk).update(**counts)
+    steps.update(**_WAITING, **_EMPTY)
 
 
 def _memory_moved_on(run: Run, loaded: dict[str, Any] | None) -> bool:

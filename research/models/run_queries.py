@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from django.db import IntegrityError, models, transaction
@@ -42,6 +42,7 @@ class RunTrigger(models.TextChoices):
     AGENT = "agent", gettext_lazy("by an agent")
 
 
+PlanReview = TopicSettings.PlanReview
 UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
@@ -49,7 +50,12 @@ class RunInTheWay(Exception):
     """The topic has an unfinished run already: one at a time (R53)."""
 
     def __init__(self, run: Run | None) -> None:
-        super().__init__(_("A run of this topic is going on already."))
+        waits = run is not None and run.waiting_since is not None
+        super().__init__(
+            _("A run of this topic waits for somebody to look at its plan.")
+            if waits
+            else _("A run of this topic is going on already.")
+        )
         self.run = run
 
 
@@ -67,6 +73,15 @@ class RunQuerySet(models.QuerySet[Any]):
     def unfinished(self) -> Self:
         """Keep runs that are queued or running."""
         return self.filter(status__in=UNFINISHED)
+
+    def waiting_for_a_person(self) -> Self:
+        """Keep queued runs whose plan somebody is to look at; no worker claims them."""
+        return self.exclude(waiting_since=None)
+
+    def waited_long_enough(self) -> Self:
+        """Keep those of them that go on by themselves now: their day is over."""
+        allowed = self.waiting_for_a_person().filter(settings__plan_review=PlanReview.DAY)
+        return allowed.filter(not_before__lte=Now())
 
     def saved(self) -> Self:
         """Keep runs that were saved, and so have a number."""
@@ -138,31 +153,23 @@ class RunQuerySet(models.QuerySet[Any]):
         return ready.order_by("pk")
 
     def start(
-        self,
-        topic: Topic,
-        *,
-        trigger: str,
-        by: Actor,
-        scheduled_for: datetime | None = None,
-        depth: str = "",
-        rerun_of: Run | None = None,
+        self, topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any
     ) -> Run:
-        """Queue a run of `topic`, by its settings as they are now, or as `rerun_of` had them.
+        """Queue a run of `topic`, by its settings as they are now unless `fields` holds others.
 
         Raises RunInTheWay if one is unfinished: the constraint decides, not a look before.
         """
+        fields.setdefault("settings", settings_now(topic))
         try:
             with transaction.atomic():
                 run: Run = self.create(
                     topic=topic,
                     trigger=trigger,
                     actor=str(by),
-                    scheduled_for=scheduled_for,
                     depth=depth or "quick",
-                    settings=rerun_of.settings if rerun_of else _settings_now(topic),
-                    rerun_of=rerun_of,
                     # The database's clock, which the claim asks too: the web server's may differ.
                     not_before=Now(),
+                    **fields,
                 )
                 run.refresh_from_db(fields=["not_before"])
         except IntegrityError as exc:
@@ -172,7 +179,8 @@ class RunQuerySet(models.QuerySet[Any]):
         return run
 
 
-def _settings_now(topic: Topic) -> dict[str, Any]:
+def settings_now(topic: Topic) -> dict[str, Any]:
+    """Return the topic's settings as a run keeps them."""
     return TopicSettings.objects.get(topic=topic).as_json()
 
 
@@ -182,6 +190,7 @@ def end_in(status: str) -> dict[str, Any]:
         "status": status,
         "finished_at": Now(),
         "lease_until": None,
+        "waiting_since": None,
         "progress": F("progress") + 1,
     }
 

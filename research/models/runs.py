@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -27,10 +27,26 @@ from research.models.run_queries import (
     RunTrigger,
     end_in,
     queued_again,
+    settings_now,
 )
 from research.models.topic_settings import TopicSettings
 
 MAX_TRIES = 3  # how often a run is put off because a service was unavailable
+RETRIED = "run-retried"  # the kind of the activity log's line
+# What a run that is retried has behind it.
+_AS_IF_NEW: dict[str, Any] = {
+    "tries": 0,
+    "crashes": 0,
+    "error": "",
+    "started_at": None,
+    "worked_seconds": 0,
+    "waited_seconds": 0,
+    "stop_reason": "",
+    "warnings": [],
+    "finished_at": None,
+    "cancel_requested_at": None,
+    "stop_requested_at": None,
+}
 
 
 class Run(models.Model):
@@ -77,6 +93,8 @@ class Run(models.Model):
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stop_reason = models.TextField(blank=True)
     worked_seconds = models.FloatField(default=0)
+    waited_seconds = models.FloatField(default=0)  # for a person; counts as nobody's work
+    missed_slots = models.PositiveIntegerField(default=0)  # of the schedule, caught up with here
 
     is_baseline = models.BooleanField(default=True)
     error = models.TextField(blank=True)
@@ -107,6 +125,10 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=Q(number=None) | Q(status__in=["succeeded", "partial"]),
                 name="run_number_only_when_saved",
+            ),
+            models.CheckConstraint(
+                condition=Q(waiting_since=None) | Q(status="queued"),
+                name="run_waits_for_a_person_only_queued",
             ),
         ]
         indexes = [
@@ -214,6 +236,37 @@ class Run(models.Model):
         self.held().update(tries=F("tries") + 1, error=clean(why)[0])
         return self.requeue(why, delay=timedelta(seconds=wait))
 
+    def wait_for_a_person(self, *, at_most: timedelta | None) -> bool:
+        """Let go of the run until somebody has looked at its plan; False if it is not held.
+
+        After `at_most` it goes on by itself (`waited_long_enough`); None is for ever.  A run that
+        is cancelled at this very moment is queued as usual, and so cancelled when it is claimed.
+        """
+        fields = queued_again() | {
+            "not_before": Now() + (at_most or timedelta(0)),
+            "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
+            "waiting_since": Now(),
+        }
+        done = bool(self.held().filter(cancel_requested_at=None).update(**fields))
+        if done:
+            Activity.log(self.topic.owner, RESEARCH, "plan-waits", subject=self)
+        return done or self.requeue(_("cancelled by hand"))
+
+    def go_on(self, waiting_since: datetime) -> bool:
+        """Queue the run again that has waited for a person since then; False if it does not.
+
+        To be called in a transaction with what is written to its plan: the row is held.
+        """
+        waited = max(0.0, (timezone.now() - waiting_since).total_seconds())
+        waiting = Run.objects.filter(
+            pk=self.pk, status=Run.Status.QUEUED, waiting_since=waiting_since
+        )
+        fields = queued_again() | {
+            "waiting_since": None,
+            "waited_seconds": F("waited_seconds") + waited,
+        }
+        return bool(waiting.update(**fields))
+
     # --- a person's acts --------------------------------------------------------------------------
 
     def ask_to_cancel(self, *, by: Actor) -> bool:
@@ -223,6 +276,7 @@ class Run(models.Model):
         asked = asked or Run.objects.filter(pk=self.pk).unfinished().update(
             # A run that was queued again between the two is cancelled when it is claimed.
             cancel_requested_at=Now(),
+            waiting_since=None,
             progress=F("progress") + 1,
         )
         if asked:
@@ -230,39 +284,38 @@ class Run(models.Model):
         return bool(asked)
 
     def ask_to_stop(self, *, by: Actor) -> bool:
-        """Ask the run to write a report from what is there; False if it has ended."""
-        asked = Run.objects.filter(pk=self.pk).unfinished()
+        """Ask the run to write a report from what is there; False if it has ended.
+
+        Also False if it waits for a person to look at its plan: there is nothing to write from.
+        """
+        asked = Run.objects.filter(pk=self.pk, waiting_since=None).unfinished()
         done = bool(asked.update(stop_requested_at=Now(), progress=F("progress") + 1))
         if done:
             Activity.log(self.topic.owner, by, "run-stop-asked", subject=self)
         return done
 
-    def retry(self, *, by: Actor) -> bool:
+    def retry(self, *, by: Actor, step: str = "") -> bool:
         """Queue a failed or cancelled run again behind its last finished step (same id).
 
-        It begins anew where what is known has moved on since, and searches and reads on where it
-        was stopped early.  Returns False if it neither failed nor was cancelled.  Raises RunInTheWay if another run
-        of the topic is unfinished.
+        With a `step`, which must be finished, it and all after it are carried out anew.  The run
+        takes the topic's settings of now, since a change of them may be what lets it succeed; one
+        that repeats another (`rerun_of`) keeps those of then.  It begins anew where what is known
+        has moved on since, and searches and reads on where it was stopped early.
+
+        Returns False if it neither failed nor was cancelled.  Raises StepNotFinished, and
+        RunInTheWay if another run of the topic is unfinished.
         """
+        fields = queued_again() | _AS_IF_NEW
+        if self.rerun_of_id is None:
+            fields["settings"] = settings_now(self.topic)
         ended = Run.objects.filter(pk=self.pk, status__in=[Run.Status.FAILED, Run.Status.CANCELLED])
-        fields = queued_again() | {
-            "tries": 0,
-            "crashes": 0,
-            "error": "",
-            "started_at": None,
-            "worked_seconds": 0,
-            "stop_reason": "",
-            "warnings": [],
-            "finished_at": None,
-            "cancel_requested_at": None,
-            "stop_requested_at": None,
-        }
         try:
             with transaction.atomic():
                 done = bool(ended.update(**fields))
                 if done:
-                    reopen_steps(self)
-                    Activity.log(self.topic.owner, by, "run-retried", subject=self)
+                    reopen_steps(self, step)
+                    why = {"step": step} if step else {}
+                    Activity.log(self.topic.owner, by, RETRIED, subject=self, **why)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()
             raise RunInTheWay(others.first()) from exc

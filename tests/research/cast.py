@@ -52,7 +52,12 @@ def page(n: int) -> str:
 def set_up(providers: Providers, *numbers: int) -> None:
     """Let every query find these pages, and each page be read."""
     providers.search = FakeSearch([hit(n) for n in numbers])
-    providers.pages = FakeFetcher({url(n): page(n) for n in numbers})
+    providers.pages = pages(*numbers)
+
+
+def pages(*numbers: int) -> FakeFetcher:
+    """Return what reads these pages."""
+    return FakeFetcher({url(n): page(n) for n in numbers})
 
 
 def report(*numbers: int, **more: Any) -> dict[str, Any]:

@@ -164,5 +164,5 @@ def test_too_many_runs_are_refused_in_words(topic: Topic, say: Say, settings: An
         by=topic.owner.actor
     )
 
-    with pytest.raises(CommandError, match="You started 1 runs within the last hour"):
+    with pytest.raises(CommandError, match="You started 1 run within the last hour"):
         say(topic.title)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from memory.models import SeenUrl, Topic
-from research import starting
-from research.models import Run
+from research import starting, topic_editing
+from research.models import Run, TopicSettings
+from research.models.reopening import StepNotFinished
 from research.starting import NotNow
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -92,3 +93,92 @@ def test_the_time_of_a_step_that_is_done_again_is_its_own(topic: Topic, provider
 
     step = run.steps.get(name="write")
     assert (step.started_at, step.finished_at) == (None, None)
+
+
+# --- from a step ------------------------------------------------------------------------------------
+
+
+def _asked(providers: Providers) -> int:
+    return len(providers.search.asked)
+
+
+def test_retried_from_the_search_everything_from_there_on_is_done_anew(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1)
+    run = _failed_at("write", topic)
+    planned = run.steps.get(name="plan").output
+    cast.set_up(providers, 2, 3)
+
+    starting.retry_run(run, by=topic.owner.actor, step="search")
+    cast.carried_out(run)
+
+    assert run.status == "succeeded"
+    assert run.steps.get(name="plan").output == planned
+    assert {hit.link for hit in run.hits.all()} == {cast.url(2), cast.url(3)}
+
+
+def test_retried_from_the_reading_it_searches_no_second_time(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1, 2)
+    del providers.pages.pages[cast.url(2)]
+    run = _failed_at("write", topic)
+    asked, providers.pages = _asked(providers), cast.pages(1, 2)
+
+    starting.retry_run(run, by=topic.owner.actor, step="read")
+    assert (run.hits.filter(reading="not read").count(), run.hits.count()) == (2, 2)
+    cast.carried_out(run)
+
+    assert (_asked(providers), run.read_count, run.warnings) == (asked, 2, [])
+
+
+def test_retried_from_the_filter_blocked_hits_are_told_anew(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1, 2)
+    TopicSettings.objects.update(block_domains=["site1.example"])
+    run = _failed_at("write", topic)
+    TopicSettings.objects.update(block_domains=[])
+
+    starting.retry_run(run, by=topic.owner.actor, step="filter_seen")
+    cast.carried_out(run)
+
+    assert (run.new_count, run.read_count) == (2, 2)
+
+
+@pytest.mark.parametrize("step", ["search", "save", "nonsense"])
+def test_from_a_step_that_is_not_finished_no_run_is_retried(
+    topic: Topic, providers: Providers, step: str
+):
+    cast.set_up(providers, 1)
+    run = _failed_at("search", topic)
+
+    with pytest.raises(StepNotFinished, match=step):
+        starting.retry_run(run, by=topic.owner.actor, step=step)
+
+    run.refresh_from_db()
+    assert run.status == "failed"
+
+
+def test_a_retry_takes_the_settings_of_now(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1)
+    run = _failed_at("search", topic)
+    TopicSettings.objects.update(services=["hackernews"], objective="Why")
+
+    starting.retry_run(run, by=topic.owner.actor)
+
+    run.refresh_from_db()
+    assert (run.asked_for.services, run.asked_for.objective) == (["hackernews"], "Why")
+
+
+def test_an_edit_while_a_run_goes_on_applies_from_the_next_run(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1)
+    run = cast.started(topic)
+
+    def edit() -> None:
+        wanted = {"objective": "Something else", "block_domains": ["site1.example"]}
+        topic_editing.edit_topic(topic, by=topic.owner.actor, wanted=wanted)
+
+    with cast.before_step("plan", edit):
+        cast.carried_out(run)
+
+    assert (run.new_count, run.read_count) == (1, 1)
+    assert run.manifest["objective"] == ""
+    assert cast.carried_out(cast.started(topic)).manifest["objective"] == "Something else"

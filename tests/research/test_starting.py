@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.utils import timezone
 
@@ -17,10 +18,23 @@ from research import outbox, starting
 from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from research.starting import NotNow
 from tests.research import cast
+from tests.research.factories import make_call
+
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def start(topic: Topic) -> Run:
     return starting.start_run(topic, trigger="person", by=topic.owner.actor)
+
+
+def ran(topic: Topic, *, minutes_ago: int) -> Run:
+    """Return a cancelled run that was started by hand some time ago."""
+    run = start(topic)
+    run.ask_to_cancel(by=topic.owner.actor)
+    ago = timezone.now() - timedelta(minutes=minutes_ago)
+    Run.objects.filter(pk=run.pk).update(created=ago)
+    return run
 
 
 def test_a_topic_is_made_with_its_settings_and_schedule(alice: Any):
@@ -124,20 +138,67 @@ def test_a_topic_that_is_put_away_is_not_run_and_says_what_to_do(topic: Topic, a
 @pytest.mark.requirement("R233")
 def test_more_runs_an_hour_than_allowed_are_refused_in_words(topic: Topic, settings: Any):
     settings.BEACON_RUNS_PER_HOUR = 2
-    for minutes in (50, 40):
-        run = start(topic)
-        run.ask_to_cancel(by=topic.owner.actor)
-        ago = timezone.now() - timedelta(minutes=minutes)
-        Run.objects.filter(pk=run.pk).update(created=ago)
+    topic.owner.time_zone = "Asia/Tokyo"
+    with time_machine.travel(NOON, tick=False):
+        for minutes in (50, 40):
+            ran(topic, minutes_ago=minutes)
 
-    with pytest.raises(NotNow) as refused:
-        start(topic)
+        with pytest.raises(NotNow) as refused:
+            start(topic)
 
     assert str(refused.value) == (
         "You started 2 runs within the last hour, which is the limit here. "
-        "The next may start in 10 min; scheduled runs go on."
+        "The next may start at 21:10 (in 10 min); scheduled runs go on as usual."
     )
-    assert 590 <= refused.value.retry_after <= 600
+    assert refused.value.retry_after == 600
+
+
+@pytest.mark.requirement("R233")
+def test_a_retry_by_hand_counts_as_a_start(topic: Topic, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 2
+    run = ran(topic, minutes_ago=90)
+    for _time in range(2):
+        starting.retry_run(run, by=topic.owner.actor)
+        run.ask_to_cancel(by=topic.owner.actor)
+
+    with pytest.raises(NotNow, match="You started 2 runs"):
+        starting.retry_run(run, by=topic.owner.actor)
+    with pytest.raises(NotNow, match="You started 2 runs"):
+        start(topic)
+
+
+def test_where_the_limit_is_none_at_all_no_run_starts_and_that_is_said(topic: Topic, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 0
+
+    with pytest.raises(NotNow, match="the limit is 0 an hour"):
+        start(topic)
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        (5, []),
+        (4, ["3 more runs may be started within this hour; the limit here is 4."]),
+        (2, ["1 more run may be started within this hour; the limit here is 2."]),
+    ],
+)
+def test_when_few_runs_are_left_of_the_hour_it_is_said(
+    topic: Topic, settings: Any, most: int, says: list[str]
+):
+    settings.BEACON_RUNS_PER_HOUR = most
+    ran(topic, minutes_ago=5)
+
+    assert starting.limits_in_words(topic.owner) == says
+
+
+def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topic):
+    topic.owner.monthly_tokens = 100
+    make_call(ran(topic, minutes_ago=70))
+
+    assert starting.limits_in_words(topic.owner) == [
+        "This month's budget of 100 tokens is used up: until the next month begins, runs plan and "
+        "write without the model."
+    ]
 
 
 @pytest.mark.requirement("R233")
