@@ -173,8 +173,8 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
         text = _("%(name)s is not available (HTTP %(status)d: %(why)s). Try again later.")
         return ProviderUnavailable(text % told, retry_after=retry_after(reply.headers))
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and keyed:
-        text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
-    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return refused_key(http, reply, why)
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         text = _(
             "%(name)s refused the search (HTTP %(status)d: %(why)s). Beacon sends it no key: "
             "a proxy, or a rule of its operator, may stand in between."
@@ -190,6 +190,13 @@ def failure(http: ServiceHttp, reply: Reply, why: str = "", *, keyed: bool = Tru
         return ProviderRejected(
             _("%(name)s did not accept the search (HTTP %(status)d: %(why)s).") % told
         )
+    return ServiceRefused(text % told)
+
+
+def refused_key(http: ServiceHttp, reply: Reply, why: str) -> ServiceRefused:
+    """Return the failure of a key that the service does not take, whatever status it says so by."""
+    text = _("%(name)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+    told = {"name": http.name, "status": reply.status, "why": why or _("no reason given")}
     return ServiceRefused(text % told)
 
 

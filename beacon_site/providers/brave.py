@@ -90,8 +90,7 @@ class BraveSearch:
         if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise _limited(self._http, reply, why)
         if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY and _is_about_key(reply):
-            # Brave's own 422 for a key that is wrong; as 401 it reads the same for all services.
-            raise answers.failure(self._http, Reply(HTTPStatus.UNAUTHORIZED, {}, b""), why)
+            raise answers.refused_key(self._http, reply, why)
         body = answers.json_object(self._http, reply)
         if not {"web", "query", "type"} & body.keys():
             raise answers.odd_shape(self._http)  # `web` alone is absent where nothing was found

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import answers
 from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.errors import ProviderRejected
+from beacon_site.providers.errors import ServiceRefused
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.results import LONGEST_TITLE, one_line, parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
@@ -51,7 +51,7 @@ class SearxngSearch:
         address, JSON not enabled, request).
         """
         if not self._base:
-            raise ProviderRejected(
+            raise ServiceRefused(
                 _(
                     "SearXNG has no address. Set %(variable)s or enter the address of your server "
                     "under Settings."
@@ -73,7 +73,7 @@ class SearxngSearch:
     def _body(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of one page; raise for every failure."""
         if reply.status == HTTPStatus.FORBIDDEN:
-            raise ProviderRejected(
+            raise ServiceRefused(
                 _(
                     "SearXNG refused the search (HTTP 403). Most often its JSON output is off: add "
                     "“json” to the list formats under search in its settings.yml and restart it. "

@@ -16,7 +16,12 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import answers
 from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ServiceRefused
+from beacon_site.providers.errors import (
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceRefused,
+    ServiceRefused,
+)
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.results import parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile

@@ -9,7 +9,12 @@ from datetime import UTC, date, datetime
 import pytest
 
 from beacon_site.providers.brave import PACE, BraveSearch
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceRefused,
+)
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from tests.providers.loopback import cut, html, json_answer, status
 from tests.providers.search_servers import BraveServer, brave_error
@@ -156,7 +161,7 @@ NO_TOKEN = {"error": {"code": "VALIDATION", "meta": {"loc": ["header", "x-subscr
 @pytest.mark.parametrize(
     ("scene", "kind", "words"),
     [
-        (brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "no", {}), ProviderRejected, "the key"),
+        (brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "no", {}), ServiceRefused, "HTTP 422: no"),
         (lambda _: json_answer(NO_TOKEN, 422), ProviderRejected, "refused the key"),
         (brave_error(422, "VALIDATION", "bad q", {}), ProviderRejected, "did not accept .*bad q"),
         (status(401), ProviderRejected, "refused the key"),
