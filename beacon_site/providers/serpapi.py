@@ -20,7 +20,6 @@ from beacon_site.providers.errors import (
     ProviderRejected,
     ProviderUnavailable,
     ServiceRefused,
-    ServiceRefused,
 )
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.results import parse_date
