@@ -1,4 +1,4 @@
-"""A loopback model, SerpAPI and web site in one process of their own, with set delays.
+"""A loopback model, eight search services and a web site in one process, with set delays.
 
 `python -m benchmarks.loopback` prints its port and serves until its standard input closes.
 Delays are those of the run-overhead benchmark: plan 800 ms, a query 300 ms, pages 200 to 900 ms,
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import sys
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from benchmarks import search_shapes
 
 PLAN, QUERY, WRITE = 0.8, 0.3, 2.0
 QUERIES, PAGES = 6, 24
+WIKI_PAGES = 4
 FASTEST, SLOWEST = 0.2, 0.9
 
 _WORDS = (
@@ -69,15 +74,20 @@ def _finding(prompt: str, number: int) -> dict[str, Any]:
     return {"sentence": line, "citations": [number], "quote": line}
 
 
-def _search(query: str, origin: str, round_: str) -> dict[str, Any]:
-    part = int(query.rsplit(" ", 1)[-1])
-    numbers = [(part * 4 + k) % PAGES for k in range(4)]
-    results = [
-        {"position": place, "title": f"Plant {n}", "link": f"{origin}/page/{round_}/{n}",
-         "snippet": f"Plant {n} reported."}
-        for place, n in enumerate(numbers, start=1)
-    ]  # fmt: skip
-    return {"organic_results": results}
+def _search(service: str, query: str, origin: str, round_: str) -> tuple[str, bytes]:
+    """Answer one query: twenty of the pages are found by most services, four by Wikipedia."""
+    words = re.findall(r"\d+", query)
+    part = int(words[-1]) if words else 0
+    web = PAGES - WIKI_PAGES
+    if service == "wikipedia":
+        found = [(f"Plant {n} of round {round_}", "") for n in range(web, PAGES)]
+    elif len(os.environ.get("LOOPBACK_SERVICES", "serpapi").split()) > 1:
+        numbers = [(part * 4 + k) % web for k in range(4)]
+        found = [(f"Plant {n}", f"{origin}/page/{round_}/{n}") for n in numbers]
+    else:
+        numbers = [(part * 4 + k) % PAGES for k in range(4)]
+        found = [(f"Plant {n}", f"{origin}/page/{round_}/{n}") for n in numbers]
+    return search_shapes.answer(service, found)
 
 
 class Server:
@@ -91,13 +101,13 @@ class Server:
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read a request, wait as long as is set, answer, close."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        target = head.split(" ", 2)[1]
+        method, target = head.split(" ", 2)[:2]
         length = 0
         for line in head.split("\r\n"):
             if line.lower().startswith("content-length:"):
                 length = int(line.split(":", 1)[1])
         body = await reader.readexactly(length) if length else b""
-        delay, kind, content = self.respond(target, body)
+        delay, kind, content = self.respond(method, target, body)
         await asyncio.sleep(delay)
         writer.write(
             f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n"
@@ -107,7 +117,7 @@ class Server:
         await writer.drain()
         writer.close()
 
-    def respond(self, target: str, body: bytes) -> tuple[float, str, bytes]:
+    def respond(self, method: str, target: str, body: bytes) -> tuple[float, str, bytes]:
         """Return the delay in seconds, the content type and the body for a request."""
         parts = urlsplit(target)
         if parts.path.endswith("/chat/completions"):
@@ -115,14 +125,17 @@ class Server:
             if delay == PLAN:
                 self.round += 1
             return delay, "application/json", json.dumps(answer).encode()
-        if parts.path == "/search.json":
-            query = parse_qs(parts.query)["q"][0]
-            return (
-                QUERY,
-                "application/json",
-                json.dumps(_search(query, self.origin, str(self.round))).encode(),
+        if service := search_shapes.service_of(method, parts.path):
+            asked = parse_qs(parts.query)
+            words = next(
+                (asked[name][0] for name in ("q", "query", "srsearch") if name in asked), ""
             )
-        _empty, _page, round_, number = parts.path.split("/")
+            words = words or (json.loads(body)["query"] if body else "")
+            return (QUERY, *_search(service, words, self.origin, str(self.round)))
+        if parts.path.startswith("/wiki/"):
+            _plant, number, _of, _round, round_ = unquote(parts.path[6:]).split("_")
+        else:
+            _empty, _page, round_, number = parts.path.split("/")
         return (
             page_delay(int(number)),
             "text/html; charset=utf-8",

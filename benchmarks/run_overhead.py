@@ -1,8 +1,8 @@
 """How much a run costs beyond what it must wait for.
 
-    .venv/bin/python -m benchmarks.run_overhead [--runs 5]
+    .venv/bin/python -m benchmarks.run_overhead [--runs 5] [--services 8]
 
-A run against loopback services (plan 800 ms, 6 queries of 300 ms, 24 pages of 200 to 900 ms, write
+A run against loopback services (plan 800 ms, 6 queries of 300 ms at each of eight services, 24 pages of 200 to 900 ms, write
 2 s) in a warm process, from claim to save, over its data-dependent path: plan + slowest query +
 slowest page + write = 4.0 s.  The pages must have reached the report, or nothing was measured.
 Everything is thrown away afterwards.
@@ -17,24 +17,28 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from beacon_site import embedded
-from benchmarks import loopback
+from benchmarks import loopback, search_shapes
 
 PATH_SECONDS = loopback.PLAN + loopback.QUERY + loopback.SLOWEST + loopback.WRITE
 
 
-def _configure(origin: str, folder: str) -> None:
+def _configure(origin: str, folder: str, services: Sequence[str]) -> None:
     host = origin.removeprefix("http://")
     os.environ |= {
         "BEACON_DATA_DIR": folder,
         "BEACON_LLM_BASE_URL": f"{origin}/v1",
         "BEACON_LLM_MODEL": "loopback",
-        "SERPAPI_BASE_URL": origin,
-        "SERPAPI_API_KEY": "benchmark-key-1234",
-        "BEACON_SEARCH": "serpapi",
+        **{f"{name.upper()}_BASE_URL": origin for name in services},
+        **{
+            f"{name.upper()}_API_KEY": "benchmark-key-1234"
+            for name in ("serpapi", "tavily", "brave")
+        },
+        "BEACON_SEARCH": " ".join(services),
         "BEACON_FETCH_ALLOW_HOSTS": host,
         "BEACON_RUNS_PER_HOUR": "10000",
         "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
@@ -67,6 +71,7 @@ def _print(rows: list[tuple[float, dict[str, float]]]) -> None:
     for name in rows[0][1]:
         print(f"{name:<14}{statistics.median(steps[name] for _s, steps in rows):8.3f} s")
     ratios = [seconds / PATH_SECONDS for seconds in totals]
+    print(f"{'services':<14}{os.environ['LOOPBACK_SERVICES']}")
     print(f"{'run':<14}{statistics.median(totals):8.3f} s   path {PATH_SECONDS:.1f} s")
     print(
         f"ratio          min {min(ratios):.3f}  median {statistics.median(ratios):.3f}  "
@@ -78,14 +83,17 @@ def main() -> None:
     """Start what is needed, measure, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--services", type=int, default=len(search_shapes.NAMES))
     options = parser.parse_args()
+    names = search_shapes.NAMES[: options.services]
+    os.environ["LOOPBACK_SERVICES"] = " ".join(names)
     services: Any = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.loopback"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         with tempfile.TemporaryDirectory(prefix="beacon-bench-") as folder:
-            _configure(services.stdout.readline().strip(), folder)
+            _configure(services.stdout.readline().strip(), folder, names)
             servers = embedded.ensure(Path(folder))
             os.environ |= servers.urls
             try:
