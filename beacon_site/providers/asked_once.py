@@ -1,0 +1,36 @@
+"""Not asking a service the same twice in a run: a planner's queries often come down to one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from beacon_site.providers.answers import gathered
+from beacon_site.providers.search import SearchHit, SearchOptions
+
+
+class AskedOnce:
+    """The answers of one provider object, which lives for one run and is shared by its threads."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, list[SearchHit]] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def hits(
+        self,
+        asked: Mapping[str, str],
+        options: SearchOptions,
+        pages: Callable[[], Iterable[Iterable[SearchHit | None]]],
+    ) -> list[SearchHit]:
+        """Return what is gathered of `pages`, or was for the same `asked`; a failure is not kept.
+
+        A second thread with the same question waits for the answer to the first.
+        """
+        key = repr((sorted(asked.items()), options.limit, options.since))
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._answers:
+                self._answers[key] = gathered(pages(), options)
+            return list(self._answers[key])
