@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import kombu
+import psutil
 import psycopg
 import redis
+from psycopg.rows import namedtuple_row
+
+from beacon_site.celery import app
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+Row = Any  # a named tuple of a run's columns
+QUEUES = "research,reflect,maintenance"
 
 
 _sites = itertools.count()
@@ -84,29 +91,61 @@ class Site:
         assert ended.returncode == 0, ended.stderr
         return ended
 
-    def start_worker(self, name: str = "worker") -> None:
-        """Start a Celery worker with two children and wait until it says that it lives."""
+    def start_worker(
+        self, name: str = "worker", *, queues: str = QUEUES, children: int = 2, without: str = ""
+    ) -> None:
+        """Start a Celery worker and wait until it says that it lives.
+
+        `without` names a guard that it lacks: see unguarded.py.
+        """
         self._start(
-            name, "worker", "--queues=research,reflect,maintenance", "--concurrency=2",
-            "--loglevel=INFO", f"--hostname={name}@test",
+            name, "worker", f"--queues={queues}", f"--concurrency={children}", "--loglevel=INFO",
+            f"--hostname={name}@test", "--without-mingle", "--without-gossip", without=without,
         )  # fmt: skip
-        self.wait(
-            lambda: self.value(
-                "SELECT count(*) FROM research_worker WHERE name = %s", f"{name}@test"
-            )
-        )
+        alive = f"{name}@test" if "research" in queues else f"{name}@test, upkeep"
+        query = "SELECT count(*) FROM research_worker WHERE name = %s"
+        self.wait(lambda: self.value(query, alive))
 
     def start_beat(self, name: str = "beat") -> None:
         """Start a Celery beat."""
         schedule = self.folder / f"{name}-schedule"
         self._start(name, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO")
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str, without: str = "") -> None:
+        celery = ["celery", "-A", "beacon_site"]
+        program = ["tests.faults.unguarded", without] if without else celery
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "celery", "-A", "beacon_site", *arguments], cwd=ROOT,
+                [sys.executable, "-m", *program, *arguments], cwd=ROOT,
                 env=self.environment, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+
+    def child_at(self, port: int, name: str = "worker") -> int:
+        """Return the child of a worker that holds the TCP port `port`."""
+        for child in psutil.Process(self.processes[name].pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if any(c.laddr and c.laddr.port == port for c in child.net_connections("tcp")):
+                    return int(child.pid)
+        raise AssertionError(f"no child of {name} holds port {port}")
+
+    def send(self, task: str, *arguments: object, queue: str, times: int = 1) -> None:
+        """Send a Celery message to this site, `times` times in a row."""
+        with kombu.Connection(self.environment["REDIS_URL"]) as connection:
+            for _ in range(times):
+                app.send_task(task, args=arguments, queue=queue, connection=connection)
+
+    def tick(self, times: int = 1) -> None:
+        """Send the tick, which beat sends every 15 s, now."""
+        self.send("research.tasks.tick", queue="maintenance", times=times)
+
+    def act(self, what: str, *arguments: str) -> str:
+        """Carry out an act of acts.py on this site; return what it printed."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.faults.acts", what, *arguments], cwd=ROOT, text=True,
+            capture_output=True, env=self.environment, check=False, timeout=120,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout.strip()
 
     def kill(self, name: str) -> None:
         """Kill a process with all its children, as a power cut would."""
@@ -114,6 +153,16 @@ class Site:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(timeout=10)
+
+    @contextlib.contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """Hold a process and its children still for a while."""
+        group = self.processes[name].pid
+        os.killpg(group, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(group, signal.SIGCONT)
 
     def terminate(self, name: str) -> float:
         """Ask a process to stop; return the seconds that it took."""
@@ -149,6 +198,26 @@ class Site:
                 return found
             time.sleep(0.2)
         raise AssertionError(f"nothing within {seconds} s; the logs end:\n{self.logs()[-4000:]}")
+
+    def runs(self, *titles: str) -> list[Row]:
+        """Return the runs of the topics, oldest first, each by its columns' names."""
+        with psycopg.connect(self.url, autocommit=True, row_factory=namedtuple_row) as connection:
+            return connection.execute(
+                "SELECT r.*, t.title, (SELECT count(*) FROM research_report WHERE run_id = r.id)"
+                " AS reports FROM research_run r JOIN memory_topic t ON t.id = r.topic_id"
+                " WHERE t.title = ANY(%s) ORDER BY r.id",
+                [list(titles)],
+            ).fetchall()
+
+    def ended(self, *titles: str, seconds: float = 60) -> list[Row]:
+        """Wait until no run of the topics is unfinished, and return them."""
+        unfinished = ("queued", "running")
+
+        def over() -> list[Row]:
+            found = self.runs(*titles)
+            return [] if any(run.status in unfinished for run in found) else found
+
+        return list(self.wait(over, seconds))
 
     def wait_for_run(self, number: int, seconds: float = 60) -> str:
         """Wait until Run #number is saved and return its status."""

@@ -1,0 +1,54 @@
+"""What tests of faults do to a site's rows, in one process of that site: `python -m tests.faults.acts`.
+
+queue TITLE…        make the topics that are missing, and queue a run of each
+due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any
+
+import django
+
+
+def _topic(title: str) -> Any:
+    from memory.models import Topic, User
+    from research import starting
+
+    owner = User.objects.get(username="alice")
+    found = Topic.objects.titled(owner, title)
+    return found or starting.create_topic(owner=owner, title=title, by=owner.actor)
+
+
+def queue(*titles: str) -> None:
+    """Queue a run of each topic, as a command does."""
+    from research import starting
+    from research.models import Run
+
+    for title in titles:
+        topic = _topic(title)
+        starting.start_run(topic, trigger=Run.Trigger.COMMAND, by=topic.owner.actor)
+
+
+def due(seconds: str, *titles: str) -> None:
+    """Let each topic have fallen due at one and the same moment; print it."""
+    from django.utils import timezone
+
+    from research.models import Schedule
+
+    now = timezone.now()
+    slot = now - timedelta(seconds=float(seconds))
+    # Its regular slot is half a day off, so that the one set here is the only one about.
+    cron = f"0 {(now.hour + 12) % 24} * * *"
+    topics = [_topic(title).pk for title in titles]
+    Schedule.objects.filter(pk__in=topics).update(preset="daily", cron=cron, next_run_at=slot)
+    print(slot.isoformat())
+
+
+ACTS = {"queue": queue, "due": due}
+
+if __name__ == "__main__":
+    django.setup()
+    ACTS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,65 @@
+"""Which fault tests run when, what they share, and the line that each prints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.faults import figures
+from tests.faults.outside import Outside
+from tests.faults.processes import Site, site
+
+Say = Callable[[str, str, str], None]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long ones to `make faults`."""
+    if os.environ.get("BEACON_FAULTS") == "full":
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture
+def say(record_property: Callable[[str, object], None]) -> Say:
+    """Note a line of the table: what was injected, what is promised, what was measured."""
+
+    def noted(injected: str, promise: str, figure: str) -> None:
+        record_property(figures.NAME, [injected, promise, figure])
+        print(f"{injected} | {promise} | {figure}")
+
+    return noted
+
+
+@pytest.fixture(scope="session")
+def outside() -> Iterator[Outside]:
+    """The outside that the shared site asks; each test takes topics of its own."""
+    with Outside() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def beacon(outside: Outside) -> Iterator[Site]:
+    """A site that many tests share, since starting one takes ten seconds: they leave it running."""
+    with site(**outside.variables) as made:
+        made.start_beat()
+        made.start_worker("upkeep", queues="reflect,maintenance")
+        made.start_worker(queues="research", children=4)
+        yield made
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the lines; under `make faults` with `--write` they go into docs/reliability.md too."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    lines = figures.lines_of(reports)
+    if not lines:
+        return
+    terminalreporter.section("faults")
+    terminalreporter.write_line(figures.machine())
+    terminalreporter.write_line(figures.table(lines))
+    if os.environ.get("BEACON_FAULTS_WRITE"):
+        figures.write(lines)

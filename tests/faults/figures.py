@@ -1,0 +1,48 @@
+"""The lines of the fault tests: what was injected, what is promised, what was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "reliability.md"
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+NAME = "fault"
+
+
+def lines_of(reports: Iterable[Any]) -> list[tuple[str, str, str, str]]:
+    """Return the figures that the reports of tests carry, each with whether its test passed."""
+    found = []
+    for report in reports:
+        for name, value in getattr(report, "user_properties", ()):
+            if name == NAME and report.when == "call":
+                found.append((*value, "yes" if report.passed else "NO"))
+    return sorted(found)
+
+
+def table(lines: list[tuple[str, str, str, str]]) -> str:
+    """Return the figures as a table in Markdown."""
+    rows = ["| What was injected | Promise | Figure | Kept |", "|---|---|---|---|"]
+    return "\n".join(rows + [f"| {' | '.join(line)} |" for line in lines])
+
+
+def machine() -> str:
+    """Return when and where the figures were taken."""
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {os.cpu_count()} cores, {platform.system()} "
+        f"{platform.machine()}, Python {platform.python_version()}, load {load}"
+    )
+
+
+def write(lines: list[tuple[str, str, str, str]]) -> None:
+    """Put the table into the document, between its two marks."""
+    text = DOC.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN, 1)
+    _old, after = rest.split(END, 1)
+    new = f"{BEGIN}\nTaken {machine()}.\n\n{table(lines)}\n{END}"
+    DOC.write_text(before + new + after, encoding="utf-8")

@@ -1,0 +1,200 @@
+"""kill -9 of the worker's child at every place of a run, and of a task that always dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.faults.conftest import Say
+from tests.faults.outside import Outside
+from tests.faults.processes import Site
+from tests.faults.stops import Gate, Stops
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
+
+# Where the run is when its process is killed -> the calls that it may make once more for that.
+BOUNDARIES = {
+    f"step {name} running": ""
+    for name in (
+        "load_memory", "plan", "search", "filter_seen", "read", "write", "verify", "save"
+    )
+}  # fmt: skip
+INSIDE = {
+    "loading": "",
+    "model plan": "plan",  # asked, and the model has not answered yet
+    "recording a call": "plan",  # answered, and not yet written down
+    "step plan done": "plan",
+    "keeping hits": "search",
+    "filtering": "",
+    "keeping a page": "",
+    "model write": "write",
+    "step write done": "write",
+    "step verify done": "",
+    "saving the report": "",
+    "saving the number": "",
+    "step save done": "",
+}
+PLACES = BOUNDARIES | INSIDE
+WHOLE = "Harbour whole"
+TITLES = {f"Harbour cranes {n:02}": place for n, place in enumerate(PLACES)}
+
+
+class Trap:
+    """The places at which runs are killed, each once, and when that was."""
+
+    def __init__(self, beacon: Site, outside: Outside, stops: Stops) -> None:
+        self._beacon, self._outside, self._stops = beacon, outside, stops
+        self._gates: dict[str, tuple[Gate, tuple[str, str]]] = {}
+        self.killed: dict[str, float] = {}
+        for title, place in TITLES.items():
+            self._set(title, place)
+
+    def _set(self, title: str, place: str) -> None:
+        if place.startswith("model "):
+            asked = (title, place.removeprefix("model "))
+            self._gates[title] = (Gate(), asked)
+            self._outside.scenes[asked] = self._gates[title][0]
+        else:
+            self._stops.at(title, place)
+
+    def spring(self) -> bool:
+        """Kill whatever has come to its place; say whether all have been."""
+        for title in TITLES.keys() - self.killed.keys():
+            gate = self._gates.get(title)
+            port = gate[0].port if gate else self._stops.caught(title)
+            if port is None:
+                continue
+            os.kill(self._beacon.child_at(port), signal.SIGKILL)
+            self.killed[title] = time.monotonic()
+            if gate:
+                del self._outside.scenes[gate[1]]
+                gate[0].open()
+            else:
+                self._stops.lift(title)
+        return len(self.killed) == len(TITLES)
+
+
+@pytest.fixture(scope="module")
+def resumed(beacon: Site, outside: Outside) -> dict[str, float]:
+    """Kill one child at each place, then the whole worker, and start another.
+
+    Returns the seconds from kill to second attempt by title, once all runs are over.
+    """
+    with Stops(beacon) as stops:
+        trap = Trap(beacon, outside, stops)
+        beacon.act("queue", *TITLES)
+        beacon.wait(trap.spring, seconds=180)
+        gate = outside.scenes[WHOLE, "write"] = Gate()
+        beacon.act("queue", WHOLE)
+        beacon.wait(lambda: gate.port)
+        beacon.kill("worker")
+        trap.killed[WHOLE] = time.monotonic()
+        del outside.scenes[WHOLE, "write"]
+        gate.open()
+        beacon.start_worker(queues="research", children=4)
+        return _resumed(beacon, trap.killed)
+
+
+def _resumed(beacon: Site, killed: dict[str, float]) -> dict[str, float]:
+    seconds: dict[str, float] = {}
+
+    def all_over() -> bool:
+        runs = beacon.runs(*killed)
+        for run in runs:
+            if run.attempt > 1 and run.title not in seconds:
+                seconds[run.title] = time.monotonic() - killed[run.title]
+        return all(run.finished_at for run in runs)
+
+    beacon.wait(all_over, seconds=240)
+    return seconds
+
+
+def _calls_too_many(outside: Outside) -> list[str]:
+    """Return the topics that paid for a finished step again."""
+    wrong = []
+    for title, place in TITLES.items():
+        again = PLACES[place]
+        for kind, once in (("plan", 1), ("search", 2), ("write", 1)):
+            most = once + (2 if kind == "search" else 1) * (again == kind)
+            if not once <= outside.calls(title, kind) <= most:
+                wrong.append(f"{place}: {outside.calls(title, kind)} x {kind}")
+    return wrong
+
+
+def test_a_child_killed_at_any_place_costs_no_report_no_number_and_no_call_of_a_finished_step(
+    beacon: Site, outside: Outside, resumed: dict[str, float], say: Say
+):
+    runs = [(r.status, r.number, r.crashes, r.reports) for r in beacon.runs(*TITLES)]
+    wrong = _calls_too_many(outside)
+    slowest = max(seconds for title, seconds in resumed.items() if title != WHOLE)
+    say(
+        f"kill -9 of the worker's child at {len(PLACES)} places: before and inside each step",
+        "succeeded as the one Run #1, no call of a finished step paid twice, resumed within 90 s",
+        f"{runs.count(('succeeded', 1, 1, 1))} of {len(runs)} so, {len(wrong)} calls too many, "
+        f"resumed after at most {slowest:.0f} s",
+    )
+
+    assert runs == [("succeeded", 1, 1, 1)] * len(PLACES)
+    assert wrong == []
+    assert slowest < 2 * 90
+
+
+def test_a_run_whose_whole_worker_is_killed_goes_on_with_another_behind_its_last_finished_step(
+    beacon: Site, outside: Outside, resumed: dict[str, float], say: Say
+):
+    [run] = beacon.runs(WHOLE)
+    calls = [outside.calls(WHOLE, kind) for kind in ("plan", "search", "write")]
+    say(
+        "kill -9 of the whole worker, another started",
+        "the run resumes within 90 s",
+        f"{run.status}, resumed after {resumed[WHOLE]:.0f} s, {calls[0]} plan and {calls[1]} "
+        "searches as if nothing had happened",
+    )
+
+    assert (run.status, run.number, run.crashes, run.reports) == ("succeeded", 1, 1, 1)
+    assert calls == [1, 2, 2]
+    assert resumed[WHOLE] < 2 * 90
+
+
+class Killer(Gate):
+    """A model that kills whoever asks it."""
+
+    def __init__(self, beacon: Site) -> None:
+        super().__init__()
+        self.deaths = 0
+        self._beacon = beacon
+
+    def __call__(self, request):
+        os.kill(self._beacon.child_at(int(request.environ["REMOTE_PORT"])), signal.SIGKILL)
+        self.deaths += 1
+        return super().__call__(request)
+
+
+def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
+    beacon: Site, outside: Outside, say: Say
+):
+    poison, other = "Harbour poison", "Harbour other"
+    killer = Killer(beacon)
+    killer.open()
+    outside.scenes[poison, "plan"] = killer
+    beacon.act("queue", poison)
+    for deaths in (1, 2, 3):
+        beacon.wait(lambda deaths=deaths: killer.deaths == deaths)
+        time.sleep(1)  # the message comes again at once, and must find the run taken
+        # The lease's 45 s, three times: time is made to pass here, and is waited for above.
+        beacon.rows("UPDATE research_run SET lease_until = now() WHERE status = 'running'")
+        beacon.tick()
+    beacon.act("queue", other)
+    died, lived = beacon.ended(poison, other)
+    say(
+        "a task that kills its worker each time",
+        "failed with its reason after 3 attempts, other topics go on",
+        f"{died.status} after {killer.deaths}: “{died.error}”; the other topic {lived.status}",
+    )
+
+    assert (died.status, died.crashes, killer.deaths) == ("failed", 3, 3)
+    assert died.error.startswith("crashed 3 times")
+    assert lived.status == "succeeded"
