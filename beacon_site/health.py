@@ -36,7 +36,8 @@ def silent(spoke: dict[str, float | None]) -> list[str]:
     return [kind for kind, age in spoke.items() if age is None or age > OLDEST[kind]]
 
 
-def _redis_problem() -> str:
+def redis_problem() -> str:
+    """Return the name of what fails when Redis is asked for a sign of life, or ""."""
     try:
         with redis.Redis.from_url(
             settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
@@ -58,7 +59,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     503 only where the database is gone; Redis down or a silent worker is `degraded`, since pages,
     edits and reads go on (`design.md` decision 5).
     """
-    state: dict[str, Any] = {"redis": _redis_problem() or "ok"}
+    state: dict[str, Any] = {"redis": redis_problem() or "ok"}
     try:
         spoke = ages()
     except DatabaseError as exc:

@@ -17,7 +17,6 @@ from typing import Any
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.db.models.functions import TruncMonth
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
 from beacon_site.http import zone_of
@@ -79,6 +78,11 @@ class Spent:
         return self.asked + self.answered
 
     @property
+    def known_cost(self) -> str:
+        """Return the money of the calls whose price is known."""
+        return prices.dollars(self.money)
+
+    @property
     def cost(self) -> str:
         """Return the money in words, the calls of unknown price named."""
         return prices.in_words(self.money, self.unpriced)
@@ -119,6 +123,18 @@ class Detail:
     runs: list[Line] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a person's month: how much of it is used, in words and as a share of 100."""
+
+    label: str
+    used: str
+    most: str
+    left: str
+    share: int
+    is_reached: bool
+
+
 Calls = QuerySet[ModelCall]
 
 
@@ -141,6 +157,28 @@ def month_began(user: User) -> datetime:
 def spent_this_month(user: User) -> Spent:
     """Return what the person's calls spent since the first of the month."""
     return Spent.of(calls_of(user).filter(created__gte=month_began(user)).aggregate(**_SUMS))
+
+
+def limits_of(user: User, spent: Spent) -> list[Limit]:
+    """Return the limits that the person's month has, beside what is spent of them."""
+    found = []
+    if user.monthly_tokens is not None:
+        most, left = user.monthly_tokens, max(user.monthly_tokens - spent.tokens, 0)
+        words = (f"{spent.tokens:,}", f"{most:,}", f"{left:,}")
+        found.append(_limit(_("Tokens"), words, spent.tokens, most))
+    if user.monthly_money is not None:
+        most_money = user.monthly_money
+        left_money = max(most_money - spent.money, Decimal(0))
+        amounts = (spent.cost, prices.dollars(most_money), prices.dollars(left_money))
+        found.append(_limit(_("Money"), amounts, spent.money, most_money))
+    return found
+
+
+def _limit(
+    label: str, words: tuple[str, str, str], used: int | Decimal, most: int | Decimal
+) -> Limit:
+    share = min(round(100 * used / most), 100) if most else 100
+    return Limit(label, *words, share=share, is_reached=used >= most)
 
 
 def months(calls: Calls, viewer: User) -> list[Month]:
@@ -166,8 +204,7 @@ def chosen(found: list[Month], key: str) -> Month | None:
     """Return the month that an address names, the newest for none; None if there is none such."""
     if not key:
         return found[0]
-    first = parse_date(f"{key}-01") if len(key) == len("2026-11") else None
-    return next((month for month in found if month.first == first), None)
+    return next((month for month in found if month.key == key), None)
 
 
 def within(calls: Calls, month: Month, viewer: User) -> Calls:

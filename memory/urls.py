@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import accounts, connections, library, people, settings
+from memory.views import accounts, connections, health, library, people, settings, spending
 
 app_name = "memory"
 
@@ -23,6 +23,9 @@ _settings = [
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
     path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
     path("settings/password/", settings.password, name="password"),
+    path("settings/spending/", spending.spending_page, name="spending"),
+    path("settings/spending/limits/", spending.spending_limits, name="spending-limits"),
+    path("settings/spending/calls.csv", spending.spending_csv, name="spending-csv"),
 ]
 
 _staff = [
@@ -34,6 +37,7 @@ _staff = [
         people.revoke_invitation,
         name="invitation-revoke",
     ),
+    path("settings/health/", health.health_page, name="health"),
     path("settings/connections/", connections.connection_list, name="connections"),
     path("settings/connections/feeds/test/", connections.test_feed, name="feed-test"),
     path("settings/connections/<str:name>/", connections.save_connection, name="connection"),

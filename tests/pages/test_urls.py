@@ -25,6 +25,7 @@ STAFF = {
     "memory:person-disable",
     "memory:person-enable",
     "memory:invitation-revoke",
+    "memory:health",
     "memory:connections",
     "memory:connection",
     "memory:connection-test",

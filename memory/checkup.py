@@ -1,0 +1,188 @@
+"""Whether everything that Beacon stands on works: for each part what is so, why, and what to do.
+
+Nothing outside is asked: a model is judged by its last call, a search service by what is set up.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site import health
+from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.providers.llm import LlmProfile
+from memory import connections
+from memory.models import LibraryFolder, ModelCall
+
+GOOD, WARN, BAD = "good", "warn", "bad"
+LOW_DISK = 2 * 1024**3  # bytes: below it a database may stop at any moment
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part: its state, what is so and why, what to do about it, and since when it is known."""
+
+    name: str
+    state: str
+    said: str
+    todo: str = ""
+    at: datetime | None = None
+
+
+def checks() -> list[Check]:
+    """Return every part's state, in five queries and one ping of Redis."""
+    return [
+        _database(),
+        _redis(),
+        *_processes(),
+        _model(),
+        *_searches(),
+        _data_folder(),
+        _library(),
+    ]
+
+
+# --- servers and processes ------------------------------------------------------------------------
+
+
+def _database() -> Check:
+    # A page that is shown has asked it already: the person's sign-in lies there.
+    version = connection.cursor().connection.info.server_version
+    said = _("PostgreSQL %(version)s answers.")
+    return Check(_("Database"), GOOD, said % {"version": f"{version // 10000}.{version % 10000}"})
+
+
+def _redis() -> Check:
+    problem = health.redis_problem()
+    if not problem:
+        return Check("Redis", GOOD, _("Answers."))
+    said = _(
+        "Does not answer (%(why)s). Pages and edits go on; runs wait in the database and start "
+        "when it is back."
+    )
+    todo = _("Start the server at REDIS_URL; “make up” starts Beacon's own.")
+    return Check("Redis", BAD, said % {"why": problem}, todo)
+
+
+def _processes() -> Iterator[Check]:
+    names = {
+        "worker": (_("Worker"), _("Runs wait in the queue until one is back.")),
+        "upkeep": (
+            _("Upkeep worker"),
+            _("Schedules, expiry and the library's folder stand still."),
+        ),
+        "beat": (_("Beat"), _("Schedules stand still; runs started by hand still work.")),
+    }
+    for kind, age in health.ages().items():
+        name, meaning = names[kind]
+        if age is not None and age <= health.OLDEST[kind]:
+            yield Check(name, GOOD, _("Spoke %(seconds)d s ago.") % {"seconds": age})
+            continue
+        said = _("Never heard of.") if age is None else _spoke(age)
+        todo = _("“make up” starts it; with Docker, “docker compose up -d”. Then look at its log.")
+        yield Check(name, BAD, f"{said} {meaning}", todo)
+
+
+def _spoke(age: float) -> str:
+    minutes = round(age / 60)
+    if minutes < 120:
+        return _("Last spoke %(minutes)d min ago.") % {"minutes": max(minutes, 1)}
+    return _("Last spoke %(hours)d h ago.") % {"hours": round(minutes / 60)}
+
+
+# --- what is outside -------------------------------------------------------------------------------
+
+
+def _model() -> Check:
+    profile = connections.llm_profile()
+    if profile is None:
+        said = _("None is set up, which is a way to work: reports are extracts from the sources.")
+        return Check(_("Model"), GOOD, said, _("To have one, name it in Connections."))
+    return _last_answer(profile)
+
+
+def _last_answer(profile: LlmProfile) -> Check:
+    calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer")
+    last = calls.order_by("-id").first()
+    values = {"model": profile.model, "purpose": last.purpose if last else ""}
+    if last is None:
+        said = _("%(model)s is set up and was not asked yet.") % values
+        return Check(_("Model"), WARN, said, _("Test it in Connections."))
+    if not last.error:
+        said = _("%(model)s answered its last call (%(purpose)s).") % values
+        return Check(_("Model"), GOOD, said, at=last.created)
+    said = _("The last call of %(model)s (%(purpose)s) failed: %(why)s")
+    todo = _("Test it in Connections. Until it answers, runs use their fallbacks and say so.")
+    return Check(_("Model"), BAD, said % {**values, "why": last.error}, todo, at=last.created)
+
+
+def _searches() -> Iterator[Check]:
+    rows = connections.all_stored()
+    lost = [str(BY_NAME[n].label) if n in BY_NAME else _("the model") for n, row in rows.items()
+            if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
+    if lost:
+        said = _("Stored but not readable, because SECRET_KEY has changed since: %(names)s.")
+        todo = _("Enter them again in Connections, or bring the old SECRET_KEY back.")
+        yield Check(_("Keys"), BAD, said % {"names": ", ".join(lost)}, todo)
+    usual = connections.search_services()
+    names = ", ".join(str(BY_NAME[name].label) for name in usual)
+    missing = [
+        str(BY_NAME[name].label)
+        for name in usual
+        if name in rows and not connections.is_ready(connections.search_profile(name, rows[name]))
+    ]
+    said = _("A topic that names none asks: %(names)s.") % {"names": names}
+    if missing:
+        lacks = _("BEACON_SEARCH names what is not set up: %(names)s.")
+        todo = _("Enter the key or address in Connections, or take the name out of BEACON_SEARCH.")
+        said = f"{said} {lacks % {'names': ', '.join(missing)}}"
+        yield Check(_("Search services"), BAD, said, todo)
+    elif not set(usual) - {"library", "sample", "feeds"}:
+        todo = _("Enter a key in Connections, or let BEACON_SEARCH name a service of the web.")
+        yield Check(_("Search services"), WARN, said, todo)
+    else:
+        yield Check(_("Search services"), GOOD, said)
+
+
+# --- the disk --------------------------------------------------------------------------------------
+
+
+def _data_folder() -> Check:
+    folder, name = Path(settings.DATA_DIR), _("Data folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        said = _("%(folder)s cannot be written to by the account that Beacon runs as.")
+        todo = _("Give the folder to that account, or name another one in BEACON_DATA_DIR.")
+        return Check(name, BAD, said % {"folder": folder}, todo)
+    free = shutil.disk_usage(folder).free
+    said = _("%(folder)s can be written to; %(gib).1f GiB are free.")
+    said %= {"folder": folder, "gib": free / 1024**3}
+    if free < LOW_DISK:
+        return Check(name, WARN, said, _("Make room: a full disk stops the database."))
+    return Check(name, GOOD, said)
+
+
+def _library() -> Check:
+    name, folder = _("Library folder"), settings.BEACON_LIBRARY_DIR
+    if not folder:
+        return Check(name, GOOD, _("None is watched (BEACON_LIBRARY_DIR is not set)."))
+    if not os.access(folder, os.R_OK | os.X_OK):
+        said = _("%(folder)s is gone, or cannot be read by the account that Beacon runs as.")
+        todo = _("Bring it back or correct its rights; what was read from it stays for a day.")
+        return Check(name, BAD, said % {"folder": folder}, todo)
+    row = LibraryFolder.objects.filter(folder=folder).first()
+    if row is None or row.checked_at is None:
+        return Check(name, WARN, _("%(folder)s was not looked at yet.") % {"folder": folder})
+    files = ngettext("%(n)d file can be searched", "%(n)d files can be searched", row.files)
+    said = f"{folder}: {files % {'n': row.files}}."
+    if row.problem:
+        return Check(name, BAD, f"{said} {row.problem}", _("See Library."), row.checked_at)
+    return Check(name, GOOD, said, at=row.checked_at)

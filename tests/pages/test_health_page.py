@@ -1,0 +1,114 @@
+"""Health, for staff: each part that Beacon stands on, what is wrong with it and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory.models import Connection, ModelCall, User
+from research.models import Worker
+
+HTMX = {"HX-Request": "true"}
+PAGE = "/settings/health/"
+
+
+@pytest.fixture
+def browser(admin: User, client_of: Callable[[User], Client]) -> Client:
+    """The admin's browser."""
+    return client_of(admin)
+
+
+def alive(*kinds: str, seconds: float = 1) -> None:
+    for kind in kinds:
+        seen = timezone.now() - timedelta(seconds=seconds)
+        Worker.objects.create(name=f"{kind}@test", kind=kind, seen_at=seen)
+
+
+def page(browser: Client) -> str:
+    answer = browser.get(PAGE)
+    assert answer.status_code == 200
+    return " ".join(answer.content.decode().split())
+
+
+def test_with_all_processes_alive_nothing_is_broken(browser: Client) -> None:
+    alive("worker", "upkeep", "beat")
+
+    body = page(browser)
+
+    assert "does not work" not in body
+    assert "PostgreSQL" in body
+    assert "reports are extracts from the sources" in body
+
+
+def test_over_htmx_the_list_comes_back_alone(browser: Client) -> None:
+    body = browser.get(PAGE, headers=HTMX).content.decode()
+
+    assert "<html" not in body
+    assert '<section id="health"' in body
+
+
+def test_who_is_no_staff_sees_no_health(alice: User, client_of: Any) -> None:
+    assert client_of(alice).get(PAGE).status_code == 404
+
+
+@pytest.mark.requirement("R234")
+def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
+    browser: Client, settings: Any
+) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    alive("worker", seconds=3600)
+
+    body = page(browser)
+
+    assert "4 parts do not work" in body
+    assert "Does not answer (ConnectionError)" in body
+    assert "Last spoke 60 min ago. Runs wait in the queue" in body
+    assert "“make up” starts it" in body
+
+
+def test_a_models_last_failure_is_told_with_its_time(browser: Client, admin: User) -> None:
+    Connection.objects.create(kind="model", name="model", model="m1")
+    ModelCall.objects.create(
+        owner=admin, purpose="plan", source="run:1", model="m1", money=Decimal(0), error="no route"
+    )
+
+    assert "The last call of m1 (plan) failed: no route" in page(browser)
+
+
+def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
+    Connection.objects.create(kind="search", name="tavily", secret="of another SECRET_KEY")
+
+    body = page(browser)
+
+    assert "because SECRET_KEY has changed since: Tavily" in body
+
+
+@pytest.mark.requirement("R234")
+def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, settings: Any) -> None:
+    settings.BEACON_SEARCH = ["tavily", "library"]
+
+    assert "BEACON_SEARCH names what is not set up: Tavily." in page(browser)
+
+
+def test_a_library_folder_that_is_gone_is_told(
+    browser: Client, settings: Any, tmp_path: Path
+) -> None:
+    settings.BEACON_LIBRARY_DIR = str(tmp_path / "gone")
+
+    assert "is gone, or cannot be read" in page(browser)
+
+
+def test_the_number_of_queries_is_fixed(
+    browser: Client, django_assert_max_num_queries: Any
+) -> None:
+    alive("worker", "upkeep", "beat")
+
+    with django_assert_max_num_queries(12):
+        browser.get(PAGE)
