@@ -66,7 +66,6 @@ def outcome_of(provider: SearchProvider, options: SearchOptions) -> Any:
         return ProviderRejected if isinstance(exc, ProviderRejected) else ProviderUnavailable
 
 
-@pytest.mark.requirement("R56")
 @pytest.mark.parametrize(("scenario", "outcome"), [*OUTCOMES, ("html", ProviderUnavailable)])
 def test_each_scenario_comes_out_as_hits_or_one_of_two_failures(
     server, provider, scenario, outcome
@@ -77,7 +76,6 @@ def test_each_scenario_comes_out_as_hits_or_one_of_two_failures(
     assert len(server.asked) == 1  # the caller decides about further tries
 
 
-@pytest.mark.requirement("R56")
 @pytest.mark.parametrize(("scenario", "outcome"), [*OUTCOMES, ("html", ProviderRejected)])
 def test_each_scenario_of_a_feed_has_the_same_outcome(feed_server, scenario, outcome):
     feed_server.play(scenario)
