@@ -1,39 +1,36 @@
 """Steps 3 and 4: asking the search services, and telling new hits from known ones.
 
-Data flow: queries x services, in parallel -> hits, one row by canonical URL -> each new, known,
-returning or blocked, in one order for all that follows.
+Data flow: queries x services in the topic's order, in parallel -> hits, one row by canonical URL
+-> each new, known, returning or blocked, in one order for all that follows.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
-from django.db import DatabaseError, transaction
+from django.db import transaction
+from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
 from memory import connections, library
 from memory.canonical import canonical_url, domain_of, is_in_domain
 from memory.models import SeenUrl, Source
 from memory.text import clean, one_line
-from research import planning
+from research import fusion, planning, searching
 from research.models import Hit
+from research.searching import TRIES, Asked, Gate, Network
 from research.stepping import StepResult, Work
 
-logger = structlog.get_logger(__name__)
-
-TRIES = 3  # R47: a failing query is tried up to three times in all
-PAUSES = (0.5, 1.5)  # seconds between the tries of one query
 HITS_A_QUERY = 10
+AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
 LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
 _OPENABLE = ("http://", "https://", "library:")
-_RRF = 60  # rank constant of reciprocal rank fusion (Cormack et al. 2009)
 
 
 class NothingToAsk(ProviderRejected):
@@ -41,79 +38,93 @@ class NothingToAsk(ProviderRejected):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What asking one service one query gave."""
+class _Service:
+    """One service of the topic, ready to be asked, with those of the run's queries it is asked."""
 
-    query: str
-    service: str
-    hits: list[SearchHit]
-    tries: int
-    milliseconds: int
-    problem: str = ""
-    may_retry: bool = False
-    retry_after: float | None = None
+    provider: SearchProvider
+    queries: list[str]
+    all_queries: int
 
-    def as_json(self) -> dict[str, Any]:
-        """Return what the step keeps and its page shows: everything but the hits themselves."""
-        return {
-            "query": self.query,
-            "service": self.service,
-            "hits": len(self.hits),
-            "tries": self.tries,
-            "ms": self.milliseconds,
-            "problem": self.problem,
-            "may_retry": self.may_retry,
-            "retry_after": self.retry_after,
-        }
+    @property
+    def name(self) -> str:
+        return self.provider.service
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is asked one query after the other, since it would make them wait anyway."""
+        bound = BY_NAME[self.name].queries_a_run if self.name in BY_NAME else None
+        return bound is not None
 
 
 def search(work: Work) -> StepResult:
     """Ask every planned query of every service of the topic, in parallel (R36).
 
-    What has answered is kept as it comes, so a resumed run asks it no second time.  A failing
-    query never fails the run (R47).  If every one failed the step raises: ProviderUnavailable
-    where trying later may help, else ProviderRejected.
+    A slow service is asked the first `queries_a_run` of them.  What has answered is kept as it
+    comes, so a resumed run asks it no second time.  A failing query never fails the run (R47).  If
+    every one failed the step raises: ProviderUnavailable where trying later may help, else
+    ProviderRejected.
     """
-    queries = work.output("plan")["queries"]
-    services = _services(work)
+    services = _services(work, work.output("plan")["queries"])
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
-    answered = {(entry["query"], entry["service"]) for entry in done}
-    # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
-    tries = 1 if work.run.tries else TRIES
-    calls = [
-        _call(provider, query, options, tries)
-        for provider, options in services
-        for query in queries
-        if (query, provider.service) not in answered
-    ]
+    order = [service.name for service in services]
+    calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
     place = work.run.hits.count()
     if calls:
         work.check_there_is_something(done)
-    for outcome in work.each_of(calls):
-        asked = outcome.get()
-        with transaction.atomic():  # hits and the note that they came: both, while the run is held
-            place = _keep(work, asked, place)
-            done.append(asked.as_json())
-            work.progress(
-                _("%(done)d of %(all)d queries answered, %(hits)d hits")
-                % {"done": len(done), "all": len(queries) * len(services), "hits": place},
-                output={"asked": done},
-                queries=len(done),
-                hits=place,
-            )
-    for provider, _options in services:
-        # A feed that answered but was broken in part says so here.
-        for warning in getattr(provider, "warnings", ()):
-            work.run.warn(str(warning))
+    for outcome in work.each_of(calls, at_once=AT_ONCE):
+        for asked in outcome.get():
+            with transaction.atomic():  # hits and the note that they came: both, while it is held
+                place = _keep(work, asked, place)
+                done.append(asked.as_json())
+                work.progress(
+                    _("%(done)d of %(all)d queries answered, %(hits)d hits")
+                    % {
+                        "done": len(done),
+                        "all": sum(len(service.queries) for service in services),
+                        "hits": place,
+                    },
+                    output={"asked": done, "order": order},
+                    queries=len(done),
+                    hits=place,
+                )
+    _pass_on_warnings(work, services, done)
     work.check_there_is_something(done)
-    return _searched(work, done, place)
+    return _searched(work, services, done, place)
 
 
-def _services(work: Work) -> list[tuple[SearchProvider, SearchOptions]]:
-    """Return the topic's services ready to be asked.  Raises NothingToAsk if there is none."""
-    settings = work.settings
-    memory = planning.known(work)
-    options = SearchOptions(
+def _services(work: Work, queries: list[str]) -> list[_Service]:
+    """Return the topic's services in its order, ready to be asked.
+
+    Raises NothingToAsk if there is none.
+    """
+    ready, lacking = [], []
+    for name in connections.search_services(work.settings.services):
+        if name == "feeds" and not work.settings.feeds:
+            lacking.append(_("the topic names no feed"))
+        elif name == "library" and library.is_empty(work.topic.owner):
+            lacking.append(_("the library holds no document"))
+        else:
+            provider = connections.search_provider(name, owner=work.topic.owner)
+            if provider is not None:
+                bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
+                ready.append(_Service(provider, queries[:bound], len(queries)))
+    if ready:
+        return ready
+    none = _("none of the services that it names may be asked here")
+    why = get_text_list(lacking, _("and")) if lacking else none
+    raise NothingToAsk(
+        _(
+            "No search service could be asked: %(why)s. Add a document to the library, name a "
+            "feed, or tick a service that needs no key, such as Wikipedia, in the topic's "
+            "settings; then retry the run. The sample topic needs none of them."
+        )
+        % {"why": why}
+    )
+
+
+def _options(work: Work) -> SearchOptions:
+    settings, memory = work.settings, planning.known(work)
+    return SearchOptions(
         limit=HITS_A_QUERY,
         since=planning.since(settings),
         languages=tuple(settings.languages),
@@ -123,66 +134,45 @@ def _services(work: Work) -> list[tuple[SearchProvider, SearchOptions]]:
         about=work.topic.title,
         last_asked=memory.last_run_at if memory else None,
     )
-    ready = []
-    for name in connections.search_services(settings.services):
-        if name == "feeds" and not settings.feeds:
-            continue
-        if name == "library" and library.is_empty(work.topic.owner):
-            continue
-        provider = connections.search_provider(name, owner=work.topic.owner)
-        if provider is not None:
-            ready.append((provider, options))
-    if not ready:
-        raise NothingToAsk(
-            _(
-                "No search service could be asked: there is no SerpAPI key, the topic names no "
-                "feed, and the library holds no document. Add one of them, in the topic's settings "
-                "or under Settings, Connections, and retry the run."
-            )
-        )
-    return ready
+
+
+def _calls(
+    work: Work, services: Sequence[_Service], answered: set[tuple[str, str]]
+) -> list[Callable[[], list[Asked]]]:
+    """Return what is to be asked, the first query of each service before the second of any.
+
+    So a service that refuses everything has often said so before its further queries are begun.
+    """
+    options, network = _options(work), Network()
+    # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
+    tries = 1 if work.run.tries else TRIES
+    calls: list[tuple[int, Callable[[], list[Asked]]]] = []
+    for service in services:
+        gate = Gate(service.name, network)
+        left = [query for query in service.queries if (query, service.name) not in answered]
+        chains = [left] if service.is_slow and left else [[query] for query in left]
+        calls += [
+            (place, _call(service.provider, chain, options, gate, tries))
+            for place, chain in enumerate(chains)
+        ]
+    return [call for _place, call in sorted(calls, key=lambda each: each[0])]
 
 
 def _call(
-    provider: SearchProvider, query: str, options: SearchOptions, most: int
-) -> Callable[[], Asked]:
-    return lambda: ask(provider, query, options, most=most)
+    provider: SearchProvider, queries: list[str], options: SearchOptions, gate: Gate, most: int
+) -> Callable[[], list[Asked]]:
+    return lambda: [
+        searching.ask(provider, query, options, gate=gate, most=most) for query in queries
+    ]
 
 
-def ask(
-    provider: SearchProvider, query: str, options: SearchOptions, *, most: int = TRIES
-) -> Asked:
-    """Ask one query of one service, up to `most` times while it is unavailable (R47).
-
-    An empty answer is an answer and is not asked again.  Never raises for the service's failures.
-    """
-    began = time.monotonic()
-    problem, may_retry, hits, tries = "", False, [], 0
-    retry_after: float | None = None
-    for tries in range(1, most + 1):
-        try:
-            hits, problem = provider.search(query, options), ""
-            break
-        except ProviderUnavailable as exc:
-            problem, may_retry, retry_after = str(exc), True, exc.retry_after
-            if tries < most:
-                time.sleep(min(exc.retry_after or PAUSES[tries - 1], 5.0))
-        except ProviderError as exc:
-            problem, may_retry = str(exc), False
-            break
-        except DatabaseError as exc:  # the library's
-            problem, may_retry = _("the database did not answer: %(why)s") % {"why": exc}, True
-    milliseconds = round((time.monotonic() - began) * 1000)
-    logger.info(
-        "search answered" if not problem else "search failed",
-        service=provider.service,
-        hits=len(hits),
-        tries=tries,
-        ms=milliseconds,
-    )
-    return Asked(
-        query, provider.service, hits, tries, milliseconds, problem, may_retry, retry_after
-    )
+def _pass_on_warnings(work: Work, services: Sequence[_Service], done: list[dict[str, Any]]) -> None:
+    """Warn of what a service that answered says beside, such as of a feed that is broken."""
+    told = " ".join(entry["problem"] for entry in done)
+    for service in services:
+        for warning in getattr(service.provider, "warnings", ()):
+            if str(warning) not in told:
+                work.run.warn(str(warning))
 
 
 def _keep(work: Work, asked: Asked, place: int) -> int:
@@ -247,34 +237,66 @@ def _row(work: Work, found: SearchHit, url: str, place: int) -> Hit:
     )
 
 
-def _searched(work: Work, done: list[dict[str, Any]], hits: int) -> StepResult:
+def _searched(
+    work: Work, services: Sequence[_Service], done: list[dict[str, Any]], hits: int
+) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
+    complaints = searching.complaints(done)
     # An empty answer of one service says nothing of what another, which is down, would have found.
     silent = {entry["service"] for entry in failed} - answered
     if silent and not hits:
-        reasons = "; ".join(dict.fromkeys(f"{e['service']}: {e['problem']}" for e in failed))
-        message = _("every search failed: %(why)s") % {"why": reasons}
-        if any(entry["may_retry"] for entry in failed):
-            waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
-            raise ProviderUnavailable(message, retry_after=max(waits, default=None))
-        raise ProviderRejected(message)
-    warning = ""
-    if failed:
-        reasons = "; ".join(dict.fromkeys(f"{e['service']}: {e['problem']}" for e in failed))
-        warning = _("%(failed)d of %(all)d searches failed: %(why)s") % {
-            "failed": len(failed),
-            "all": len(done),
-            "why": reasons,
-        }
-        work.run.warn(warning)
-    names = sorted({entry["service"] for entry in done})
+        _raise_for(failed, complaints, answered)
+    for complaint in complaints:
+        work.run.warn(complaint)
+    names = [service.name for service in services]
     return StepResult(
-        {"asked": done},
-        detail=_("%(hits)d hits from %(services)s") % {"hits": hits, "services": ", ".join(names)},
+        {"asked": done, "order": names},
+        detail=_detail(services, done, hits),
         counts={"queries": len(done), "hits": hits, "failed": len(failed)},
-        warning=warning,
+        warning=" ".join(complaints),
     )
+
+
+def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: set[str]) -> None:
+    """End a search that brought nothing.  Raises ProviderUnavailable or ProviderRejected."""
+    why = " ".join(complaints)
+    if answered:
+        told = {"why": why, "services": searching.listed(sorted(answered))}
+        message = _("every other search failed, and nothing was found in %(services)s: %(why)s")
+        message %= told
+    else:
+        message = _("every search failed: %(why)s") % {"why": why}
+    if searching.unreachable(failed):
+        message += " " + _(
+            "Documents of the library can be searched without a network, and the sample topic "
+            "needs none."
+        )
+    if any(entry["may_retry"] for entry in failed):
+        waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
+        raise ProviderUnavailable(message, retry_after=max(waits, default=None))
+    raise ProviderRejected(message)
+
+
+def _detail(services: Sequence[_Service], done: list[dict[str, Any]], hits: int) -> str:
+    """Return how many hits came from whom, and who was not asked every query."""
+    asked = {entry["service"] for entry in done}
+    names = [service.name for service in services if service.name in asked]
+    parts = [
+        _("%(hits)d hits from %(services)s")
+        % {"hits": hits, "services": ", ".join(map(searching.label_of, names))}
+    ]
+    parts += [
+        _("%(service)s was asked the first %(some)d of %(all)d queries")
+        % {
+            "service": searching.label_of(service.name),
+            "some": len(service.queries),
+            "all": service.all_queries,
+        }
+        for service in services
+        if len(service.queries) < service.all_queries
+    ]
+    return "; ".join(parts)
 
 
 def filter_seen(work: Work) -> StepResult:
@@ -295,7 +317,7 @@ def filter_seen(work: Work) -> StepResult:
         )
     for hit in hits:
         hit.state, hit.reason = _state(work, hit, seen, read)
-    hits.sort(key=lambda hit: (-_fused(hit), hit.place))
+    _put_in_order(work, hits)
     for place, hit in enumerate(hits, start=1):
         hit.place = place
     counts = Counter(hit.state for hit in hits)
@@ -327,6 +349,15 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     return Hit.State.NEW, ""
 
 
-def _fused(hit: Hit) -> float:
-    """Return the hit's reciprocal rank fusion over the queries that returned it."""
-    return sum(1 / (_RRF + (entry["rank"] or 1)) for entry in hit.queries)
+def _put_in_order(work: Work, hits: list[Hit]) -> None:
+    """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
+    order = work.output("search").get("order", [])
+    places = {service: place for place, service in enumerate(order)}
+    queries = {query: place for place, query in enumerate(work.output("plan")["queries"])}
+    hits.sort(
+        key=lambda hit: (
+            -fusion.fused(hit.queries, places),
+            fusion.first_vote(hit.queries, places, queries),
+            hit.place,
+        )
+    )

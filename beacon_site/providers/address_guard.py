@@ -22,7 +22,7 @@ import httpcore
 import httpx
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import ProviderRejected, ServiceUnreachable
 from beacon_site.providers.meter import Meter, MeteredStream
 
 MAX_URL_CHARACTERS = 2048
@@ -206,7 +206,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         """Look `host` up once, judge every answer, connect to the first that answers.
 
         Raises ForbiddenAddress if any answer is bad: a name with a public and a private
-        address is a trick, whichever comes first.  Raises ProviderUnavailable otherwise.
+        address is a trick, whichever comes first.  Raises ServiceUnreachable otherwise.
         """
         self._meter.next_answer()
         addresses = self._look_up(host, port)
@@ -237,7 +237,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         asking.start()
         asking.join(min(self._connect_seconds, self._meter.remaining()))
         if not answer:
-            raise ProviderUnavailable(
+            raise ServiceUnreachable(
                 _("The name “%(host)s” was not looked up in time (%(seconds)g s).")
                 % {"host": host, "seconds": self._connect_seconds}
             )
@@ -245,7 +245,7 @@ class GuardedBackend(httpcore.NetworkBackend):
         if isinstance(outcome, list) and outcome:
             return outcome
         if isinstance(outcome, socket.gaierror) and outcome.errno == socket.EAI_AGAIN:
-            raise ProviderUnavailable(
+            raise ServiceUnreachable(
                 _("The name “%(host)s” could not be looked up now; is there a network?")
                 % {"host": host}
             ) from outcome
@@ -288,7 +288,7 @@ class GuardedBackend(httpcore.NetworkBackend):
                 "host": host,
                 "seconds": self._connect_seconds,
             }
-        raise ProviderUnavailable(reason) from failure
+        raise ServiceUnreachable(reason) from failure
 
 
 def _why(failure: Exception) -> str:

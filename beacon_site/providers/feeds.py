@@ -25,7 +25,12 @@ from urllib.parse import urljoin, urlsplit
 import structlog
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceUnreachable,
+)
 from beacon_site.providers.results import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
@@ -160,7 +165,9 @@ class FeedSearch:
         if not passing:
             raise ProviderRejected(message)
         waits = [exc.retry_after for exc in passing if exc.retry_after is not None]
-        raise ProviderUnavailable(message, retry_after=min(waits, default=None))
+        unreached = all(isinstance(exc, ServiceUnreachable) for exc in failures.values())
+        kind = ServiceUnreachable if unreached else ProviderUnavailable
+        raise kind(message, retry_after=min(waits, default=None))
 
     def _outcome(self, url: str) -> tuple[SearchHit, ...] | ProviderError:
         try:

@@ -10,7 +10,7 @@ import pytest
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from memory import connections
 from memory.models import Topic
-from research import executing, gathering, reading, starting
+from research import executing, reading, searching, starting
 from research.models import Run
 
 
@@ -31,7 +31,7 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
     monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: scripted.search)
     monkeypatch.setattr(connections, "language_model", lambda: scripted.model)
     monkeypatch.setattr(reading, "get_fetcher", lambda: scripted.pages)
-    monkeypatch.setattr(gathering, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(searching, "PAUSES", (0.0, 0.0))
     yield scripted
 
 
