@@ -23,7 +23,7 @@ from memory.models import Activity
 from research import pipeline
 from research.models import Run, RunLost, Step
 from research.models.runs import LEASE, MAX_TRIES
-from research.stepping import Cancelled, Interrupted, Work
+from research.stepping import AwaitsPerson, Cancelled, Interrupted, Work
 
 logger = structlog.get_logger(__name__)
 
@@ -50,6 +50,8 @@ def _execute(run: Run) -> None:
             pipeline.carry_out(work)
     except RunLost:
         logger.warning("run was given to another worker", run=run.pk, attempt=run.attempt)
+    except AwaitsPerson as exc:
+        run.wait_for_a_person(at_most=exc.at_most)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
     except Interrupted as exc:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from research import gathering, planning, reading, saving, verifying, writing
+from research import gathering, plan_review, planning, reading, saving, verifying, writing
 from research.stepping import StepKind, StepResult, Work
 
 
@@ -32,3 +32,5 @@ def carry_out(work: Work) -> None:
     work.lay_out(STEPS)
     for kind in STEPS:
         work.carry_out(kind)
+        if kind.name == "plan":
+            plan_review.hold(work)

@@ -11,6 +11,7 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import BaseModel, Field, model_validator
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
@@ -20,8 +21,8 @@ from memory.asking import BudgetReached, ask_model
 from memory.models import Use
 from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
-from research import facets
-from research.models import TopicSettings
+from research import facets, repeating
+from research.models import Run, TopicSettings
 from research.stepping import StepResult, Work
 
 LEAST_QUERIES, MOST_QUERIES = 3, 6
@@ -108,12 +109,16 @@ def since(settings: TopicSettings) -> Any:
 def plan(work: Work) -> StepResult:
     """Plan the queries: by the model with the memory in its prompt, else by templates.
 
+    A run that repeats another takes its very queries, and warns of what is no longer there.
+
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
     memory = known(work)
     warning = ""
     try:
-        if work.is_stopping:
+        if work.run.rerun_of is not None:
+            queries, by = _repeated(work, work.run.rerun_of), "rerun"
+        elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
         else:
             asked = _by_model(work, memory)
@@ -130,19 +135,29 @@ def plan(work: Work) -> StepResult:
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
     return StepResult(
         {"queries": queries, "by": by},
-        detail=_("%(count)d queries, planned %(how)s")
-        % {"count": len(queries), "how": _by_words(by)},
+        detail=in_words(len(queries), by),
         counts={"queries": len(queries)},
         warning=warning,
     )
 
 
-def _by_words(by: str) -> str:
-    return {
-        "model": _("by the model"),
-        "facets": _("by templates"),
-        "fallback": _("without the model, which failed"),
+def _repeated(work: Work, was: Run) -> list[str]:
+    for warning in repeating.what_is_gone(work, was):
+        work.run.warn(warning)
+    return repeating.queries_of(was)
+
+
+def in_words(count: int, by: str) -> str:
+    """Return how many queries were planned, and by whom or what."""
+    how = {
+        "model": _("planned by the model"),
+        "facets": _("planned by templates"),
+        "fallback": _("planned without the model, which failed"),
+        "person": _("changed by hand"),
+        "rerun": _("taken from the run that this one repeats"),
     }[by]
+    queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
+    return f"{queries}, {how}"
 
 
 def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from memory import publishing, topic_memory
 from memory.actors import RESEARCH
-from memory.models import Activity, Topic, TopicFact, Trust
+from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
 from memory.text import match_key, shorten
 from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
 from research import delta, planning, report_text, scheduling
@@ -320,7 +320,8 @@ def _finish(
 
 def _manifest(work: Work, written: _Written) -> dict[str, Any]:
     """Return what the run was made with, so that it can be told and repeated."""
-    settings = work.settings
+    settings, plan = work.settings, work.output("plan")
+    calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
     return {
         "beacon": site.BEACON_VERSION,
         "objective": settings.objective,
@@ -330,9 +331,13 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
         "services": sorted({entry["service"] for entry in work.output("search")["asked"]}),
         "allow_domains": settings.allow_domains,
         "block_domains": settings.block_domains,
-        "queries": work.output("plan")["queries"],
-        "planned_by": work.output("plan")["by"],
+        "queries": plan["queries"],
+        "planned_by": plan["by"],
+        "proposed": plan.get("proposed", []),
+        "rerun_of": str(work.run.rerun_of) if work.run.rerun_of else "",
         "written_by": written.write["written_by"],
+        "models": list(calls.values_list("model", flat=True).distinct()),
+        "settings": work.run.settings,
         "budget": {
             "tokens": work.budget.tokens,
             "pages": work.budget.pages,

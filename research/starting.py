@@ -20,7 +20,7 @@ from memory.asking import BudgetReached
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Activity, Topic, User
 from memory.slugs import slug_of
-from research import outbox, topic_editing
+from research import outbox, repeating, topic_editing
 from research.budget import check_month
 from research.models import Run, Schedule, TopicSettings
 from research.models.runs import RETRIED
@@ -143,8 +143,8 @@ def rerun(run: Run, *, by: Actor) -> Run:
     What it finds is told as news against the memory of now.  Its plan asks no model and waits for
     nobody (`planning.plan`).  Raises as start_run does, and NotNow for a run without a report.
     """
-    if run.number is None:
-        raise NotNow(_("Only a run with a report can be repeated as it was."))
+    if run.number is None or not repeating.queries_of(run):
+        raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
     asked = run.manifest.get("services") or run.settings.get("services", [])
     was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
     return start_run(run.topic, trigger=Run.Trigger.PERSON, by=by, depth=run.depth, **was)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -40,6 +41,14 @@ TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
 
 class Cancelled(Exception):
     """A person cancelled the run, or moved its topic to the trash; the message says which."""
+
+
+class AwaitsPerson(Exception):
+    """The run's plan is to be looked at first, for `at_most` so long; None is for ever."""
+
+    def __init__(self, at_most: timedelta | None) -> None:
+        super().__init__()
+        self.at_most = at_most
 
 
 class Interrupted(Exception):
@@ -93,6 +102,10 @@ class Work:
         Step.objects.bulk_create(missing, ignore_conflicts=True)
         rows = self.run.steps.filter(part=0, is_follow_up=False)
         self._steps = {step.name: step for step in rows}
+
+    def has_begun(self, name: str) -> bool:
+        """Whether the step `name` has kept anything."""
+        return bool(self._steps[name].output)
 
     def output(self, name: str) -> dict[str, Any]:
         """Return what the step `name` of this run stored."""

@@ -9,7 +9,7 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
-from research import executing, outbox, scheduling
+from research import executing, outbox, plan_review, scheduling
 from research.models import Run, Worker
 
 logger = structlog.get_logger(__name__)
@@ -31,10 +31,10 @@ def carry_out_follow_up(step_id: int) -> None:
 def tick() -> None:
     """Every 15 s: free stalled runs, start what is due, and send what the outbox holds.
 
-    Two beats may tick at once: each of the three claims its rows one by one.
+    Two beats may tick at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
-    for part in (_free, _start_due, outbox.dispatch, _forget_old_processes):
+    for part in (_free, _start_due, _go_on, outbox.dispatch, _forget_old_processes):
         try:
             done = part()
         except Exception as exc:
@@ -54,6 +54,10 @@ def _free() -> int:
 
 def _start_due() -> int:
     return len(scheduling.start_due(timezone.now()))
+
+
+def _go_on() -> int:
+    return plan_review.go_on_unseen()
 
 
 def _forget_old_processes() -> int:

@@ -20,7 +20,6 @@ from research.starting import NotNow
 from tests.research import cast
 from tests.research.factories import make_call
 
-
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
@@ -195,10 +194,11 @@ def test_a_month_whose_budget_is_used_up_is_told_before_a_run_starts(topic: Topi
     topic.owner.monthly_tokens = 100
     make_call(ran(topic, minutes_ago=70))
 
-    assert starting.limits_in_words(topic.owner) == [
+    (words,) = starting.limits_in_words(topic.owner)
+    assert words == (
         "This month's budget of 100 tokens is used up: until the next month begins, runs plan and "
         "write without the model."
-    ]
+    )
 
 
 @pytest.mark.requirement("R233")
