@@ -143,7 +143,7 @@ def parsed(reply: Reply) -> object:
 
 
 def said(http: ServiceHttp, body: object) -> str:
-    """Return the service's own error text on one line, without its key, or ""."""
+    """Return the service's own error text on one line, without its key and full stop, or ""."""
     for _depth in range(4):
         if isinstance(body, list) and body:
             body = body[0]
@@ -151,7 +151,9 @@ def said(http: ServiceHttp, body: object) -> str:
             break
         names = ("error", "errors", "detail", "message", "msg", "info")
         body = next((body[name] for name in names if body.get(name)), None)
-    return one_line(http.scrubbed(body), LONGEST_REASON) if isinstance(body, str) else ""
+    return (
+        one_line(http.scrubbed(body), LONGEST_REASON).rstrip(".") if isinstance(body, str) else ""
+    )
 
 
 def plain_text(http: ServiceHttp, reply: Reply) -> str:

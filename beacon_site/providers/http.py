@@ -206,10 +206,8 @@ class ServiceHttp:
                 _("%(name)s has no usable address. Correct its base URL.") % names
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            why = next(iter(str(exc).splitlines()), "") or _("nobody answers there")
             failure = ServiceUnreachable(
-                _("%(name)s could not be reached: %(why)s.")
-                % {**names, "why": self.scrubbed(why).rstrip(".")}
+                _("%(name)s could not be reached: %(why)s.") % {**names, "why": self._why(exc)}
             )
         except (httpx.TimeoutException, TimeoutError):
             failure = ProviderUnavailable(
@@ -220,13 +218,21 @@ class ServiceHttp:
                 _("%(name)s answered with more than %(bytes)s bytes, which is refused.")
                 % {**names, "bytes": self.max_body}
             )
-        except (httpx.TransportError, ValueError) as exc:
-            why = next(iter(str(exc).splitlines()), "") or type(exc).__name__
+        except httpx.TransportError as exc:
             failure = ProviderUnavailable(
-                _("%(name)s could not be reached or broke off: %(why)s.")
-                % {**names, "why": self.scrubbed(why).rstrip(".")}
+                _("%(name)s broke off in the middle of its answer: %(why)s.")
+                % {**names, "why": self._why(exc)}
+            )
+        except ValueError as exc:
+            failure = ProviderUnavailable(
+                _("The answer of %(name)s cannot be read: %(why)s.")
+                % {**names, "why": self._why(exc)}
             )
         raise failure  # outside the handlers: no exception of the client hangs on to it
+
+    def _why(self, exc: Exception) -> str:
+        first = next(iter(str(exc).splitlines()), "") or _("nobody answers there")
+        return self.scrubbed(first).rstrip(".")
 
     def _exchange(self, method: str, url: str, request: dict[str, Any]) -> Reply:
         deadline = time.monotonic() + self.timeout
