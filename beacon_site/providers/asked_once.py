@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from beacon_site.providers.answers import gathered
-from beacon_site.providers.search import SearchHit, SearchOptions
+from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
 
 
 class AskedOnce:
@@ -27,10 +27,25 @@ class AskedOnce:
 
         A second thread with the same question waits for the answer to the first.
         """
-        key = repr((sorted(asked.items()), options.limit, options.since))
+        key = repr((sorted(asked.items()), options.limit, options.since)).casefold()
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._answers:
                 self._answers[key] = gathered(pages(), options)
             return list(self._answers[key])
+
+
+def distinct(provider: SearchProvider, queries: Sequence[str], options: SearchOptions) -> list[str]:
+    """Return the queries, in order, of which no two are the same question to `provider`.
+
+    A service that puts a query into words of its own says so by `worded(query, options)`.  Asked
+    once by the first of them, it has one vote for what it found, not one for each way of asking.
+    """
+    worded: Callable[[str, SearchOptions], str] | None = getattr(provider, "worded", None)
+    if worded is None:
+        return list(queries)
+    first: dict[str, str] = {}
+    for query in queries:
+        first.setdefault(worded(query, options).casefold(), query)
+    return list(first.values())

@@ -138,7 +138,7 @@ class GdeltSearch:
         asked = {"query": worded}  # the end of its time frame is another each second
         return self._once.hits(asked, options, lambda: [self._page(url, params)])
 
-    def _page(self, url: str, params: Mapping[str, str]) -> list[SearchHit | None]:
+    def _page(self, url: str, params: Mapping[str, str]) -> list[SearchHit]:
         with PACE.turn(url):
             reply = self._http.get(url, params)
         body = json_object(self._http, self._checked(reply), keyed=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beacon_site.providers import http
+from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchOptions, SearchProfile, SearchProvider, get_search
 from tests.providers.open_servers import OPEN_SERVERS, FeedServer
@@ -114,6 +115,20 @@ def test_queries_that_come_down_to_the_same_are_asked_once(server, provider):
 
     assert len(server.asked) == 1
     assert [len(hits) for hits in found] == [3] * 9
+
+
+def test_of_queries_that_are_one_question_the_first_is_asked(provider):
+    queries = [f"{QUERY} latest", "tidal power", QUERY, "Tidal power news since 2026-11-01"]
+
+    asked = distinct(provider, queries, SearchOptions())
+
+    assert asked == queries[:2]
+
+
+def test_a_service_that_takes_queries_as_they_are_is_asked_each(feed_server):
+    queries = ["tidal power", "tidal power news"]
+
+    assert distinct(feed_server.provider(), queries, SearchOptions()) == queries
 
 
 def test_another_limit_is_another_question(server, provider):
