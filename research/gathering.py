@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
@@ -59,10 +60,10 @@ class _Service:
 def search(work: Work) -> StepResult:
     """Ask every planned query of every service of the topic, in parallel (R36).
 
-    A slow service is asked the first `queries_a_run` of them.  What has answered is kept as it
-    comes, so a resumed run asks it no second time.  A failing query never fails the run (R47).  If
-    every one failed the step raises: ProviderUnavailable where trying later may help, else
-    ProviderRejected.
+    Queries that are one question to a service are asked of it once, and a slow service is asked
+    the first `queries_a_run` of them.  What has answered is kept as it comes, so a resumed run asks
+    it no second time.  A failing query never fails the run (R47).  If every one failed the step
+    raises: ProviderUnavailable where trying later may help, else ProviderRejected.
     """
     services = _services(work, work.output("plan")["queries"])
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
@@ -107,7 +108,8 @@ def _services(work: Work, queries: list[str]) -> list[_Service]:
             provider = connections.search_provider(name, owner=work.topic.owner)
             if provider is not None:
                 bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
-                ready.append(_Service(provider, queries[:bound], len(queries)))
+                own = distinct(provider, queries, _options(work))
+                ready.append(_Service(provider, own[:bound], len(own)))
     if ready:
         return ready
     none = _("none of the services that it names may be asked here")

@@ -1,0 +1,41 @@
+"""Queries that a service puts into the same words are one question to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beacon_site.providers.fakes import FakeSearch
+from beacon_site.providers.keywords import keywords
+from memory import connections
+from memory.models import Topic
+from tests.research import cast
+from tests.research.conftest import Providers
+
+
+class ByKeywords(FakeSearch):
+    """A service that is asked by the words of the subject alone."""
+
+    def worded(self, query: str, options: Any) -> str:
+        return " ".join(keywords(query))
+
+
+def test_a_page_has_one_vote_for_one_question_however_it_was_put(
+    topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    made = {
+        "wikipedia": ByKeywords([cast.hit(1)], service="wikipedia"),
+        "serpapi": FakeSearch([cast.hit(2)], service="serpapi"),
+    }
+    monkeypatch.setattr(connections, "search_services", lambda names=(): list(made))
+    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: made[name])
+    providers.model = cast.model({"queries": ["cells news", "cells latest 2026", "new cells"]})
+
+    work = cast.through(cast.work_of(topic), "filter_seen")
+
+    assert sorted(made["wikipedia"].asked) == ["cells news", "new cells"]
+    assert len(made["serpapi"].asked) == 3
+    first, second = work.run.hits.order_by("place")
+    assert (len(first.queries), len(second.queries)) == (3, 2)
+    assert "was asked the first" not in work.step.detail
