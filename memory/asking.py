@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import Answer, LanguageModel, LlmProfile, Message, Usage
+from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Usage
 from beacon_site.providers.openai_reply import estimate
 from memory import connections
 from memory.models import ModelCall, Topic, User
@@ -41,8 +41,8 @@ class Meter(Protocol):
         """Raise BudgetReached if nothing more may be spent."""
         ...
 
-    def count(self, usage: Usage, money: Decimal) -> None:
-        """Take note of what a call has spent."""
+    def count(self, usage: Usage, money: Decimal | None) -> None:
+        """Take note of what a call has spent; None is a call whose price nobody knows."""
         ...
 
 
@@ -57,11 +57,14 @@ def ask_model(
     max_tokens: int = 2048,
     meter: Meter | None = None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
+    on_text: OnText | None = None,
 ) -> Answer | None:
     """Ask the site's model; None if none is set up.
 
     `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
     `wait_for` carries the call out, so that its caller can look at other things meanwhile.
+    `on_text` is given the whole text so far as it comes, in the thread that carries the call out,
+    at most five times a second; what it raises ends the call and is raised here.
     Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
     `schema`, ProviderNonsense after it; the call is recorded in each case.
     """
@@ -82,27 +85,32 @@ def ask_model(
         model=model.profile.model,
         prompt=[{"role": m.role, "content": m.content} for m in safe],
     )
-    return _carry_out(call, model, safe, schema, max_tokens, meter, wait_for)
+
+    def show(text: str) -> None:
+        if on_text is not None:
+            on_text(redact(text, *secrets))
+
+    def ask() -> Answer:
+        shown = show if on_text else None
+        return model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown)
+
+    # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
+    most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
+    return _carry_out(call, model.profile, ask, most, meter, wait_for)
 
 
 def _carry_out(
     call: ModelCall,
-    model: LanguageModel,
-    messages: Sequence[Message],
-    schema: type[BaseModel] | None,
-    max_tokens: int,
+    profile: LlmProfile,
+    ask: Callable[[], Answer],
+    most: Usage,
     meter: Meter | None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None,
 ) -> Answer:
-    # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
-    usage = Usage(estimate(messages, "").prompt_tokens, max_tokens)
-    key = model.profile.api_key
+    """Return the answer; whatever happens the call is recorded, with what it spent."""
+    usage, key = most, profile.api_key
     call.error = _("not waited for: whoever asked was stopped")
     began = time.monotonic()
-
-    def ask() -> Answer:
-        return model.ask(messages, max_tokens=max_tokens, schema=schema)
-
     try:
         answer = wait_for(ask) if wait_for else ask()
         usage, call.answer, call.error = answer.usage, _storable(answer.text, key), ""
@@ -112,13 +120,13 @@ def _carry_out(
         call.answer, call.error = _storable(exc.text, key), _storable(str(exc), key)
         raise
     except ProviderError as exc:
-        usage = Usage()
+        usage = Usage(exc.prompt_tokens, exc.completion_tokens)
         call.error = _storable(str(exc), key)
         raise
     finally:
         call.milliseconds = round((time.monotonic() - began) * 1000)
         call.prompt_tokens, call.completion_tokens = usage.prompt_tokens, usage.completion_tokens
-        call.money = price(usage, model.profile)
+        call.money = price(usage, profile)
         call.save(force_insert=True)
         if meter is not None:
             meter.count(usage, call.money)
@@ -136,9 +144,18 @@ def _storable(text: str, key: str) -> str:
     return redact(clean(text)[0][:_STORED_ANSWER], key)
 
 
-def price(usage: Usage, profile: LlmProfile) -> Decimal:
-    """Return what a call cost, by the profile's prices per million tokens."""
-    cost = usage.prompt_tokens * profile.price_in + usage.completion_tokens * profile.price_out
+def price(usage: Usage, profile: LlmProfile) -> Decimal | None:
+    """Return what a call cost, by the profile's prices per million tokens.
+
+    None if that is not known: a price is missing, or is none (negative).  What spent nothing
+    costs nothing at any price.
+    """
+    if not usage.total:
+        return Decimal(0)
+    price_in, price_out = profile.price_in, profile.price_out
+    if price_in is None or price_out is None or price_in < 0 or price_out < 0:
+        return None
+    cost = usage.prompt_tokens * price_in + usage.completion_tokens * price_out
     return Decimal(cost) / 1_000_000
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected
 from beacon_site.providers.fetch import WebPage
-from beacon_site.providers.llm import Answer, LlmProfile, Message
+from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool
 from beacon_site.providers.openai_reply import estimate
 from beacon_site.providers.search import SearchHit, SearchOptions
 from beacon_site.providers.structured import NotAsAsked, parse_answer
@@ -59,6 +60,7 @@ class Asked:
     messages: tuple[Message, ...]
     max_tokens: int
     schema: type[BaseModel] | None
+    tools: tuple[Tool, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -76,6 +78,8 @@ class FakeLanguageModel:
     exception.  With a schema it is validated as a real one would be, and ProviderNonsense raised
     if it does not fit.  `default` answers whatever comes when nothing is enqueued; without one
     that is NothingEnqueued.  Usage is counted by characters.
+
+    Whoever listens is told the text in `pieces` steps, `pace` seconds before each.
     """
 
     def __init__(
@@ -83,8 +87,12 @@ class FakeLanguageModel:
         *answers: Said | BaseException,
         profile: LlmProfile = FAKE_PROFILE,
         default: Said | None = None,
+        pieces: int = 4,
+        pace: float = 0.0,
     ) -> None:
         self.profile = profile
+        self.pieces = pieces
+        self.pace = pace
         self.history: list[Asked] = []
         self._default = default
         self._script: _Script[Said] = _Script()
@@ -100,15 +108,19 @@ class FakeLanguageModel:
         *,
         max_tokens: int = 1024,
         schema: type[BaseModel] | None = None,
+        on_text: OnText | None = None,
+        tools: Sequence[Tool] = (),
     ) -> Answer:
         """Return the next answer; see LanguageModel.ask."""
-        self.history.append(Asked(tuple(messages), max_tokens, schema))
+        self.history.append(Asked(tuple(messages), max_tokens, schema, tuple(tools)))
         said = self._script.next()
         said = self._default if said is None else said
         if said is None:
             raise NothingEnqueued(f"question {len(self.history)} has no answer enqueued")
         answer = self._answer(messages, said)
-        if schema is None or answer.parsed is not None:
+        if on_text is not None:
+            self._tell(answer.text, on_text)
+        if schema is None or answer.parsed is not None or answer.tool_calls:
             return answer
         try:
             return replace(answer, parsed=parse_answer(answer.text, schema))
@@ -119,6 +131,12 @@ class FakeLanguageModel:
                 prompt_tokens=answer.usage.prompt_tokens,
                 completion_tokens=answer.usage.completion_tokens,
             ) from None
+
+    def _tell(self, text: str, on_text: OnText) -> None:
+        size = max(1, -(-len(text) // max(1, self.pieces)))
+        for end in range(size, len(text) + size, size):
+            time.sleep(self.pace)
+            on_text(text[:end])
 
     def _answer(self, messages: Sequence[Message], said: Said) -> Answer:
         if isinstance(said, Answer):

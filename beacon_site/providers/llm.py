@@ -5,7 +5,7 @@ No adapter is imported before one is needed: the `openai` package costs half a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
@@ -14,6 +14,18 @@ from pydantic import BaseModel
 
 JSON_MODES = ("schema", "object", "prompt")
 """The ladder of structured output, best first: json_schema, json_object, words in the prompt."""
+
+
+OnText = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may ask for; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +76,8 @@ class Usage:
 class Answer:
     """What a model said.  `usage` sums every call that it took, the repair round included.
 
-    `finish_reason` is the server's own word: "length" means that the text was cut.
+    `finish_reason` is the server's own word: "length" means that the text was cut.  `warning` is
+    what a person should know of an answer that came all the same, such as a question cut short.
     """
 
     text: str
@@ -73,26 +86,31 @@ class Answer:
     finish_reason: str
     parsed: BaseModel | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LlmProfile:
     """One endpoint and what is known of it.
 
-    Prices are money per million tokens; `timeout` is seconds for one call; `context_tokens` is
-    the size of the model's window.  The key is never part of the repr.
+    Prices are money per million tokens, None where they are not known; `timeout` is seconds for
+    one call; `context_tokens` is the size of the model's window.  `tools` and `streams` are None
+    until a probe has found out.  The key is never part of the repr.
     """
 
     base_url: str
     model: str
     api_key: str = field(default="", repr=False)
-    kind: str = "compatible"  # openai | azure | compatible
+    kind: str = "compatible"  # one of endpoint_kinds.KINDS
     json_mode: str = "schema"  # one of JSON_MODES: where the ladder begins
     max_tokens_field: str = "max_tokens"  # or max_completion_tokens
     context_tokens: int = 32768
-    price_in: Decimal = Decimal(0)
-    price_out: Decimal = Decimal(0)
+    price_in: Decimal | None = None
+    price_out: Decimal | None = None
     timeout: float = 90
+    tools: bool | None = None
+    streams: bool | None = None
+    embedding_model: str = ""
 
 
 class LanguageModel(Protocol):
@@ -106,10 +124,18 @@ class LanguageModel(Protocol):
         *,
         max_tokens: int = 1024,
         schema: type[BaseModel] | None = None,
+        on_text: OnText | None = None,
+        tools: Sequence[Tool] = (),
     ) -> Answer:
         """Return the model's answer of at most `max_tokens` tokens.
 
-        With `schema`, `Answer.parsed` is an instance of it, or ProviderNonsense is raised.
+        With `schema`, `Answer.parsed` is an instance of it, or ProviderNonsense is raised; where
+        the model calls one of `tools` instead of answering, `parsed` stays None.
+
+        `on_text` is given the whole text so far, as the model wrote it, from the thread that asks
+        and at most five times a second; after a second try, or when an answer is repaired, it
+        begins anew.  What it raises ends the reading and is raised here.
+
         Raises ProviderUnavailable if asking again later may help, ProviderRejected if not.
         """
         ...

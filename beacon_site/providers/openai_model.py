@@ -8,22 +8,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
+from beacon_site.providers.endpoint_kinds import kind_of
+from beacon_site.providers.endpoints import missing_model
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, Usage
+from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, OnText, Tool, Usage
+from beacon_site.providers.openai_errors import is_final, is_missing_model
+from beacon_site.providers.openai_learning import (
+    BROKE_ON_FORMAT,
+    PROMPT,
+    REFUSED_FORMAT,
+    Form,
+    Learned,
+    another_form,
+    in_form,
+    learned_about,
+)
 from beacon_site.providers.openai_reply import (
     CallFailed,
     ChatReply,
+    Completion,
     estimate,
     read_reply,
     wire_message,
+    wire_tool,
 )
 from beacon_site.providers.structured import (
     NotAsAsked,
@@ -39,43 +54,28 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-PROMPT = len(JSON_MODES) - 1  # the lowest rung
-REFUSED_FORMAT = (400, 415, 422)  # "this response_format I do not know"
-BROKE_ON_FORMAT = (500, 501)  # llama-cpp-python answers json_schema so, but so does an outage
-STRIKES = 2  # doubtful signs before a rung is given up for good
 SHOWN_FOR_REPAIR = 4000  # characters of the answer that is to be repaired
-
-
-@dataclass(slots=True)
-class Learned:
-    """What an endpoint has shown of itself in this process."""
-
-    rung: int
-    limit_field: str
-    strikes: int = 0
-    certain_at: int = STRIKES
-
-    def doubt(self, rung: int) -> None:
-        """Count a sign, perhaps of an outage, that only `rung` works; believe it at the last."""
-        self.strikes += 1
-        if self.strikes >= self.certain_at:
-            self.rung, self.strikes = rung, 0
-
-
-@lru_cache(maxsize=64)
-def learned_about(profile: LlmProfile) -> Learned:
-    """Return what is remembered for this profile; equal profiles share it."""
-    rung = JSON_MODES.index(profile.json_mode) if profile.json_mode in JSON_MODES else 0
-    return Learned(rung, profile.max_tokens_field)
+TRUNCATED = 0.5  # of the tokens that a question must have: a server that counts fewer cut it
+LEAST_TRUNCATED = 2000  # tokens; below that, the estimate is too rough to accuse anybody
 
 
 class OpenAIModel:
     """LanguageModel by `openai`; see LanguageModel.ask for what it promises."""
 
-    def __init__(self, profile: LlmProfile, *, learned: Learned | None = None) -> None:
-        """`learned` is given by a probe, which must find out for itself."""
+    def __init__(
+        self,
+        profile: LlmProfile,
+        *,
+        learned: Learned | None = None,
+        ends_at: float = float("inf"),
+    ) -> None:
+        """`learned` is given by a probe, which must find out for itself; `ends_at` (monotonic) too.
+
+        No call waits past `ends_at`.
+        """
         self.profile = profile
         self.learned = learned or learned_about(profile)
+        self.ends_at = ends_at
 
     @cached_property
     def _wire(self) -> ChatWire:
@@ -90,10 +90,12 @@ class OpenAIModel:
         *,
         max_tokens: int = 1024,
         schema: type[BaseModel] | None = None,
+        on_text: OnText | None = None,
+        tools: Sequence[Tool] = (),
     ) -> Answer:
         """Return the answer; with `schema` a validated one.  See LanguageModel.ask."""
         began = time.monotonic()
-        asking = _Asking(self, messages, max_tokens)
+        asking = _Asking(self, messages, max_tokens, on_text, tools)
         try:
             answer = asking.structured(schema) if schema else asking.plain()
         except CallFailed as exc:
@@ -105,6 +107,7 @@ class OpenAIModel:
                 ms=round((time.monotonic() - began) * 1000),
                 tokens=answer.usage.total,
                 calls=asking.calls,
+                warning=answer.warning,
             )
             return answer
         raise failure
@@ -116,10 +119,13 @@ class OpenAIModel:
         *,
         response_format: Mapping[str, Any] | None = None,
         retries: int = 1,
-    ) -> dict[str, Any]:
-        """Return one completion's body, the token limit under the name the endpoint takes.
+        on_text: OnText | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> Completion:
+        """Return one completion, asked for in the form that the endpoint takes.
 
-        Raises CallFailed.
+        What it refuses by name, the token limit's field or a stream, is left out or named
+        otherwise, and remembered once that has worked.  Raises CallFailed.
         """
         params: dict[str, Any] = {
             "model": self.profile.model,
@@ -127,28 +133,60 @@ class OpenAIModel:
         }
         if response_format:
             params["response_format"] = response_format
-        final = BROKE_ON_FORMAT if response_format else ()
-        field = self.learned.limit_field
-        try:
-            return self._wire.complete({**params, field: max_tokens}, retries=retries, final=final)
-        except CallFailed as exc:
-            other = _other_limit_field(field, exc)
-            if other is None:
-                raise
-        body = self._wire.complete({**params, other: max_tokens}, retries=retries, final=final)
-        self.learned.limit_field = other
-        return body
+        if tools:
+            params["tools"] = [wire_tool(tool) for tool in tools]
+        learned = self.learned
+        streams = on_text is not None and learned.streams is not False
+        form = Form(learned.limit_field, streams, learned.stream_counts)
+        tried: list[Form] = []
+        while True:
+            tried.append(form)
+            try:
+                completion = self._wire.complete(
+                    in_form(params, form, max_tokens),
+                    retries=retries,
+                    final=BROKE_ON_FORMAT if response_format else (),
+                    on_text=on_text,
+                    stream=form.stream,
+                    seconds=max(0.1, min(self.profile.timeout, self.ends_at - time.monotonic())),
+                )
+            except CallFailed as exc:
+                other = another_form(form, exc)
+                if other is None or other in tried:
+                    raise
+                form = other
+            else:
+                self._remember(tried[0], form, completion)
+                return completion
+
+    def _remember(self, first: Form, form: Form, completion: Completion) -> None:
+        learned = self.learned
+        learned.limit_field, learned.stream_counts = form.limit_field, form.counts
+        if completion.streamed:
+            learned.streams = True
+        elif first.stream and not learned.streams:  # asked for, and refused or sent whole
+            learned.streams = False
 
 
 class _Asking:
     """One question: the calls it takes, what they spent, and where on the ladder they stood."""
 
-    def __init__(self, model: OpenAIModel, messages: Sequence[Message], max_tokens: int) -> None:
+    def __init__(
+        self,
+        model: OpenAIModel,
+        messages: Sequence[Message],
+        max_tokens: int,
+        on_text: OnText | None,
+        tools: Sequence[Tool],
+    ) -> None:
         self.calls = 0
         self._model = model
         self._messages = tuple(messages)
         self._max_tokens = max_tokens
+        self._on_text = on_text
+        self._tools = tuple(tools)
         self._usage = Usage()
+        self._warning = ""
 
     def plain(self) -> Answer:
         """Return whatever text or tool calls the model answers with."""
@@ -164,13 +202,17 @@ class _Asking:
         first = learned.rung
         reply, rung = self._descend(schema)
         text = without_thoughts(reply.text)
+        if reply.tool_calls and not text:
+            return self._answer(reply, text)
         try:
             parsed = parse_answer(text, schema)
             if rung == first:
                 learned.strikes = 0
             return self._answer(reply, text, parsed)
         except NotAsAsked as exc:
-            why, ignored = str(exc), exc.no_json and bool(text)
+            # Of a schema that was kept to, no JSON of another shape can come.
+            why = str(exc)
+            ignored = bool(text) and (exc.no_json or (exc.other_shape and rung == 0))
         cut = reply.finish_reason == "length"
         if cut:
             why = _("the answer was cut off after %(n)d tokens") % {"n": self._max_tokens}
@@ -186,17 +228,30 @@ class _Asking:
         except NotAsAsked as exc:
             raise self._nonsense(str(exc), text) from None
         if ignored:
+            learned.ignored_schema = True
             learned.doubt(PROMPT)
         return self._answer(reply, text, parsed)
 
     def failure_of(self, failed: CallFailed) -> ProviderError:
-        """Return the failure to raise for a call; a refused flood counts what it may have cost."""
-        if not failed.too_large:
-            return failed.failure
-        asked = estimate(self._messages, "").prompt_tokens
-        return ProviderNonsense(
-            str(failed.failure), prompt_tokens=asked, completion_tokens=self._max_tokens
+        """Return the failure to raise for a call, with what it spent.
+
+        A refused flood counts what it may have cost, a stream that broke off what it said.  Where
+        the model is not there, the sentence names those that are.
+        """
+        failure = failed.failure
+        if is_missing_model(failed.status, failed.code, failed.said):
+            failure = missing_model(self._model.profile, failed.said) or failure
+        spent = self._usage
+        for text in failed.lost:
+            spent += estimate(self._messages, text)
+        if failed.too_large:
+            asked = estimate(self._messages, "").prompt_tokens
+            spent += Usage(asked, self._max_tokens)
+        failure.prompt_tokens, failure.completion_tokens = (
+            spent.prompt_tokens,
+            spent.completion_tokens,
         )
+        return failure
 
     def _descend(self, schema: type[BaseModel]) -> tuple[ChatReply, int]:
         """Return the first reply and its rung, stepping down while the format is refused.
@@ -258,13 +313,21 @@ class _Asking:
     ) -> ChatReply:
         """Return one reply and count what it spent.  A refusal is no answer to work with."""
         self.calls += 1
-        body = self._model.complete(
-            messages, self._max_tokens, response_format=response_format, retries=retries
+        completion = self._model.complete(
+            messages,
+            self._max_tokens,
+            response_format=response_format,
+            retries=retries,
+            on_text=self._on_text,
+            tools=self._tools,
         )
-        reply = read_reply(body)
+        for text in completion.lost:
+            self._usage += estimate(messages, text)
+        reply = read_reply(completion.body)
         if reply is None:
             raise self._nonsense(_("there is no message in the answer"), "")
         self._usage += reply.usage or estimate(messages, reply.text)
+        self._warning = self._warning or _cut_short(self._model.profile, messages, reply)
         if reply.refusal and not reply.text:
             raise self._nonsense(_("it refused: %(text)s") % {"text": reply.refusal[:300]})
         return reply
@@ -277,6 +340,7 @@ class _Asking:
             finish_reason=reply.finish_reason,
             parsed=parsed,
             tool_calls=reply.tool_calls,
+            warning=self._warning,
         )
 
     def _nonsense(self, why: str, text: str = "") -> ProviderNonsense:
@@ -302,17 +366,25 @@ def _format(schema: type[BaseModel], rung: int) -> dict[str, Any] | None:
 
 def _is_about_format(failed: CallFailed) -> bool:
     """Tell whether a lower rung may help: not for keys, limits, or a prompt that is too long."""
-    told = f"{failed.code} {failed.said}".lower()
-    if "context_length" in told or "context length" in told or "maximum context" in told:
-        return False
-    return failed.status in REFUSED_FORMAT or failed.status in BROKE_ON_FORMAT
+    return not is_final(failed.status, failed.code, failed.said)
 
 
-def _other_limit_field(field: str, failed: CallFailed) -> str | None:
-    """Return the other name of the token limit if the endpoint complained about this one."""
-    other = "max_completion_tokens" if field == "max_tokens" else "max_tokens"
-    complained = failed.status in REFUSED_FORMAT and f"'{field}'" in failed.said
-    return other if complained or (failed.status == 400 and other in failed.said) else None
+def _cut_short(profile: LlmProfile, messages: Sequence[Message], reply: ChatReply) -> str:
+    """Return what to say if the server counts far fewer tokens than the question has, else "".
+
+    Ollama drops what does not fit its window, half of the question at once, and says nothing.
+    """
+    have = estimate(messages, "").prompt_tokens
+    if reply.usage is None or have < LEAST_TRUNCATED:
+        return ""
+    if not 0 < reply.usage.prompt_tokens < have * TRUNCATED:
+        return ""
+    text = _(
+        "“%(model)s” read only %(read)d tokens of a question of about %(have)d: the rest was "
+        "dropped, for it did not fit its context window."
+    )
+    told = {"model": profile.model, "read": reply.usage.prompt_tokens, "have": have}
+    return f"{text % told} {kind_of(profile).context}".rstrip()
 
 
 def _why_empty(reply: ChatReply, max_tokens: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.llm import Message, ToolCall, Usage
+from beacon_site.providers.llm import Message, Tool, ToolCall, Usage
 
 CHARACTERS_PER_TOKEN = 4
 MOST_TOKENS = 10**8  # of one answer; what a server counts beyond is no count
@@ -20,6 +20,7 @@ class CallFailed(Exception):
     `status` is 0 where no answer came; `code` and `said` are the server's own words.  `too_large`
     marks an answer that was refused for its size: it may have cost all the tokens allowed.
     `timed_out` is a server that let the whole time pass, which is not asked at once again.
+    `lost` holds what streams that broke off had said: it was paid for.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class CallFailed(Exception):
         said: str = "",
         too_large: bool = False,
         timed_out: bool = False,
+        lost: tuple[str, ...] = (),
     ) -> None:
         super().__init__(str(failure))
         self.failure = failure
@@ -39,6 +41,16 @@ class CallFailed(Exception):
         self.said = said
         self.too_large = too_large
         self.timed_out = timed_out
+        self.lost = lost
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The body of one completion, whether it came in pieces, and what was lost before it."""
+
+    body: dict[str, Any]
+    streamed: bool = False
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,27 @@ def wire_message(message: Message) -> dict[str, Any]:
     return wire
 
 
+def wire_tool(tool: Tool) -> dict[str, Any]:
+    """Return a tool as the API takes it."""
+    function = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+    return {"type": "function", "function": function}
+
+
+def plain_text(text: str) -> str:
+    """Return `text` without what neither UTF-8 nor Postgres holds: lone surrogates and NUL.
+
+    JSON can escape both.  Two halves of one character, which came in two pieces, are joined.
+    """
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return text.replace("\x00", "")
+
+
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -106,8 +139,7 @@ def _content(value: object) -> str:
     """Return the text of a content field: a string, or a list of parts as some servers send."""
     if isinstance(value, list):
         value = "".join(_string(part.get("text")) for part in value if isinstance(part, dict))
-    # JSON can escape what neither UTF-8 nor Postgres holds: lone surrogates and NUL.
-    return _string(value).encode("utf-8", "replace").decode("utf-8").replace("\x00", "")
+    return plain_text(_string(value))
 
 
 def _tool_calls(value: object) -> tuple[ToolCall, ...]:

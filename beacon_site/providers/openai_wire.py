@@ -1,4 +1,4 @@
-"""One call to a chat endpoint with the `openai` client, bounded in bytes and time.
+"""One call to a chat endpoint with the `openai` client, whole or in pieces, bounded both ways.
 
 Heavy (0.6 s, 50 MB): imported when a model is first asked, never before.
 """
@@ -8,88 +8,42 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import openai
 import structlog
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.errors import (
-    ProviderError,
-    ProviderNonsense,
-    ProviderRejected,
-    ProviderUnavailable,
+from beacon_site.providers.endpoint_kinds import address_of, kind_of
+from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.http import CONNECT_SECONDS, BodyTooLarge, scrub, user_agent
+from beacon_site.providers.llm import LlmProfile, OnText
+from beacon_site.providers.openai_errors import error_of, failure_for
+from beacon_site.providers.openai_reply import CallFailed, Completion, read_reply
+from beacon_site.providers.openai_stream import StreamReading, WroteTooMuch
+from beacon_site.providers.openai_transport import (
+    MAX_BODY,
+    MAX_STREAM,
+    STREAMED,
+    TOO_LARGE,
+    Bounded,
+    expect_the_end,
 )
-from beacon_site.providers.http import (
-    CONNECT_SECONDS,
-    BodyTooLarge,
-    read_bounded,
-    retry_after,
-    scrub,
-    user_agent,
-)
-from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.openai_reply import CallFailed
-from beacon_site.providers.results import text_of_html, usable_url
+from beacon_site.providers.results import text_of_html
 
 logger = structlog.get_logger(__name__)
 
 MAX_RETRIES = 1
 LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is the caller's to keep
 FIRST_WAIT = 0.5
-MAX_BODY = 2 * 1024 * 1024  # bytes: 8,000 tokens, each escaped, are a tenth of it
-VENDOR_URL = "https://api.openai.com/v1"
+CLOSING_SECONDS = 2.0  # for the usage and the last line, once the answer itself has ended
+MOST_PER_TOKEN = 20  # characters; a tokenizer's longest words are shorter
+SLACK = 4000  # characters over that
 NO_KEY = "local"  # the client refuses an empty key; keyless servers take any
-TOO_LARGE = "x-beacon-too-large"
-OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
-GATEWAY_STATUSES = (408, 409, 425, 429)
-
-
-class _Bounded(httpx2.BaseTransport):
-    """Reads each answer whole, at most MAX_BODY bytes in at most `seconds`.
-
-    What is too large or unreadable becomes a small answer of status 413 or 502 that says so: an
-    exception from here would be taken for a lost connection.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        # trust_env=False: a proxy of the shell must not decide where the key is sent.
-        self._inner = httpx2.HTTPTransport(trust_env=False)
-        self._seconds = seconds
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        deadline = time.monotonic() + self._seconds
-        for name in ("openai-organization", "openai-project"):
-            if not request.headers.get(name):  # sent empty, to keep OPENAI_* variables out
-                request.headers.pop(name, None)
-        response = self._inner.handle_request(request)
-        try:
-            content = read_bounded(
-                response.iter_raw(),
-                encoding=response.headers.get("content-encoding", ""),
-                limit=MAX_BODY,
-                deadline=deadline,
-            )
-        except BodyTooLarge:
-            return httpx2.Response(413, headers={TOO_LARGE: "1"}, content=b"")
-        except ValueError as exc:
-            return httpx2.Response(502, json={"error": str(exc)})
-        except TimeoutError as exc:
-            raise httpx2.ReadTimeout("too slow", request=request) from exc
-        finally:
-            response.close()
-        kept = [
-            (name, value)
-            for name, value in response.headers.multi_items()
-            if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
-        ]
-        return httpx2.Response(response.status_code, headers=kept, content=content)
-
-    def close(self) -> None:
-        self._inner.close()
+MIB = 1024 * 1024
 
 
 class ChatWire:
@@ -97,32 +51,32 @@ class ChatWire:
 
     def __init__(self, profile: LlmProfile) -> None:
         """Raises CallFailed for an address or a key that no request can be made with."""
-        base_url = profile.base_url.strip() or VENDOR_URL  # never None: OPENAI_BASE_URL would rule
+        try:
+            address = address_of(profile)
+        except ProviderRejected as exc:
+            raise CallFailed(exc) from None
         key = profile.api_key.strip()
         self._key = key
         self._seconds = profile.timeout
         self._model = profile.model
-        self._host = _host(base_url)
+        self._kind = kind_of(profile)
+        self._host = address.host
         if not (key.isascii() and key.isprintable()):
             text = _("The key for %(host)s has characters that no key has. Enter it again.")
             raise CallFailed(ProviderRejected(text % {"host": self._host}))
         headers = {"User-Agent": user_agent(), "Accept-Encoding": "gzip, identity"}
-        if profile.kind == "azure":
+        if self._kind.name == "azure":
             headers["api-key"] = key
         self._client = openai.OpenAI(
             api_key=key or NO_KEY,
             organization="",
             project="",
-            base_url=base_url,
+            base_url=address.base_url,  # never None: OPENAI_BASE_URL would rule
+            default_query=dict(address.query),
             timeout=profile.timeout,
             max_retries=0,  # `complete` retries: it knows which 429 and 500 are final
             default_headers=headers,
-            http_client=httpx2.Client(
-                transport=_Bounded(profile.timeout),
-                timeout=httpx2.Timeout(profile.timeout, connect=CONNECT_SECONDS),
-                trust_env=False,
-                follow_redirects=False,
-            ),
+            http_client=httpx2.Client(transport=Bounded(), trust_env=False, follow_redirects=False),
         )
 
     def complete(
@@ -131,47 +85,91 @@ class ChatWire:
         *,
         retries: int = MAX_RETRIES,
         final: Container[int] = (),
-    ) -> dict[str, Any]:
-        """Return the completion as a plain dictionary; raises CallFailed.
+        on_text: OnText | None = None,
+        stream: bool = False,
+        seconds: float | None = None,
+    ) -> Completion:
+        """Return the completion; raises CallFailed.
 
         Tried again at most `retries` times, only after what may pass within seconds, and not
-        after a status in `final`.
+        after a status in `final`.  With `stream` it is asked for in pieces, and `on_text` is told
+        of them; a server that sends it whole all the same is as good.  `seconds` is for one try.
         """
         left = retries
+        lost: tuple[str, ...] = ()
+        seconds = self._seconds if seconds is None else min(seconds, self._seconds)
         while True:
-            outcome = self._attempt(params)
+            if stream:
+                outcome = self._in_pieces(params, seconds, on_text or _nobody)
+            else:
+                outcome = self._whole(params, seconds)
             if not isinstance(outcome, CallFailed):
-                return outcome
+                if on_text and not outcome.streamed and (reply := read_reply(outcome.body)):
+                    on_text(reply.text)
+                return replace(outcome, lost=lost)
+            lost += outcome.lost
             wait = _pause(outcome)
             if not left or wait is None or outcome.status in final:
+                outcome.lost = lost
                 raise outcome
             left -= 1
             logger.info("model call tried again", host=self._host, status=outcome.status, wait=wait)
             time.sleep(wait)
 
-    def _attempt(self, params: Mapping[str, Any]) -> dict[str, Any] | CallFailed:
+    # --- one try --------------------------------------------------------------------------------
+
+    def _whole(self, params: Mapping[str, Any], seconds: float) -> Completion | CallFailed:
         """Return the completion or the failure, so that no client exception is chained to it."""
         try:
             # Raw: the client's own parsing trusts the shape of what it got.
-            raw: Any = self._client.chat.completions.with_raw_response.create(**params)
-            content: bytes = raw.http_response.content
-        except openai.APITimeoutError:
-            return CallFailed(
-                ProviderUnavailable(
-                    _("The model at %(host)s did not answer within %(seconds)s seconds.")
-                    % {"host": self._host, "seconds": f"{self._seconds:g}"}
-                ),
-                timed_out=True,
+            raw: Any = self._client.chat.completions.with_raw_response.create(
+                **params, timeout=_limits(seconds)
             )
-        except openai.APIStatusError as exc:
-            return self._refused(exc.response)
-        except (openai.APIConnectionError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            return self._unreachable(exc)
-        except openai.OpenAIError as exc:
-            return CallFailed(ProviderRejected(self._clean(str(exc))))
-        return self._as_dictionary(content)
+            content: bytes = raw.http_response.content
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            return self._failed(exc, seconds)
+        return self._as_completion(content)
 
-    def _as_dictionary(self, content: bytes) -> dict[str, Any] | CallFailed:
+    def _in_pieces(
+        self, params: Mapping[str, Any], seconds: float, on_text: OnText
+    ) -> Completion | CallFailed:
+        """Do as `_whole` does, reading as the answer comes; what on_text raises passes through."""
+        most = max(params.get("max_tokens", 0), params.get("max_completion_tokens", 0))
+        reading = StreamReading(on_text, most_characters=most * MOST_PER_TOKEN + SLACK)
+        headers = {STREAMED: "1", "Accept-Encoding": "identity"}
+        broken: CallFailed | None = None
+        try:
+            with self._client.chat.completions.with_streaming_response.create(
+                **params, stream=True, timeout=_limits(seconds), extra_headers=headers
+            ) as raw:
+                reading.read(raw.http_response.iter_raw(), lambda: expect_the_end(CLOSING_SECONDS))
+        except BodyTooLarge:
+            broken = self._too_large(MAX_STREAM if reading.is_stream else MAX_BODY)
+        except WroteTooMuch:
+            broken = self._wrote_on()
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            broken = self._failed(exc, seconds, has_begun=reading.has_begun)
+        return self._read(reading, broken)
+
+    def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
+        """Return what a stream came to."""
+        if broken is not None and broken.too_large:
+            return broken
+        if reading.error is not None:
+            said, code, status = error_of(reading.error, otherwise=500)
+            broken = self._judged(status, code, said, {})
+        elif broken is None and reading.whole is not None:
+            return self._as_completion(reading.whole)
+        elif reading.is_complete and reading.has_begun:
+            return Completion(reading.completion(), streamed=True)
+        elif broken is None:
+            text = _("The model at %(host)s broke off in the middle of its answer.")
+            broken = CallFailed(ProviderUnavailable(text % {"host": self._host}))
+        if reading.has_begun:
+            broken.lost = (reading.text,)
+        return broken
+
+    def _as_completion(self, content: bytes) -> Completion | CallFailed:
         """Return the body of a 200, whatever content type it came under."""
         try:
             body = json.loads(content)
@@ -180,21 +178,36 @@ class ChatWire:
         if not isinstance(body, dict):
             return self._no_completion(content[:2000].decode("utf-8", "replace"))
         if body.get("error") and not body.get("choices"):  # gateways report failures under 200
-            said, code, status = _error_of(body)
+            said, code, status = error_of(body)
             return self._judged(status, code, said, {})
-        return body
+        return Completion(body)
+
+    # --- failures -------------------------------------------------------------------------------
+
+    def _failed(self, exc: Exception, seconds: float, *, has_begun: bool = False) -> CallFailed:
+        """Return the failure that an exception of the client or its network stands for."""
+        if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
+            text = _("The model at %(host)s did not answer within %(seconds)s seconds.")
+            if has_begun:
+                text = _(
+                    "The model at %(host)s began to answer, but did not finish in time: it has "
+                    "%(seconds)s seconds, and may not fall silent."
+                )
+            told = text % {"host": self._host, "seconds": f"{seconds:.3g}"}
+            return CallFailed(ProviderUnavailable(told), timed_out=True)
+        if isinstance(exc, openai.APIStatusError):
+            return self._refused(exc.response)
+        if isinstance(exc, openai.APIConnectionError | httpx2.HTTPError | httpx2.InvalidURL):
+            return self._unreachable(exc)
+        return CallFailed(ProviderRejected(self._clean(str(exc))))
 
     def _no_completion(self, text: str) -> CallFailed:
-        return CallFailed(
-            ProviderRejected(
-                _(
-                    "%(host)s answered, but not as a model does: “%(start)s”. Check the base URL; "
-                    "it usually ends in /v1."
-                )
-                % {"host": self._host, "start": self._clean(text)[:80]}
-            ),
-            status=200,
+        words = _(
+            "%(host)s answered, but not as a model does: “%(start)s”. Check the base URL; "
+            "it usually ends in /v1."
         )
+        told = words % {"host": self._host, "start": self._clean(text)[:80]}
+        return CallFailed(ProviderRejected(told), status=200)
 
     def _unreachable(self, exc: Exception) -> CallFailed:
         cause = exc.__cause__ or exc
@@ -206,21 +219,32 @@ class ChatWire:
         text = _("The model at %(host)s cannot be reached or broke off: %(why)s.")
         return CallFailed(ProviderUnavailable(text % names))
 
+    def _too_large(self, limit: int) -> CallFailed:
+        text = _("The model at %(host)s answered with more than %(mib)d MiB, which is refused.")
+        told = {"host": self._host, "mib": limit // MIB}
+        return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)
+
+    def _wrote_on(self) -> CallFailed:
+        text = _(
+            "The model at %(host)s wrote on far past the number of tokens that it was allowed, so "
+            "reading was stopped."
+        )
+        failure = ProviderNonsense(text % {"host": self._host})
+        return CallFailed(failure, status=200, too_large=True)
+
     def _refused(self, response: httpx2.Response) -> CallFailed:
         if response.headers.get(TOO_LARGE):
-            text = _("The model at %(host)s answered with more than %(mib)d MiB, which is refused.")
-            told = {"host": self._host, "mib": MAX_BODY // (1024 * 1024)}
-            return CallFailed(ProviderNonsense(text % told), status=200, too_large=True)
+            return self._too_large(MAX_BODY)
         try:
             body = response.json()
         except (ValueError, RecursionError):
             body = {"error": response.text[:2000]}
-        said, code, _status = _error_of(body)
+        said, code, _status = error_of(body)
         return self._judged(response.status_code, code, said, response.headers)
 
     def _judged(self, status: int, code: str, said: str, headers: Mapping[str, str]) -> CallFailed:
         said = self._clean(said)
-        failure = _failure(self._model, self._host, status, code, said, headers)
+        failure = failure_for(self._model, self._host, self._kind, status, code, said, headers)
         return CallFailed(failure, status=status, code=code, said=said)
 
     def _clean(self, text: str) -> str:
@@ -236,12 +260,13 @@ def wire_for(profile: LlmProfile) -> ChatWire:
     return ChatWire(profile)
 
 
-def _host(base_url: str) -> str:
-    """Return host and port, never a password that stands before them."""
-    if not usable_url(base_url):
-        text = _("“%(url)s” is no address of a model. It begins with http and usually ends in /v1.")
-        raise CallFailed(ProviderRejected(text % {"url": base_url.rpartition("@")[2][:100]}))
-    return urlsplit(base_url).netloc.rpartition("@")[2]
+def _nobody(_text: str) -> None:
+    """Stand in where an answer is streamed and nobody reads along."""
+
+
+def _limits(seconds: float) -> httpx2.Timeout:
+    """Return the limits of one request; the transport takes `read` for the whole of it."""
+    return httpx2.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
 
 
 def _pause(failed: CallFailed) -> float | None:
@@ -251,44 +276,3 @@ def _pause(failed: CallFailed) -> float | None:
         return None
     wait = FIRST_WAIT if failure.retry_after is None else failure.retry_after
     return wait if wait <= LONGEST_WAIT else None
-
-
-def _error_of(body: Any) -> tuple[str, str, int]:
-    """Return text, code and status of an error body: {"error": {…}}, {"error": "text"}, others."""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    if not isinstance(error, dict):
-        return str(error or ""), "", 400
-    said = error.get("message") or error.get("detail") or error.get("error") or ""
-    code = error.get("code") or error.get("type") or ""
-    status = code if isinstance(code, int) and 400 <= code <= 599 else 400
-    return str(said), str(code), status
-
-
-def _failure(
-    model: str, host: str, status: int, code: str, said: str, headers: Mapping[str, str]
-) -> ProviderError:
-    told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
-    if status in (401, 403):
-        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
-        return ProviderRejected(text % told)
-    if status == 402 or (status == 429 and _is_out_of_money(code, said)):
-        text = _("The account at %(host)s has no credit left (%(why)s).")
-        return ProviderRejected(text % told)
-    if status in GATEWAY_STATUSES or status >= 500:
-        text = _("The model at %(host)s is not available now (HTTP %(status)d: %(why)s).")
-        return ProviderUnavailable(text % told, retry_after=retry_after(headers))
-    if status == 404:
-        text = _(
-            "%(host)s knows no model “%(model)s” at this address (%(why)s). Check the name and "
-            "the base URL."
-        )
-        return ProviderRejected(text % told)
-    if 300 <= status < 400:
-        text = _("%(host)s redirects elsewhere (HTTP %(status)d). Correct the base URL.")
-        return ProviderRejected(text % told)
-    text = _("%(host)s did not accept the request (HTTP %(status)d: %(why)s).")
-    return ProviderRejected(text % told)
-
-
-def _is_out_of_money(code: str, said: str) -> bool:
-    return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import JSON_MODES, LlmProfile, Message, Usage
-from beacon_site.providers.openai_model import Learned, OpenAIModel
+from beacon_site.providers.openai_learning import Learned
+from beacon_site.providers.openai_model import OpenAIModel
 
 PROBE_TOKENS = 512  # a thinking model spends some hundred before its one word
 

@@ -23,12 +23,14 @@ _THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.S)
 class NotAsAsked(ValueError):
     """An answer does not hold what the schema asks; the text says why, fit for the model.
 
-    `no_json` tells an answer without any JSON from one with the wrong JSON.
+    `no_json` tells an answer without any JSON from one with the wrong JSON; `other_shape` whole
+    JSON that lacks fields or has other types in them from one that only breaks a bound.
     """
 
-    def __init__(self, message: str, *, no_json: bool = False) -> None:
+    def __init__(self, message: str, *, no_json: bool = False, other_shape: bool = False) -> None:
         super().__init__(message)
         self.no_json = no_json
+        self.other_shape = other_shape
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
@@ -86,19 +88,20 @@ def parse_answer(text: str, schema: type[Shape]) -> Shape:
 
     Raises NotAsAsked, with pydantic's complaints about the longest candidate.
     """
-    complaint, longest = "", -1
+    complaint, longest, other_shape = "", -1, False
     for candidate in _candidates(text):
         try:
             parsed = schema.model_validate_json(candidate)
         except ValidationError as exc:
             if len(candidate) > longest:
                 complaint, longest = _complaints(exc), len(candidate)
+                other_shape = _is_other_shape(exc)
         else:
             # With defaults for every field any object at all would do, such as one out of prose.
             if parsed.model_fields_set or candidate.replace(" ", "") == "{}":
                 return parsed
     if complaint:
-        raise NotAsAsked(complaint)
+        raise NotAsAsked(complaint, other_shape=other_shape)
     if "{" in text:
         raise NotAsAsked(_("the JSON is not whole"))
     raise NotAsAsked(_("there is no JSON in the answer"), no_json=True)
@@ -135,3 +138,8 @@ def _complaints(exc: ValidationError) -> str:
     told = exc.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in told]
     return "; ".join(lines[:MOST_ERRORS])
+
+
+def _is_other_shape(exc: ValidationError) -> bool:
+    kinds = {one["type"] for one in exc.errors(include_url=False, include_context=False)}
+    return any(kind == "missing" or kind.endswith(("_type", "_parsing")) for kind in kinds)

@@ -17,6 +17,7 @@ from typing import Any
 
 from werkzeug import Request, Response
 
+from tests.providers.chat_streams import in_pieces
 from tests.providers.loopback import (
     LoopbackServer,
     Scene,
@@ -65,9 +66,13 @@ def says(
     finish_reason: str = "stop",
     usage: Mapping[str, object] | None = None,
     refusal: str | None = None,
+    pace: float = 0.0,
     **message: object,
 ) -> Scene:
-    """A chat completion with this text; usage is 10 and 5 tokens unless given ({} for none)."""
+    """A chat completion with this text; usage is 10 and 5 tokens unless given ({} for none).
+
+    Asked for in pieces it is sent so, `pace` seconds between two of them.
+    """
     usage = {"prompt_tokens": 10, "completion_tokens": 5} if usage is None else usage
     body: dict[str, object] = {
         "id": "chatcmpl-1",
@@ -89,7 +94,32 @@ def says(
     }
     if usage:
         body["usage"] = dict(usage)
-    return lambda _request: json_answer(body)
+
+    def scene(request: Request) -> Response:
+        streams = body_of(request).get("stream")
+        return in_pieces(body, request, pace) if streams else json_answer(body)
+
+    return scene
+
+
+def calls_tool(name: str, arguments: object, call_id: str = "call-1") -> Scene:
+    """An answer that wants a tool called; arguments that are no text are sent as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+    return says(None, finish_reason="tool_calls", tool_calls=[call])
+
+
+def in_one(scene: Scene) -> Scene:
+    """An endpoint that does not stream: it sends the answer whole, whatever it was asked."""
+
+    def played(request: Request) -> Response:
+        body = {**body_of(request), "stream": False}
+        plain = Request.from_values(
+            request.path, method="POST", data=json.dumps(body), content_type="application/json"
+        )
+        return scene(plain)
+
+    return played
 
 
 def huge(size: int = FIVE_MB) -> Scene:
@@ -180,18 +210,29 @@ class ScriptedChatServer(LoopbackServer):
     """Chat completions under /v1.
 
     `standing` gets the request's body and decides what is said: a text, data (sent as JSON), or
-    a scene.
+    a scene.  Only what is asked of the chat is in `asked`, and plays scenes; beside it there are
+    the list of `models` (names, or whole entries), `embeddings` (dimensions by model's name) and
+    `pages` (JSON, or a scene, by path), of which `looked` keeps the paths.  `pace` is the seconds
+    between two pieces of a standing answer that is streamed.
     """
 
     def __init__(self, standing: Standing | str = "hello") -> None:
         super().__init__()
         self.asked: list[AskedChat] = []
+        self._anew(standing)
+
+    def _anew(self, standing: Standing | str) -> None:
         self.standing = standing
+        self.models: list[Any] = ["loopback-1"]
+        self.embeddings: dict[str, int] = {}
+        self.pages: dict[str, Any] = {}
+        self.looked: list[str] = []
+        self.pace = 0.0
 
     def forget(self) -> None:
         super().forget()
         self.asked.clear()
-        self.standing = "hello"
+        self._anew("hello")
 
     @property
     def base_url(self) -> str:
@@ -206,4 +247,23 @@ class ScriptedChatServer(LoopbackServer):
         said = self.standing(body_of(request)) if callable(self.standing) else self.standing
         if callable(said):
             return said(request)
-        return says(said if isinstance(said, str) else json.dumps(said))(request)
+        text = said if isinstance(said, str) else json.dumps(said)
+        return says(text, pace=self.pace)(request)
+
+    def _play(self, request: Request) -> Response:
+        if request.path.endswith("/chat/completions"):
+            return super()._play(request)
+        self.looked.append(request.full_path.rstrip("?"))
+        page = self.pages.get(request.path)
+        if callable(page):
+            answer: Response = page(request)
+            return answer
+        if page is not None:
+            return json_answer(page)
+        if request.path == "/v1/models":
+            entries = [{"id": one} if isinstance(one, str) else one for one in self.models]
+            return json_answer({"object": "list", "data": entries})
+        size = self.embeddings.get(str(body_of(request).get("model")))
+        if request.path == "/v1/embeddings" and size:
+            return json_answer({"data": [{"index": 0, "embedding": [0.5] * size}]})
+        return json_answer({"error": {"message": "nothing is here", "code": 404}}, 404)

@@ -1,0 +1,134 @@
+"""What an endpoint's error means: whose fault it is, whether to try again, and the words for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.endpoint_kinds import Kind
+from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.http import retry_after
+
+OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+GATEWAY_STATUSES = (408, 409, 425, 429)
+TOO_LONG = (
+    "context_length",
+    "context length",
+    "maximum context",
+    "exceed_context_size",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "max_model_len",
+)
+# OpenAI and vLLM: "The model `x` does not exist"; Ollama: 'model "x" not found'; LM Studio:
+# "Invalid model identifier", "No models loaded"; Azure: "The API deployment … does not exist".
+_NO_MODEL = re.compile(
+    r"model_not_found|deploymentnotfound|deployment for this resource does not exist"
+    r"|invalid model identifier|no models? (?:is )?loaded|unknown model|no such model"
+    r"|\bmodel\b.{0,200}(?:does not exist|doesn't exist|not found|is not available)",
+    re.S,
+)
+_OVERLOADED = re.compile(r"overload|server_error|rate_?limit|unavailable|timeout|internal|capacity")
+
+
+def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
+    """Return text, code and status of an error body: {"error": {…}}, {"error": "text"}, others.
+
+    `otherwise` is the status of an error that names none.
+    """
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return str(error or ""), "", otherwise
+    said = error.get("message") or error.get("detail") or error.get("error") or ""
+    code = error.get("code") or error.get("type") or ""
+    if isinstance(code, str) and code.isdigit():
+        code = int(code)
+    if isinstance(code, int):
+        status = code if 400 <= code <= 599 else otherwise
+    else:
+        status = 503 if _OVERLOADED.search(f"{code} {error.get('type')}".lower()) else otherwise
+    return str(said), str(code), status
+
+
+def is_too_long(code: str, said: str) -> bool:
+    """Tell whether the endpoint says that the question does not fit its window."""
+    told = f"{code} {said}".lower()
+    return any(words in told for words in TOO_LONG)
+
+
+def is_missing_model(status: int, code: str, said: str) -> bool:
+    """Tell whether the endpoint may mean that it has no such model."""
+    if status not in (400, 404, 422):
+        return False
+    return status == 404 or bool(_NO_MODEL.search(f"{code} {said}".lower()[:2000]))
+
+
+def is_final(status: int, code: str, said: str) -> bool:
+    """Tell whether asking the same in another form is of no use."""
+    told = f"{code} {said}".lower()
+    return (
+        is_too_long(code, said)
+        or "content_filter" in told
+        or bool(_NO_MODEL.search(told[:2000]))
+        or status not in (400, 415, 422, 500, 501)
+    )
+
+
+def failure_for(
+    model: str,
+    host: str,
+    kind: Kind,
+    status: int,
+    code: str,
+    said: str,
+    headers: Mapping[str, str],
+) -> ProviderError:
+    """Return the failure that an error of this status and text is, its sentence fit to be shown."""
+    told = {"host": host, "model": model, "status": status, "why": said or _("no reason given")}
+    if status == 402 or (status == 429 and _is_out_of_money(code, said)):
+        return ProviderRejected(_("The account at %(host)s has no credit left (%(why)s).") % told)
+    if status in (401, 403):
+        text = _("%(host)s refused the key (HTTP %(status)d: %(why)s). Check it under Settings.")
+        if kind.needs_key or status == 401:
+            return ProviderRejected(text % told)
+        text = _("%(host)s refused the request (HTTP %(status)d: %(why)s).")
+        return ProviderRejected(text % told)
+    if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
+        text = _("The model at %(host)s is not available now (HTTP %(status)d: %(why)s).")
+        return ProviderUnavailable(text % told, retry_after=retry_after(headers))
+    return ProviderRejected(_rejection(kind, status, code, said) % told)
+
+
+def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
+    """Return the sentence, not yet filled in, for what asking again will not change."""
+    lowered = f"{code} {said}".lower()
+    if is_too_long(code, said):
+        text = _("The question is too long for “%(model)s” at %(host)s (%(why)s).")
+        return f"{text} {_percent(kind.context)}".rstrip()
+    if "content_filter" in lowered or "content management policy" in lowered:
+        return _("The content filter at %(host)s refused the question (%(why)s).")
+    if status == 404 or is_missing_model(status, code, said):
+        text = _(
+            "%(host)s knows no model “%(model)s” at this address (%(why)s). Check the name and "
+            "the base URL."
+        )
+        return f"{text} {_percent(kind.hint)}".rstrip()
+    if "tool" in lowered and ("auto" in lowered or "jinja" in lowered or "support" in lowered):
+        text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
+        return f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
+    if 300 <= status < 400:
+        return _("%(host)s redirects elsewhere (HTTP %(status)d). Correct the base URL.")
+    return _("%(host)s did not accept the request (HTTP %(status)d: %(why)s).")
+
+
+def _percent(text: object) -> str:
+    """Return a text that is filled in together with others, though it has no places to fill."""
+    return str(text).replace("%", "%%")
+
+
+def _is_out_of_money(code: str, said: str) -> bool:
+    return code in OUT_OF_MONEY or "exceeded your current quota" in said.lower()
