@@ -157,8 +157,8 @@ class FeedSearch:
             # Only the host is logged: the address of a private feed is its key.
             logger.warning("feed left out", host=urlsplit(url).hostname, why=type(exc).__name__)
             texts.append(_("The feed %(url)s was left out: %(why)s") % {"url": url, "why": exc})
-        self.warnings.extend(text for text in texts if text not in self.warnings)
         if len(failures) < among:
+            self.warnings.extend(text for text in texts if text not in self.warnings)
             return
         message = " ".join(texts)
         passing = [exc for exc in failures.values() if isinstance(exc, ProviderUnavailable)]
