@@ -113,8 +113,14 @@ def after(rows: Iterable[Row]) -> str:
 
 
 def words(old: str, new: str) -> tuple[Piece, ...]:
-    """Return two sentences as one line of pieces, with the words that changed."""
-    return _pieces(_WORD.findall(old), _WORD.findall(new), _Work())
+    """Return two sentences as one line of pieces, with the words that changed.
+
+    Where they have little in common the old one is told whole, then the new one.
+    """
+    left, right = _WORD.findall(old), _WORD.findall(new)
+    if old != new and _likeness(_bag(left), _bag(right)) < ALIKE:
+        return tuple(Piece(kind, text) for kind, text in (("old", old), ("new", new)) if text)
+    return _pieces(left, right, _Work())
 
 
 def folded(rows: Sequence[Row], *, context: int = CONTEXT) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from research.views import (
+    compare,
     exports,
     facts,
     home,
@@ -71,6 +72,7 @@ _topic = [
     path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
     path(_TOPIC + "sources/", topic.topic_sources, name="topic-sources"),
     path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),
+    path(_TOPIC + "compare/", compare.compare, name="compare"),
     path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
     path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),
     path(_TOPIC + "memory/end/", topic.topic_end_memory, name="topic-end-memory"),

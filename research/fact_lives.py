@@ -1,0 +1,116 @@
+"""The lives of a topic's facts, counted in runs: what was known when, and who changed it.
+
+Data flow: facts and their revisions (append-only, so they tell what was even where people edited
+since) -> a Life each: turns in order, each at a place on the line of runs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+
+from memory.models import Revision, Topic, TopicFact
+
+BETWEEN = 0.5  # a person's act after Run #4 and before Run #5 stands at 4.5
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One saved run: its id, number, and when it was saved."""
+
+    pk: int
+    number: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a fact became at one place: its words, and whether it was current then."""
+
+    place: float
+    text: str
+    state: str
+    why: str = ""
+    is_trashed: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was among what was known from then on."""
+        return self.state == TopicFact.State.CURRENT and not self.is_trashed
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person did it: acts of runs stand at whole numbers."""
+        return self.place % 1 != 0
+
+
+@dataclass(slots=True)
+class Life:
+    """One fact with its turns in order; there is at least one."""
+
+    fact: TopicFact
+    turns: list[Turn] = field(default_factory=list)
+
+    def at(self, number: int) -> Turn | None:
+        """Return how it stood when run `number` had been saved; None before it was there."""
+        turns = [turn for turn in self.turns if turn.place <= number]
+        return turns[-1] if turns else None
+
+    def known_at(self, number: int) -> str:
+        """Return its words as they were known when run `number` had been saved, or nothing."""
+        turn = self.at(number)
+        return turn.text if turn is not None and turn.is_known else ""
+
+
+def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> list[Life]:
+    """Return the facts known after run `first` or since, up to run `last`: two queries.
+
+    `runs` are all saved runs of the topic, by number.
+    """
+    since = Q(first_run=None) | Q(first_run__lte=last)
+    gone = Q(state=TopicFact.State.RETIRED, retired_run__lte=first)
+    # Facts in the trash too: what was known then was known, whatever became of it since.
+    facts = list(TopicFact.objects.filter(since, topic=topic).exclude(gone).order_by("created"))
+    revisions = Revision.objects.filter(
+        record_type=TopicFact.record_type(),
+        record_id__in=[fact.pk for fact in facts],
+        after__has_any_keys=["text", "state", "trashed_at"],
+    )
+    told: dict[Any, list[Revision]] = defaultdict(list)
+    for revision in revisions.order_by("id"):
+        told[revision.record_id].append(revision)
+    return [Life(fact, _turns(fact, told[fact.pk], runs)) for fact in facts]
+
+
+def _turns(fact: TopicFact, revisions: Iterable[Revision], runs: Sequence[Saved]) -> list[Turn]:
+    turns: list[Turn] = []
+    # Before its first revision; a fact without any stands as it is from its first run on.
+    turn = Turn(fact.first_run or _place(fact.created, "", runs), fact.text, fact.state)
+    for revision in revisions:
+        after = revision.after
+        turn = replace(
+            turn,
+            place=_place(revision.created, revision.source, runs),
+            text=str(after.get("text", turn.text)),
+            state=str(after.get("state", turn.state)),
+            is_trashed=bool(after["trashed_at"]) if "trashed_at" in after else turn.is_trashed,
+            why=revision.reason,
+        )
+        turns.append(turn)
+    return turns or [turn]
+
+
+def _place(at: datetime, source: str, runs: Sequence[Saved]) -> float:
+    """Return where an act stands: at the run that did it, else behind the last one before it."""
+    number = source.removeprefix("run:")
+    done_by = next((run.number for run in runs if str(run.pk) == number), None)
+    if done_by is not None:
+        return done_by
+    before = bisect_right([run.at for run in runs], at)
+    return (runs[before - 1].number if before else 0) + BETWEEN
