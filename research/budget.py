@@ -13,6 +13,7 @@ from beacon_site.providers.llm import Usage
 from memory import spending
 from memory.asking import BudgetReached
 from memory.models import ModelCall, User
+from research.depth import DEPTHS, depth_of
 from research.models import Run, Step, TopicSettings
 
 
@@ -26,17 +27,17 @@ class Budget:
     money: Decimal | None = None
 
 
-# design.md 4: quick 15 minutes.  24 pages and 60,000 tokens are what six queries and one report
-# ask for, with room for a repair round.
-DEFAULTS = {"quick": Budget(tokens=60_000, pages=24, minutes=15)}
+NORMAL = DEPTHS[TopicSettings.Reading.NORMAL]
+# design.md 4: quick 15 minutes.  Pages and tokens are those of the depth of reading.
+DEFAULTS = {"quick": Budget(tokens=NORMAL.tokens, pages=NORMAL.pages, minutes=15)}
 
 
 def budget_of(run: Run, settings: TopicSettings) -> Budget:
-    """Return the run's limits: the topic's own, else those of its depth."""
-    default = DEFAULTS[run.depth]
+    """Return the run's limits: the topic's own, else those of its depth and of its reading."""
+    default, reading = DEFAULTS[run.depth], depth_of(settings)
     return Budget(
-        tokens=settings.max_tokens or default.tokens,
-        pages=settings.max_pages or default.pages,
+        tokens=settings.max_tokens or reading.tokens,
+        pages=settings.max_pages or reading.pages,
         minutes=settings.max_minutes or default.minutes,
         money=settings.max_money if settings.max_money is not None else default.money,
     )

@@ -6,8 +6,8 @@ import re
 import unicodedata
 from itertools import pairwise
 
-# More of a page than this is not read; a run reads many pages.
-LONGEST_TEXT = 60_000
+# More of a page than this is not read, however deep a topic's runs read (research.depth).
+LONGEST_TEXT = 120_000
 
 _BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)

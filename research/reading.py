@@ -22,13 +22,15 @@ from memory import injection, library
 from memory.models import ContentItem, Trust
 from memory.text import clean
 from research import extractive
+from research.depth import depth_of
 from research.extractive import Reading
 from research.models import Hit
 from research.stepping import StepResult, Work
 
 logger = structlog.get_logger(__name__)
 
-MOST_TEXT = 200_000  # characters of one page that are kept and written from
+MOST_TEXT = 200_000  # characters of one page that are kept; how far it is read: research.depth
+AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
 
 
 def read(work: Work) -> StepResult:
@@ -42,7 +44,7 @@ def read(work: Work) -> StepResult:
     calls: list[Callable[[], WebPage]] = [partial(_fetch, hit, fetcher, work) for hit in left]
     done = len(wanted) - len(left)
     # Documents of the library come over database connections, of which there are few.
-    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else 24
+    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
     for outcome in work.each_of(calls, at_once=at_once):
         hit = left[outcome.place]
         done += 1
@@ -120,7 +122,8 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
 
 def _read(work: Work, wanted: list[Hit]) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
-    repeated = extractive.near_duplicates([_reading(hit) for hit in read_hits])
+    most = depth_of(work.settings).text
+    repeated = extractive.near_duplicates([_reading(hit, most) for hit in read_hits])
     by_place = {hit.place: hit for hit in read_hits}
     for place, of in repeated.items():
         hit = by_place[place]
@@ -169,8 +172,9 @@ def _say_what_was_left(work: Work, wanted: int) -> None:
         )
 
 
-def _reading(hit: Hit) -> Reading:
-    text = hit.content_item.content if hit.content_item else hit.snippet
+def _reading(hit: Hit, most: int) -> Reading:
+    """Return the first `most` characters of a page as they are written from."""
+    text = hit.content_item.content[:most] if hit.content_item else hit.snippet
     return Reading(
         number=hit.place,
         url=hit.link,
@@ -185,15 +189,20 @@ def _reading(hit: Hit) -> Reading:
 def readings(work: Work) -> list[Reading]:
     """Return what the report may be written from, by the hits' place.
 
-    Pages that were read; and, unless the run is stopping, the snippets of those that could not be
-    or were beyond the budget.  Near-duplicates, quarantined, known and blocked ones are left out.
+    Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
+    stopping, the snippets of those that could not be or were beyond the budget, the best of them:
+    as many as pages may be read, for eight services find hundreds.  Near-duplicates, quarantined,
+    known and blocked ones are left out.
     """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
-    usable = [
-        hit
-        for hit in hits.order_by("place")
-        if hit.reading == Hit.Reading.READ or (hit.snippet and not work.is_stopping)
-    ]
-    return [_reading(hit) for hit in usable]
+    usable, snippets = [], 0
+    for hit in hits.order_by("place"):
+        if hit.reading == Hit.Reading.READ:
+            usable.append(hit)
+        elif hit.snippet and not work.is_stopping and snippets < work.budget.pages:
+            usable.append(hit)
+            snippets += 1
+    most = depth_of(work.settings).text
+    return [_reading(hit, most) for hit in usable]

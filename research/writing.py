@@ -8,6 +8,7 @@ renumbered to one list in the order in which they are cited (R48).
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -25,6 +26,7 @@ from memory.topic_memory import TopicMemory
 from research import composing, extractive, facets, planning, reading, report_text
 from research.composing import Draft
 from research.delta import Statement, Status
+from research.depth import depth_of
 from research.extractive import Reading
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
@@ -32,7 +34,6 @@ from research.stepping import StepResult, Work
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6
 ANSWER_TOKENS = 4000
-PAGE_CHARACTERS = 6000  # of one page in a prompt
 MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS can hold is no report
 LEAST_PROSE = 120  # characters from which a model's plain answer is taken for a report
 
@@ -132,8 +133,8 @@ def _is_prose(text: str) -> bool:
 def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> list[Message]:
     settings = work.settings
     model = connections.language_model()
-    room = (model.profile.context_tokens if model else 32_768) * 2 // max(1, len(pages))
-    share = min(PAGE_CHARACTERS, room)
+    room = (model.profile.context_tokens if model else 32_768) * 2
+    share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {
         "most": MOST_FINDINGS,
         "languages": ", ".join(settings.languages),
@@ -156,6 +157,19 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         Message("system", render_to_string("prompts/write_system.txt", context)),
         Message("user", render_to_string("prompts/write_user.txt", context)),
     ]
+
+
+def _share(lengths: list[int], room: int) -> int:
+    """Return how many characters of a page enter the prompt so that all fit into `room`.
+
+    What short pages and snippets leave of their share goes to the long ones.
+    """
+    for place, length in enumerate(sorted(lengths)):
+        share = room // (len(lengths) - place)
+        if length >= share:
+            return share
+        room -= length
+    return max(lengths, default=0)
 
 
 def _harmless(text: str, most: int) -> str:
@@ -217,15 +231,17 @@ def _subject(work: Work) -> str:
 
 def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
     """Write from sentences that stand in the pages, word for word."""
-    struck = list(memory.struck) if memory else []
-    found = extractive.find(
+    find = partial(
+        extractive.find,
         pages,
         topic=_subject(work),
         narrowed=work.settings.focus,
         focus=work.settings.objective,
-        struck=struck,
+        struck=list(memory.struck) if memory else [],
         limit=MOST_FINDINGS + MORE_FINDINGS,
     )
+    # A thorough reading takes the better part of a minute, in which a person may cancel.
+    found = work.wait_for(find)
     statements = [Statement(f.sentence, (f.reading,), f.quote) for f in found]
     return Draft(
         summary="",

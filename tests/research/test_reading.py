@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -18,7 +19,7 @@ from beacon_site.providers.search import SearchHit
 from memory import library
 from memory.models import ContentItem, Topic, TopicFact
 from research import reading
-from research.models import Hit, Run
+from research.models import Hit, Run, TopicSettings
 from tests.providers.pdf import pdf
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -252,3 +253,58 @@ def test_each_url_is_fetched_once_whatever_the_number_of_hits(topic: Topic, prov
 
     assert sorted(providers.pages.history) == sorted(cast.url(n) for n in range(1, 9))
     assert run.read_count == 8
+
+
+# --- depth of reading -----------------------------------------------------------------------------
+
+
+def deep(topic: Topic, reading: str, **more: Any) -> None:
+    TopicSettings.objects.filter(topic=topic).update(reading=reading, **more)
+
+
+@pytest.mark.parametrize(
+    ("depth", "max_pages", "pages"), [("skim", None, 8), ("normal", None, 12), ("skim", 3, 3)]
+)
+def test_a_topic_that_is_skimmed_reads_eight_pages_unless_its_budget_says_otherwise(
+    topic: Topic, providers: Providers, depth: str, max_pages: int | None, pages: int
+):
+    deep(topic, depth, max_pages=max_pages)
+    cast.set_up(providers, *range(1, 9))
+    more = [SearchHit(url=f"https://more{n}.example/", title="More") for n in range(4)]
+    providers.search = FakeSearch([*[cast.hit(n) for n in range(1, 9)], *more])
+    providers.search.search = _all_at_once(providers.search)  # type: ignore[method-assign]
+
+    run = cast.carried_out(cast.started(topic))
+
+    assert len(providers.pages.history) == pages
+    assert run.status == "succeeded"
+
+
+def _all_at_once(search: FakeSearch) -> Callable[..., list[SearchHit]]:
+    plain = search.search
+    return lambda query, options: plain(query, replace(options, limit=50))
+
+
+@pytest.mark.parametrize(("depth", "is_there"), [("skim", False), ("normal", True)])
+def test_what_stands_far_down_a_page_is_found_by_those_who_read_that_far(
+    topic: Topic, providers: Providers, depth: str, is_there: bool
+):
+    deep(topic, depth)
+    cast.set_up(providers, 1)
+    filler = "The weather was fair over the whole of the country that day, as all agreed.\n\n" * 250
+    providers.pages.pages = {cast.url(1): f"Cells\n\n{filler}{cast.sentence(1)}"}
+
+    run = cast.carried_out(cast.started(topic))
+
+    assert (cast.sentence(1) in run.report.body) is is_there
+
+
+def test_of_hundreds_of_unread_hits_as_many_snippets_as_pages_are_written_from(
+    topic: Topic, providers: Providers
+):
+    deep(topic, "normal", max_pages=2)
+    hits = [SearchHit(url=f"https://s{n}.example/", title="T", snippet="S") for n in range(9)]
+    providers.search = FakeSearch(hits)
+    work = cast.through(cast.work_of(topic), "filter_seen")
+
+    assert len(reading.readings(work)) == 2

@@ -10,7 +10,7 @@ import pytest
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research import writing
-from research.models import Run, Schedule
+from research.models import Run, Schedule, TopicSettings
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -299,3 +299,33 @@ def test_pages_that_say_nothing_of_the_topic_give_an_honest_report(
 
     assert run.report.summary.startswith("1 pages were read, but none of them says anything clear")
     assert facts() == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "room", "share"),
+    [
+        ([100, 100], 1000, 100),
+        ([1000, 1000], 1000, 500),
+        ([100, 1000, 1000], 1000, 450),
+        ([], 1000, 0),
+    ],
+)
+def test_what_short_pages_leave_of_the_prompt_goes_to_the_long_ones(
+    lengths: list[int], room: int, share: int
+):
+    assert writing._share(lengths, room) == share
+
+
+@pytest.mark.parametrize(("depth", "most"), [("skim", 2_500), ("normal", 6_000)])
+def test_a_topic_that_is_skimmed_sends_less_of_each_page_to_the_model(
+    topic: Topic, providers: Providers, depth: str, most: int
+):
+    TopicSettings.objects.filter(topic=topic).update(reading=depth)
+    cast.set_up(providers, 1)
+    providers.pages.pages = {cast.url(1): cast.page(1) + "x" * 20_000}
+    providers.model = cast.model(cast.PLAN, cast.report(1))
+
+    cast.carried_out(cast.started(topic))
+
+    prompt = providers.model.history[1].prompt
+    assert most - 500 < prompt.count("x") < most
