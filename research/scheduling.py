@@ -20,6 +20,7 @@ from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic
 from research import cron, outbox
+from research.missed_slots import CAUGHT_UP, MOST_COUNTED, SKIPPED, UNREADABLE, missed_in_words
 from research.models import Run, RunInTheWay, Schedule
 
 logger = structlog.get_logger(__name__)
@@ -281,23 +282,30 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
     try:
         following = next_run(schedule, at)
         on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)
+        due = 1 + sum(later <= at for later in next_slots(schedule, slot, MOST_COUNTED))
     except CronSimError as exc:
         _give_up(schedule, str(exc))
         return None
     chosen = on_time if on_time <= at else slot
+    is_late = at - chosen > ON_TIME
+    missed = min(due if is_late else due - 1, MOST_COUNTED)
     with transaction.atomic():
         claimed = Schedule.objects.filter(pk=schedule.pk, next_run_at=slot, paused=False).update(
             next_run_at=following, last_slot_at=chosen
         )
         if not claimed:
             return None
-        if at - chosen > ON_TIME and schedule.missed == Schedule.Missed.SKIP:
-            _skipped(schedule, slot, _("it was missed, and the schedule skips what was missed"))
-            return None
-        return _start(schedule, chosen)
+        if missed and schedule.missed == Schedule.Missed.SKIP:
+            words = _("%(slots)s while Beacon was off, and the schedule skips what was missed")
+            _skipped(schedule, slot, words % {"slots": missed_in_words(missed)}, slots=missed)
+            missed = 0
+            if is_late:
+                return None
+        return _start(schedule, chosen, missed)
 
 
-def _start(schedule: Schedule, slot: datetime) -> Run | None:
+def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
+    """Queue the run of a slot, which catches up with `missed` slots besides or instead."""
     topic = schedule.topic
     try:
         run: Run = Run.objects.start(
@@ -306,24 +314,34 @@ def _start(schedule: Schedule, slot: datetime) -> Run | None:
             by=RESEARCH,
             scheduled_for=slot,
             depth=topic.settings.depth,
+            missed_slots=missed,
         )
     except RunInTheWay as exc:
         _skipped(schedule, slot, str(exc), warning=True)
         return None
+    if missed:
+        words = _("%(slots)s while Beacon was off; one run caught up")
+        words %= {"slots": missed_in_words(missed)}
+        Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
     transaction.on_commit(lambda: outbox.nudge(run.pk))
-    logger.info("scheduled run queued", run=run.pk, topic=topic.slug, slot=slot.isoformat())
+    logger.info(
+        "scheduled run queued", run=run.pk, topic=topic.slug, slot=slot.isoformat(), missed=missed
+    )
     return run
 
 
-def _skipped(schedule: Schedule, slot: datetime, why: str, *, warning: bool = False) -> None:
+def _skipped(
+    schedule: Schedule, slot: datetime, why: str, *, warning: bool = False, slots: int = 1
+) -> None:
     topic = schedule.topic
     Activity.log(
         topic.owner,
         RESEARCH,
-        "schedule-skipped",
+        SKIPPED,
         subject=topic,
         warning=warning,
         slot=slot.astimezone(UTC),
+        slots=slots,
         why=why,
     )
     logger.info("scheduled run skipped", topic=topic.slug, slot=slot.isoformat(), why=why)
@@ -335,7 +353,7 @@ def _give_up(schedule: Schedule, why: str) -> None:
     Activity.log(
         schedule.topic.owner,
         RESEARCH,
-        "schedule-unreadable",
+        UNREADABLE,
         subject=schedule.topic,
         warning=True,
         cron=schedule.cron,

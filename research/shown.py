@@ -230,6 +230,20 @@ def _warns(hit: Hit) -> bool:
 
 def started_by(run: Run) -> str:
     """Return who or what started the run."""
+    words = _trigger(run)
+    if run.missed_slots:
+        caught_up = ngettext(
+            "%(trigger)s, caught up %(count)d missed slot",
+            "%(trigger)s, caught up %(count)d missed slots",
+            run.missed_slots,
+        )
+        words = caught_up % {"trigger": words, "count": run.missed_slots}
+    if run.rerun_of is not None:
+        words = _("%(trigger)s, as %(run)s was") % {"trigger": words, "run": run.rerun_of}
+    return words
+
+
+def _trigger(run: Run) -> str:
     who = run.actor.removeprefix("human:")
     if run.trigger == Run.Trigger.PERSON and who:
         return _("%(who)s, by hand") % {"who": who}
@@ -237,11 +251,15 @@ def started_by(run: Run) -> str:
 
 
 def took(run: Run) -> str:
-    """Return how long the run took from its start to its end (so far)."""
+    """Return how long the run took from its start to its end (so far).
+
+    The time in which it waited for a person is not counted.
+    """
     if run.started_at is None:
         return ""
-    end = run.finished_at or timezone.now()
-    return duration(round((end - run.started_at).total_seconds() * 1000))
+    end = run.finished_at or run.waiting_since or timezone.now()
+    seconds = (end - run.started_at).total_seconds() - run.waited_seconds
+    return duration(round(max(seconds, 0) * 1000))
 
 
 def written_by(report: Any) -> str:

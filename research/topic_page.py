@@ -283,7 +283,12 @@ class RunRow:
 def runs_of(topic: Topic, *, cursor: str = "") -> Page:
     """Return a page of all runs, the newest first."""
     page = page_of(
-        Run.objects.filter(topic=topic).defer("manifest"), by="created", falling=True, cursor=cursor
+        Run.objects.filter(topic=topic)
+        .select_related("rerun_of")
+        .defer("manifest", "rerun_of__manifest"),
+        by="created",
+        falling=True,
+        cursor=cursor,
     )
     for run in page.rows:
         run.topic = topic

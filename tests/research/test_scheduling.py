@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 import pytest
 import time_machine
 from django.db import connections
+from django.utils import timezone
 
 from memory.actors import SYSTEM
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic
-from research import scheduling
+from research import missed_slots, scheduling, shown
 from research.models import Run, Schedule
 from research.scheduling import check_cron, in_words, next_slots
 from research.starting import create_topic
@@ -268,6 +269,103 @@ def test_for_all_that_was_missed_one_run_comes(weekly: Topic):
     assert run.scheduled_for == datetime(2026, 11, 23, 7, tzinfo=UTC)
     weekly.schedule.refresh_from_db()
     assert weekly.schedule.next_run_at == datetime(2026, 12, 21, 7, tzinfo=UTC)
+
+
+HOURLY = "0 * * * *"
+OFF = [  # how long Beacon was off from 07:00 on, the line, how many slots were missed
+    (timedelta(minutes=10), HOURLY, 0),
+    (timedelta(minutes=20), HOURLY, 1),
+    (timedelta(hours=3, minutes=30), HOURLY, 4),
+    (timedelta(hours=3, minutes=5), HOURLY, 3),  # the fourth is on time
+    (timedelta(days=2, minutes=30), HOURLY, 49),
+    (timedelta(weeks=3, minutes=30), "0 7 * * 1", 4),
+    (timedelta(weeks=52), "* * * * *", 500),  # counted no further
+]
+
+
+def off_for(topic: Topic, line: str, gone: timedelta, **fields: Any) -> list[Run]:
+    """Return what starts when the schedule's tick comes after Beacon was off so long."""
+    due = datetime(2026, 11, 23, 7, tzinfo=UTC)
+    chosen = {"preset": "cron", "cron": line, "next_run_at": due, **fields}
+    Schedule.objects.filter(topic=topic).update(**chosen)
+    return scheduling.start_due(due + gone)
+
+
+@pytest.mark.requirement("R54")
+@pytest.mark.parametrize(("gone", "line", "missed"), OFF)
+def test_hours_days_and_weeks_off_are_caught_up_with_by_one_run_that_says_so(
+    weekly: Topic, gone: timedelta, line: str, missed: int
+):
+    (run,) = off_for(weekly, line, gone)
+
+    assert (run.missed_slots, Run.objects.count()) == (missed, 1)
+    lines = Activity.objects.filter(kind="schedule-caught-up")
+    assert [entry.detail["slots"] for entry in lines] == ([missed] if missed else [])
+    assert scheduling.start_due(datetime(2026, 11, 23, 7, tzinfo=UTC) + gone) == []
+
+
+@pytest.mark.requirement("R54")
+@pytest.mark.parametrize(("gone", "line", "missed"), OFF)
+def test_where_the_schedule_skips_what_was_missed_only_a_slot_on_time_is_run(
+    weekly: Topic, gone: timedelta, line: str, missed: int
+):
+    started = off_for(weekly, line, gone, missed="skip")
+
+    is_on_time = (line, missed) in ((HOURLY, 0), (HOURLY, 3), ("* * * * *", 500))
+    assert [run.missed_slots for run in started] == ([0] if is_on_time else [])
+    lines = Activity.objects.filter(kind="schedule-skipped")
+    assert [entry.detail["slots"] for entry in lines] == ([missed] if missed else [])
+
+
+@pytest.mark.parametrize(
+    ("night", "line", "missed"),
+    [
+        (datetime(2026, 3, 29, 0, tzinfo=UTC), "30 2 * * *", 1),  # the hour that is skipped
+        (datetime(2026, 10, 25, 0, tzinfo=UTC), "30 2 * * *", 1),  # the hour that comes twice
+        (datetime(2026, 3, 29, 0, tzinfo=UTC), HOURLY, 10),
+        (datetime(2026, 10, 25, 0, tzinfo=UTC), HOURLY, 10),
+    ],
+)
+def test_off_over_the_night_when_clocks_change_each_slot_is_missed_once(
+    weekly: Topic, night: datetime, line: str, missed: int
+):
+    due = next_slots(schedule_of(line), night - timedelta(minutes=1), 1)[0]
+    Schedule.objects.filter(topic=weekly).update(
+        preset="cron", cron=line, time_zone="Europe/Berlin", next_run_at=due
+    )
+
+    (run,) = scheduling.start_due(due + timedelta(hours=9, minutes=30))
+
+    assert run.missed_slots == missed
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_beats_that_come_back_at_once_catch_up_once(weekly: Topic):
+    def beat(_number: int) -> int:
+        try:
+            return len(scheduling.start_due(MONDAY + timedelta(weeks=2)))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(beat, range(4))) == 1
+    assert Activity.objects.filter(kind="schedule-caught-up").count() == 1
+
+
+def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
+    off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
+    notice = missed_slots.last_notice(weekly)
+
+    assert notice is not None and not notice.is_warning
+    assert notice.words == "3 slots were missed while Beacon was off; one run caught up"
+    Activity.objects.update(created=timezone.now() - timedelta(days=8))
+    assert missed_slots.last_notice(weekly) is None
+
+
+def test_the_run_says_what_it_catches_up_with(weekly: Topic):
+    (run,) = off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
+
+    assert shown.started_by(run) == "by schedule, caught up 3 missed slots"
 
 
 def test_a_schedule_that_skips_says_so_and_moves_on(weekly: Topic):

@@ -1,0 +1,52 @@
+"""What became of slots that a schedule missed, in words for the log, the run and the topic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.models import Activity, Topic
+
+MOST_COUNTED = 500  # a cron line of every minute has more in a day
+CAUGHT_UP, SKIPPED, UNREADABLE = "schedule-caught-up", "schedule-skipped", "schedule-unreadable"
+LATELY = timedelta(days=7)
+
+
+def missed_in_words(count: int) -> str:
+    """Return that so many slots were missed; beyond MOST_COUNTED they are not counted."""
+    if count >= MOST_COUNTED:
+        return _("%(count)d slots or more were missed") % {"count": MOST_COUNTED}
+    return ngettext("%(count)d slot was missed", "%(count)d slots were missed", count) % {
+        "count": count
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What the tick did lately about a topic's schedule other than to start its run on time."""
+
+    at: datetime
+    words: str
+    is_warning: bool
+
+
+def last_notice(topic: Topic) -> Notice | None:
+    """Return what the schedule's last hitch was within a week, if any: one query."""
+    lines = Activity.objects.filter(
+        topic=topic,
+        kind__in=(CAUGHT_UP, SKIPPED, UNREADABLE),
+        created__gt=timezone.now() - LATELY,
+    )
+    line = lines.order_by("-id").first()
+    if line is None:
+        return None
+    words = str(line.detail.get("why", ""))
+    if line.kind == SKIPPED and line.is_warning:
+        words = _("A scheduled run was skipped: %(why)s") % {"why": words}
+    elif line.kind == UNREADABLE:
+        words = _("The schedule cannot be read: %(why)s") % {"why": words}
+    return Notice(line.created, words, line.is_warning)
