@@ -45,7 +45,7 @@ SCENARIOS = (
     "500 then ok",
 )
 PATIENCE = 0.5  # seconds that a client has here; set beacon_site.providers.http.PATIENCE to it
-SLOW = 1.2  # seconds that a slow server takes, which is longer
+SLOW = 1.5  # seconds that a slow server takes, which is longer
 RETRY_AFTER = "7"  # seconds that a server which limits the rate asks for
 
 
