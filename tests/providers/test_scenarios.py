@@ -32,7 +32,7 @@ def outcomes() -> dict[tuple[str, str], Outcome]:
     return scenario_table.measured()
 
 
-@pytest.mark.requirement("R47", "R56")
+@pytest.mark.requirement("R47")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("service", ASKED)
 def test_a_run_tries_again_only_what_may_pass(outcomes, service, scenario):
