@@ -66,7 +66,7 @@ class ArxivSearch:
         return " AND ".join(f'all:"{term}"' if " " in term else f"all:{term}" for term in terms)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` papers: the best first, within a time frame the newest.
+        """Return at most `options.limit` papers, the best first or the newest.
 
         Each leads to its abstract, whatever its version, and is dated by its first one.  Raises
         ProviderUnavailable (down, slow, limited, wrongly empty) or ProviderRejected (address,
@@ -75,7 +75,7 @@ class ArxivSearch:
         url = endpoint(self._http.name, self._base_url, "/api/query")
         params = {
             "search_query": self.worded(query, options),
-            "sortBy": "submittedDate" if options.since else "relevance",
+            "sortBy": "submittedDate" if options.newest_first else "relevance",
             "sortOrder": "descending",
             "max_results": str(min(options.limit, MOST_A_PAGE)),
         }

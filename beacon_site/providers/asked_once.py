@@ -27,7 +27,8 @@ class AskedOnce:
 
         A second thread with the same question waits for the answer to the first.
         """
-        key = repr((sorted(asked.items()), options.limit, options.since)).casefold()
+        order = (options.limit, options.since, options.newest_first)
+        key = repr((sorted(asked.items()), order)).casefold()
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:

@@ -114,7 +114,7 @@ class GdeltSearch:
         return f"{words} {languages}".strip() if words else ""
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` articles: the best first, within a time frame the newest.
+        """Return at most `options.limit` articles, the best first or the newest.
 
         One page is all there is; of a story printed in many papers the first counts.  Raises
         ProviderUnavailable (down, slow, limited) or ProviderRejected (address, request, a query of
@@ -132,7 +132,7 @@ class GdeltSearch:
             "mode": "artlist",
             "format": "json",
             "maxrecords": str(min(options.limit * REPRINTS, MOST_RECORDS)),
-            "sort": "datedesc" if options.since else "hybridrel",
+            "sort": "datedesc" if options.newest_first else "hybridrel",
             **_time_frame(options.since),
         }
         asked = {"query": worded}  # the end of its time frame is another each second

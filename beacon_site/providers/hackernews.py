@@ -48,13 +48,15 @@ class HackerNewsSearch:
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
-        """Return at most `options.limit` stories: the best first, within a time frame the newest.
+        """Return at most `options.limit` stories, the best first or the newest.
 
         A story leads to what it links to, one that links nowhere (Ask HN) to its discussion, whose
         address, points and number of comments stand in `raw`.  Raises ProviderUnavailable (down,
         slow, limited) or ProviderRejected (address, request).
         """
-        path, other = (_BY_DATE, _BY_RELEVANCE) if options.since else (_BY_RELEVANCE, _BY_DATE)
+        path, other = _BY_RELEVANCE, _BY_DATE
+        if options.newest_first:
+            path, other = other, path
         url = endpoint(self._http.name, self._base_url, path, also=(other,))
         params = {
             "query": self.worded(query, options),

@@ -57,6 +57,14 @@ class SearchOptions:
     about: str = ""
     last_asked: datetime | None = None
 
+    @property
+    def newest_first(self) -> bool:
+        """Whether the newest is wanted, not the best: in a time frame, and when asked again.
+
+        The best of a question that was asked before are what was found then.
+        """
+        return self.since is not None or self.last_asked is not None
+
 
 @dataclass(frozen=True, slots=True)
 class SearchProfile:

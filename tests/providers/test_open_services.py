@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -129,6 +130,22 @@ def test_a_service_that_takes_queries_as_they_are_is_asked_each(feed_server):
     queries = ["tidal power", "tidal power news"]
 
     assert distinct(feed_server.provider(), queries, SearchOptions()) == queries
+
+
+ORDERS = {
+    "arxiv": ("relevance", "submittedDate"),
+    "gdelt": ("hybridrel", "datedesc"),
+    "hackernews": ("/api/v1/search", "/api/v1/search_by_date"),
+}
+
+
+def test_a_topic_that_was_researched_before_gets_the_newest(server, provider):
+    server.play("ok")
+    provider.search(QUERY, SearchOptions())
+    get_search(server.profile()).search(QUERY, SearchOptions(last_asked=datetime.now(UTC)))
+
+    told = [asked.get("sortBy") or asked.get("sort") or asked.path for asked in server.asked]
+    assert tuple(told) == ORDERS.get(server.service, ("/w/api.php", "/w/api.php"))
 
 
 def test_another_limit_is_another_question(server, provider):
