@@ -20,7 +20,7 @@ from memory.canonical import domain_of
 from memory.models import TopicFact
 from memory.text import match_key, shorten
 from memory.topic_memory import KnownFact, TopicMemory
-from research import delta, quiet, report_text
+from research import delta, quiet, report_text, styles
 from research.delta import Change, Statement, Status
 from research.extractive import Reading
 from research.models import Schedule
@@ -66,6 +66,8 @@ def compose(
     standing = _standing(changes, facts) if memory else []
     if draft.is_extractive:
         _lay_out(work, memory, pages, draft, changes, standing)
+    else:
+        draft.body = styles.framed(work, draft.body)
     if dropped:
         work.run.warn(
             ngettext(
@@ -107,17 +109,16 @@ def _lay_out(
     fresh = [s for s in draft.findings if match_key(s.sentence) not in known_keys]
     more = [s for s in draft.more if match_key(s.sentence) not in known_keys | listed]
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing)
-    parts = [draft.summary]
-    if memory is None and fresh:
-        parts += ["## " + _("Findings"), _list(fresh)]
-    if more:
-        parts += ["## " + _("More from the new sources"), _list(more)]
-    if standing:
-        parts += ["## " + _("Known before"), "\n".join(map(_known, standing))]
-    if fresh or more:
-        label = _("Extractive: every sentence is taken from its source, written without a model.")
-        parts.append(f"*{label}*")
-    draft.body = "\n\n".join(parts)
+    parts = styles.Parts(
+        summary=draft.summary,
+        fresh=[_cite(statement) for statement in fresh],
+        more=[_cite(statement) for statement in more],
+        known=[_known(fact) for fact in standing],
+        is_baseline=memory is None,
+    )
+    label = _("Extractive: every sentence is taken from its source, written without a model.")
+    body = styles.laid_out(work.settings.report_style, parts)
+    draft.body = styles.framed(work, body, [label] if fresh or more else [])
 
 
 def _summary(
@@ -146,16 +147,12 @@ def _summary(
 def _known(fact: KnownFact) -> str:
     """Return a fact that goes on standing, with the page that it came from."""
     if sample.is_sample_url(fact.url) or not fact.url.startswith(("http://", "https://")):
-        return f"- {fact.text}"
-    return f"- {fact.text} ([{domain_of(fact.url)}](<{fact.url}>))"
+        return fact.text
+    return f"{fact.text} ([{domain_of(fact.url)}](<{fact.url}>))"
 
 
 def _cite(statement: Statement) -> str:
     return statement.sentence + " " + "".join(f"[{n}]" for n in statement.citations)
-
-
-def _list(statements: Iterable[Statement]) -> str:
-    return "\n".join(f"- {_cite(statement)}" for statement in statements)
 
 
 def _numbered(

@@ -23,11 +23,13 @@ from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
 from memory.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
-from research import composing, extractive, facets, planning, reading, report_text
+from research import composing, extractive, facets, planning, reading, report_text, styles
 from research.composing import Draft
 from research.delta import Statement, Status
 from research.depth import depth_of
+from research.drafting import LiveDraft
 from research.extractive import Reading
+from research.models import TopicSettings
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
@@ -63,7 +65,8 @@ def write(work: Work) -> StepResult:
     draft = None
     try:
         if pages:
-            draft = _by_model(work, memory, pages)
+            with LiveDraft(work) as live:
+                draft = _by_model(work, memory, pages, live)
     except BudgetReached as exc:
         # Nothing more is paid for; the report is made of what the pages say, and says so.
         warning = _("written without the model: %(why)s") % {"why": exc}
@@ -88,13 +91,20 @@ def write(work: Work) -> StepResult:
     )
 
 
+_STYLE_PROMPTS: dict[str, str] = {
+    TopicSettings.Style.EXECUTIVE: "prompts/_style_executive.txt",
+    TopicSettings.Style.BULLETS: "prompts/_style_bullets.txt",
+    TopicSettings.Style.MEMO: "prompts/_style_memo.txt",
+}
 _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 
 
 # --- with a model ------------------------------------------------------------------------------------
 
 
-def _by_model(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft | None:
+def _by_model(
+    work: Work, memory: TopicMemory | None, pages: list[Reading], live: LiveDraft
+) -> Draft | None:
     """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
     try:
         answer = ask_model(
@@ -106,7 +116,8 @@ def _by_model(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> D
             schema=WrittenReport,
             max_tokens=ANSWER_TOKENS,
             meter=work.meter,
-            wait_for=work.wait_for,
+            wait_for=partial(work.wait_for, meanwhile=live.keep),
+            on_text=live.take,
         )
     except ProviderNonsense as exc:
         if not _is_prose(exc.text):
@@ -145,6 +156,8 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
+        "time_frame": settings.get_time_frame_display() if planning.since(settings) else "",
+        "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
         "pages": [
             replace(
@@ -182,16 +195,7 @@ def _harmless(text: str, most: int) -> str:
 
 
 def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
-    body = report_text.tidy_body(
-        clean(report.body)[0],
-        title=work.topic.title,
-        delta_heading=composing.heading(work, planning.known(work)),
-    )
-    body = report_text.spread_citations(body)
-    summary = report_text.spread_citations(report_text.first_paragraph(clean(report.summary)[0]))
-    summary = summary or report_text.first_paragraph(body)
-    if match_key(summary)[:80] not in match_key(body):
-        body = f"{summary}\n\n{body}"
+    summary, body = _summary_and_body(work, report)
     findings = [
         Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
         for f in report.findings
@@ -213,6 +217,27 @@ def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]
         for s in findings[:MOST_FINDINGS]
     ]
     return Draft(summary, body, kept, written_by=one_line(clean(model)[0])[:200])
+
+
+def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
+    """Return the model's summary and body, tidied; the body begins with the summary.
+
+    A report of bullets alone has no such paragraph, and an executive one has its own.
+    """
+    style = TopicSettings.Style(work.settings.report_style)
+    given = clean(report.body)[0]
+    body = report_text.tidy_body(
+        styles.without_memo_head(given) if style == TopicSettings.Style.MEMO else given,
+        title=work.topic.title,
+        delta_heading=composing.heading(work, planning.known(work)),
+    )
+    body = report_text.spread_citations(body)
+    summary = report_text.spread_citations(report_text.first_paragraph(clean(report.summary)[0]))
+    summary = summary or report_text.first_paragraph(body)
+    begins_with_it = style in (TopicSettings.Style.STANDARD, TopicSettings.Style.MEMO)
+    if begins_with_it and match_key(summary)[:80] not in match_key(body):
+        body = f"{summary}\n\n{body}"
+    return summary, body
 
 
 def _cited_sentences(body: str) -> list[str]:
