@@ -26,6 +26,7 @@ from beacon_site.providers.errors import (
     ServiceRefused,
     ServiceUnreachable,
 )
+from beacon_site.providers.timed import CLOCK, TimedTransport
 
 MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is 50 to 300 KB
 CONNECT_SECONDS = 5.0
@@ -155,12 +156,10 @@ class ServiceHttp:
 
     @cached_property
     def _client(self) -> httpx.Client:
-        # trust_env=False: a proxy or netrc of the shell must not decide where a key is sent.
-        inner = httpx.HTTPTransport(trust_env=False)
         return httpx.Client(
-            transport=_Secrets(inner, self._secret, self._headers),
+            transport=_Secrets(TimedTransport(), self._secret, self._headers),
             timeout=httpx.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout)),
-            trust_env=False,
+            trust_env=False,  # as in TimedTransport
             follow_redirects=False,
             headers={
                 "User-Agent": user_agent(self._contact),
@@ -235,7 +234,7 @@ class ServiceHttp:
         return self.scrubbed(first).rstrip(".")
 
     def _exchange(self, method: str, url: str, request: dict[str, Any]) -> Reply:
-        deadline = time.monotonic() + self.timeout
+        deadline = CLOCK.ends_at = time.monotonic() + self.timeout
         with self._client.stream(method, url, **request) as response:
             content = read_bounded(
                 response.iter_raw(),

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import gzip
-import ipaddress
 import socket
 import ssl
 import time
 import zlib
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.extract import Extractor
 from beacon_site.providers.fetch import GuardedFetcher, WebPage
 from beacon_site.providers.meter import Limits
+from tests.providers.certificates import certificate
 from tests.providers.raw_server import RawServer, http
 
 MIB = 1024 * 1024
@@ -190,40 +185,10 @@ def test_damaged_gzip_is_refused(extractor: Extractor):
         fetch(server, extractor)
 
 
-def _certificate(folder: Path, *, name: str, days: int) -> tuple[ssl.SSLContext, Path]:
-    """A server's TLS context with a certificate for `name`, and where that certificate lies."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    numeric = name.replace(".", "").isdigit()
-    names = x509.IPAddress(ipaddress.ip_address(name)) if numeric else x509.DNSName(name)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
-        .not_valid_after(now + timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([names]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "server.pem"
-    secret = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context, path
-
-
 def test_a_trusted_certificate_is_checked_against_the_name_in_the_address(
     tmp_path: Path, extractor: Extractor
 ):
-    served, trusted = _certificate(tmp_path, name="news.example.org", days=10)
+    served, trusted = certificate(tmp_path, name="news.example.org", days=10)
     tls = ssl.create_default_context(cafile=trusted)
     with RawServer(http(b"<p>Signed and read.</p>"), tls=served) as server:
         fetcher = GuardedFetcher(
@@ -245,7 +210,7 @@ def test_a_trusted_certificate_is_checked_against_the_name_in_the_address(
 def test_a_certificate_that_is_not_to_be_trusted_is_refused(
     days: int, why: str, tmp_path: Path, extractor: Extractor
 ):
-    served, trusted = _certificate(tmp_path, name="127.0.0.1", days=days)
+    served, trusted = certificate(tmp_path, name="127.0.0.1", days=days)
     tls = ssl.create_default_context(cafile=trusted) if days < 0 else None
     with (
         RawServer(http(b"<p>x</p>"), tls=served) as server,
@@ -262,7 +227,7 @@ def test_plain_text_where_tls_was_expected_is_refused(extractor: Extractor):
 
 
 def test_a_redirect_from_https_to_http_is_not_followed(tmp_path: Path, extractor: Extractor):
-    served, trusted = _certificate(tmp_path, name="127.0.0.1", days=10)
+    served, trusted = certificate(tmp_path, name="127.0.0.1", days=10)
     with RawServer(http(b"<p>plain</p>")) as plain:
         moved = http(status="302 Found", location=plain.url)
         with RawServer(moved, tls=served) as server:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from werkzeug import Request, Response
 
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ServiceUnreachable
 from beacon_site.providers.http import ServiceHttp
 from tests.providers import servers
+from tests.providers.certificates import certificate
+from tests.providers.raw_server import RawServer
+from tests.providers.raw_server import http as whole
 from tests.providers.servers import LoopbackServer
 
 KEY = "bearer-secret/+0123456789"
@@ -92,6 +98,29 @@ def test_a_post_is_bounded_in_time(echo, scene):
 
     with pytest.raises(ProviderUnavailable, match=r"within 0.5 seconds"):
         ServiceHttp("Vendor", timeout=0.5).post(echo.origin, {})
+
+
+def test_headers_that_come_a_byte_at_a_time_are_bounded_too():
+    def answer(connection: Any) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        while server.pause(0.1):
+            connection.sendall(b"x")
+
+    with RawServer(answer) as server:
+        began = time.monotonic()
+        with pytest.raises(ProviderUnavailable, match=r"within 0.5 seconds"):
+            ServiceHttp("Vendor", timeout=0.5).get(server.url, {})
+    assert time.monotonic() - began < 3
+
+
+def test_a_certificate_is_checked(tmp_path, monkeypatch):
+    served, trusted = certificate(tmp_path, name="127.0.0.1", days=10)
+    with RawServer(whole(b"{}"), tls=served) as server:
+        with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
+            ServiceHttp("Vendor", timeout=5).get(server.url, {})
+        tls = ssl.create_default_context(cafile=trusted)
+        monkeypatch.setattr(httpx, "create_ssl_context", lambda **_options: tls)
+        assert ServiceHttp("Vendor", timeout=5).get(server.url, {}).content == b"{}"
 
 
 def test_a_post_is_bounded_in_bytes(echo):
