@@ -63,8 +63,8 @@ def ask_model(
 
     `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
     `wait_for` carries the call out, so that its caller can look at other things meanwhile.
-    `on_text` is given the whole text so far as it comes, in the thread that carries the call out,
-    at most five times a second; what it raises ends the call and is raised here.
+    `on_text` is given the whole text so far as it comes, in the thread that carries the call out;
+    what it raises ends the call.
     Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
     `schema`, ProviderNonsense after it; the call is recorded in each case.
     """
@@ -86,12 +86,8 @@ def ask_model(
         prompt=[{"role": m.role, "content": m.content} for m in safe],
     )
 
-    def show(text: str) -> None:
-        if on_text is not None:
-            on_text(redact(text, *secrets))
-
     def ask() -> Answer:
-        shown = show if on_text else None
+        shown = _redacted(on_text, secrets) if on_text else None
         return model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown)
 
     # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
@@ -138,6 +134,10 @@ def _carry_out(
             ms=call.milliseconds,
             tokens=usage.total,
         )
+
+
+def _redacted(on_text: OnText, secrets: Sequence[str]) -> OnText:
+    return lambda text: on_text(redact(text, *secrets))
 
 
 def _storable(text: str, key: str) -> str:

@@ -7,6 +7,7 @@ of endpoints, and what their addresses mean, stand in endpoint_kinds.py and are 
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -128,7 +129,8 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     why = http.scrubbed(_said(reply))
     words = _("it cannot embed with “%(model)s” (HTTP %(status)d: %(why)s)")
     told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
-    raise ProviderUnavailable(told) if reply.status >= 500 else ProviderRejected(told)
+    may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
+    raise ProviderUnavailable(told) if may_pass else ProviderRejected(told)
 
 
 # --- asking ---------------------------------------------------------------------------------------

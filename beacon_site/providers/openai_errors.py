@@ -111,12 +111,17 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
         return f"{text} {_percent(kind.context)}".rstrip()
     if "content_filter" in lowered or "content management policy" in lowered:
         return _("The content filter at %(host)s refused the question (%(why)s).")
-    if status == 404 or is_missing_model(status, code, said):
+    if _NO_MODEL.search(lowered[:2000]):
         text = _(
             "%(host)s knows no model “%(model)s” at this address (%(why)s). Check the name and "
             "the base URL."
         )
-        return f"{text} {_percent(kind.hint)}".rstrip()
+        return f"{text} {_percent(kind.hint)}" if kind.name == "azure" else text
+    if status == 404:
+        return _(
+            "There is nothing at this address of %(host)s, or no model “%(model)s” (%(why)s). "
+            "Check the base URL, which usually ends in /v1, and the name."
+        )
     if "tool" in lowered and ("auto" in lowered or "jinja" in lowered or "support" in lowered):
         text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
         return f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text

@@ -6,6 +6,7 @@ Heavy (0.6 s, 50 MB): imported when a model is first asked, never before.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Container, Mapping
 from dataclasses import replace
@@ -187,13 +188,13 @@ class ChatWire:
     def _failed(self, exc: Exception, seconds: float, *, has_begun: bool = False) -> CallFailed:
         """Return the failure that an exception of the client or its network stands for."""
         if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
-            text = _("The model at %(host)s did not answer within %(seconds)s seconds.")
+            text = _("The model at %(host)s did not answer within %(seconds)d seconds.")
             if has_begun:
                 text = _(
                     "The model at %(host)s began to answer, but did not finish in time: it has "
-                    "%(seconds)s seconds, and may not fall silent."
+                    "%(seconds)d seconds, and may not fall silent."
                 )
-            told = text % {"host": self._host, "seconds": f"{seconds:.3g}"}
+            told = text % {"host": self._host, "seconds": math.ceil(seconds)}
             return CallFailed(ProviderUnavailable(told), timed_out=True)
         if isinstance(exc, openai.APIStatusError):
             return self._refused(exc.response)

@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
-from beacon_site.providers.errors import ProviderError, ProviderNonsense
-from beacon_site.providers.llm import JSON_MODES, LlmProfile, Message, Usage
+from beacon_site.providers.endpoints import (
+    context_tokens,
+    embedding_dimensions,
+    kind_of,
+    list_models,
+)
+from beacon_site.providers.errors import ProviderError, ProviderUnavailable
+from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, Tool, Usage
 from beacon_site.providers.openai_learning import Learned
 from beacon_site.providers.openai_model import OpenAIModel
 
 PROBE_TOKENS = 512  # a thinking model spends some hundred before its one word
+PATIENCE = 20.0  # seconds for one answer
+WHOLE_SECONDS = 45.0  # for all of a test; what is left untried then says so
+LOOK_SECONDS = 4.0  # for a plain GET
+LITTLE_CONTEXT = 8192  # tokens: a report's pages and its answer hardly fit
+
+TOOL = Tool(
+    "weather_of",
+    "Tells the weather of a city now.",
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +38,10 @@ class ProbeResult:
 
     `message` is for the person who pressed the button; `answer` what a model said; `json_mode`
     the rung of the ladder that worked ("" if none did); `count` a search's number of hits;
-    `max_tokens_field` the name that the endpoint takes for the token limit.
+    `max_tokens_field` the name that the endpoint takes for the token limit.  `tools` and
+    `streams` are None where that could not be found out, `embedding_dimensions` where nothing
+    embeds, `context_tokens` where the endpoint does not tell.  `notes` are the sentences, each in
+    `message` too, about what did not work.
     """
 
     ok: bool
@@ -34,6 +53,12 @@ class ProbeResult:
     json_mode: str = ""
     max_tokens_field: str = ""
     count: int | None = None
+    tools: bool | None = None
+    streams: bool | None = None
+    embedding_model: str = ""
+    embedding_dimensions: int | None = None
+    context_tokens: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 class ProbeShape(BaseModel):
@@ -44,51 +69,163 @@ class ProbeShape(BaseModel):
 
 
 def probe(profile: LlmProfile) -> ProbeResult:
-    """Try a chat call, then one with a schema, for the Settings page.
+    """Try four tiny calls, chat, schema, tools and embedding, for the Settings page.
 
-    It is `ok` if the model chats; `json_mode` is the rung that worked for the schema, to be kept
-    in the profile, and "" if none did: Beacon then works with its fallbacks, and the message says
-    so.  Nothing is raised, and no key is in the result.
+    It is `ok` if the model chats; the rest are capabilities, to be kept in the profile, and what
+    does not work has its sentence: Beacon then works with its fallbacks.  Nothing is raised, no
+    key is in the result, and no answer is waited for longer than PATIENCE seconds.
     """
-    began = time.monotonic()
-    learned = Learned(
-        JSON_MODES.index("schema"), profile.max_tokens_field or "max_tokens", certain_at=1
-    )
-    model = OpenAIModel(profile, learned=learned)
-    try:
-        said = model.ask(
-            [Message("user", "Reply with the one word: ready")], max_tokens=PROBE_TOKENS
+    return _Probing(profile).result()
+
+
+class _Probing:
+    """One test of one endpoint."""
+
+    def __init__(self, profile: LlmProfile) -> None:
+        self.began = time.monotonic()
+        self.profile = replace(profile, timeout=min(profile.timeout, PATIENCE))
+        field_name = profile.max_tokens_field or kind_of(profile).limit_field
+        self.learned = Learned(JSON_MODES.index("schema"), field_name, certain_at=1)
+        self.usage = Usage()
+        self.notes: list[str] = []
+
+    def result(self) -> ProbeResult:
+        """Carry the test out."""
+        try:
+            said = self._ask("Reply with the one word: ready", listens=True)
+        except ProviderError as exc:
+            return ProbeResult(False, str(exc), self._ms(), usage=self.usage)
+        json_mode = self._json_mode()
+        tools = self._tools()
+        embedding_model, dimensions = self._embedding()
+        context = self._context()
+        shown = {"model": said.model, "text": said.text[:80]}
+        message = _("%(model)s answered “%(text)s”.") % shown
+        return ProbeResult(
+            ok=True,
+            message=" ".join([message, *self.notes]),
+            ms=self._ms(),
+            usage=self.usage,
+            answer=said.text[:300],
+            model=said.model,
+            json_mode=json_mode,
+            max_tokens_field=self.learned.limit_field,
+            tools=tools,
+            streams=self.learned.streams,
+            embedding_model=embedding_model,
+            embedding_dimensions=dimensions,
+            context_tokens=context,
+            notes=tuple(self.notes),
         )
-    except ProviderError as exc:
-        return ProbeResult(False, str(exc), _ms(began), usage=_spent(exc))
-    usage, mode, note = said.usage, "", ""
-    try:
-        question = Message("user", "Which city is the capital of France? Give city and country.")
-        shaped = model.ask([question], max_tokens=PROBE_TOKENS, schema=ProbeShape)
-        usage, mode = usage + shaped.usage, JSON_MODES[learned.rung]
-    except ProviderError as exc:
-        usage += _spent(exc)
-        note = " " + _("It cannot answer in a given shape, so fallbacks will be used: %(why)s") % {
-            "why": exc
-        }
-    message = _("%(model)s answered “%(text)s”.") % {"model": said.model, "text": said.text[:80]}
-    return ProbeResult(
-        ok=True,
-        message=message + note,
-        ms=_ms(began),
-        usage=usage,
-        answer=said.text[:300],
-        model=said.model,
-        json_mode=mode,
-        max_tokens_field=learned.limit_field,
-    )
+
+    def _json_mode(self) -> str:
+        """Return the rung that a schema was answered on, "" if none."""
+        question = "Which city is the capital of France? Give city and country."
+        try:
+            self._ask(question, schema=ProbeShape)
+        except ProviderError as exc:
+            text = _("It cannot answer in a given shape, so fallbacks will be used: %(why)s")
+            self.notes.append(text % {"why": exc})
+            return ""
+        if self.learned.ignored_schema:
+            self.notes.append(
+                _(
+                    "It takes a schema but does not keep to it, so shapes will be asked for in "
+                    "words and checked."
+                )
+            )
+        return JSON_MODES[self.learned.rung]
+
+    def _tools(self) -> bool | None:
+        """Return whether the model calls a tool, None if that could not be tried."""
+        question = "What is the weather in Paris now? Call the tool."
+        try:
+            calls = self._ask(question, tools=(TOOL,)).tool_calls
+        except ProviderUnavailable as exc:
+            self.notes.append(_("Tools could not be tried: %(why)s") % {"why": exc})
+            return None
+        except ProviderError as exc:
+            self.notes.append(_("It takes no tools: %(why)s") % {"why": exc})
+            return False
+        if not any(call.name == TOOL.name for call in calls):
+            self.notes.append(_("It was offered a tool and did not call it."))
+            return False
+        if any("_unparsed" in call.arguments for call in calls):
+            self.notes.append(_("It calls tools with arguments that are no JSON."))
+            return False
+        return True
+
+    def _embedding(self) -> tuple[str, int | None]:
+        """Return the embedding model and its dimensions, ("", None) if there is none."""
+        model = self._embedding_model()
+        if not model:
+            self.notes.append(_("No embedding model was found there."))
+            return "", None
+        try:
+            patience = min(PATIENCE / 2, self._left())
+            return model, embedding_dimensions(self.profile, model, timeout=patience)
+        except ProviderError as exc:
+            self.notes.append(
+                _("Embeddings did not work: %(why)s.") % {"why": str(exc).rstrip(".")}
+            )
+            return "", None
+
+    def _embedding_model(self) -> str:
+        """Return the name to try: the chosen one, the kind's own, or one whose name says so."""
+        kind = kind_of(self.profile)
+        if chosen := self.profile.embedding_model or kind.embedding_model:
+            return chosen
+        if kind.name == "llamacpp":
+            return self.profile.model
+        try:
+            names = list_models(self.profile, timeout=min(LOOK_SECONDS, self._left()))
+        except ProviderError:
+            return ""
+        return next((name for name in names if "embed" in name.lower()), "")
+
+    def _context(self) -> int | None:
+        """Return the size of the model's window, if the endpoint tells it."""
+        kind = kind_of(self.profile)
+        found = context_tokens(self.profile, timeout=min(LOOK_SECONDS, self._left()))
+        if found is None and kind.default_context:
+            self.notes.append(f"{kind.hint} {kind.context}")
+        elif found is not None and found < LITTLE_CONTEXT:
+            text = _("It reads only %(count)d tokens at once, which is little for a report.")
+            self.notes.append(f"{text % {'count': found}} {kind.context}".rstrip())
+        return found
+
+    def _ask(
+        self,
+        question: str,
+        *,
+        listens: bool = False,
+        schema: type[BaseModel] | None = None,
+        tools: tuple[Tool, ...] = (),
+    ) -> Answer:
+        """Return the answer, within the time that is left; counts what it spent either way."""
+        ends_at = time.monotonic() + min(PATIENCE, self._left())
+        model = OpenAIModel(self.profile, learned=self.learned, ends_at=ends_at)
+        try:
+            answer = model.ask(
+                [Message("user", question)],
+                max_tokens=PROBE_TOKENS,
+                schema=schema,
+                on_text=_nobody if listens else None,
+                tools=tools,
+            )
+        except ProviderError as exc:
+            self.usage += Usage(exc.prompt_tokens, exc.completion_tokens)
+            raise
+        self.usage += answer.usage
+        return answer
+
+    def _left(self) -> float:
+        """Return the seconds left of the whole, at least one."""
+        return max(1.0, self.began + WHOLE_SECONDS - time.monotonic())
+
+    def _ms(self) -> int:
+        return round((time.monotonic() - self.began) * 1000)
 
 
-def _ms(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
-
-
-def _spent(failure: ProviderError) -> Usage:
-    if isinstance(failure, ProviderNonsense):
-        return Usage(failure.prompt_tokens, failure.completion_tokens)
-    return Usage()
+def _nobody(_text: str) -> None:
+    """Listen, so that the endpoint is asked to stream."""

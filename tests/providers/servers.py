@@ -191,6 +191,7 @@ class AskedChat:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    query: str = ""
 
     @property
     def prompt(self) -> str:
@@ -241,7 +242,8 @@ class ScriptedChatServer(LoopbackServer):
 
     def record(self, request: Request) -> None:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.asked.append(AskedChat(request.path, headers, body_of(request)))
+        query = request.query_string.decode()
+        self.asked.append(AskedChat(request.path, headers, body_of(request), query))
 
     def stand(self, request: Request) -> Response:
         said = self.standing(body_of(request)) if callable(self.standing) else self.standing

@@ -15,7 +15,6 @@ from werkzeug import Response
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import LlmProfile, Message, Usage, get_llm
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
-from beacon_site.providers.probing import probe
 from beacon_site.providers.structured import NotAsAsked, is_strict, parse_answer, strict_schema
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer, says, status
@@ -160,14 +159,6 @@ def test_a_body_that_is_no_completion_is_refused_without_a_crash(model, chat):
         chat.enqueue(lambda _request, text=text: Response(text, mimetype="text/json"))
         with pytest.raises(ProviderRejected):
             model.ask(HELLO)
-
-
-@pytest.mark.parametrize("address", ["nonsense", "http://[::1", "http://u:secretword@127.0.0.1:9"])
-def test_a_wrong_address_is_explained_without_its_password(address):
-    result = probe(LlmProfile(address, "tiny"))
-
-    assert not result.ok
-    assert "secretword" not in result.message
 
 
 @pytest.mark.requirement("R236")
@@ -332,31 +323,3 @@ def test_the_strict_schema_requires_all_and_drops_what_strict_mode_refuses():
     assert "maxLength" not in made["properties"]["note"]
     assert is_strict(made)
     assert not is_strict(strict_schema(Free))
-
-
-# --- the test button ------------------------------------------------------------------------------
-
-
-def test_a_probe_shows_the_real_answer_and_the_rung_that_worked(chat):
-    chat.standing = lambda body: (
-        {"city": "Paris", "country": "France"} if len(chat.asked) > 1 else "ready"
-    )
-    result = probe(LlmProfile(chat.base_url, "tiny", api_key=KEY))
-
-    assert (result.ok, result.answer, result.json_mode) == (True, "ready", "schema")
-    assert result.usage.total == 30
-
-
-def test_a_probe_of_a_model_without_json_says_that_fallbacks_will_be_used(chat):
-    result = probe(LlmProfile(chat.base_url, "tiny"))
-
-    assert (result.ok, result.json_mode) == (True, "")
-    assert "fallbacks" in result.message
-
-
-def test_a_probe_shows_the_real_error(chat):
-    chat.enqueue(status(401, {"message": f"Incorrect API key provided: {KEY}"}))
-    result = probe(LlmProfile(chat.base_url, "tiny", api_key=KEY))
-
-    assert not result.ok
-    assert "Incorrect API key provided: [key]" in result.message
