@@ -155,7 +155,7 @@ class GdeltSearch:
             escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\", content)
             return replace(reply, content=_CONTROL.sub(b" ", escaped))
         why = plain_text(self._http, reply)
-        if _TOO_OFTEN.search(why) and reply.status == HTTPStatus.OK:
+        if _TOO_OFTEN.search(why):  # with status 200 or 429
             text = _("GDELT limits the rate of searches (%(why)s). Try again later.")
             raise ProviderUnavailable(text % {"why": why}, retry_after=PACE.seconds)
         if reply.status != HTTPStatus.OK:

@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 PATIENCE = 30.0  # seconds that a request waits for its turn at most
 SLACK = 0.1  # seconds between two turns beyond what is asked: sleepers wake late
-LEASE = 90  # seconds after which the place of a killed process is free; no request takes longer
+LEASE = 60  # seconds after which the place of a killed process is free; no request takes longer
 POLL = 0.1  # seconds between two looks for a free place
 
 

@@ -150,8 +150,9 @@ def test_its_words_come_as_plain_text_with_status_200(search, news, words, kind)
         search.search("chips", SearchOptions())
 
 
-def test_being_asked_too_often_says_when_to_come_back(search, news):
-    news.enqueue(text(GDELT_TOO_OFTEN))
+@pytest.mark.parametrize("code", [200, 429])
+def test_being_asked_too_often_says_when_to_come_back(search, news, code):
+    news.enqueue(text(GDELT_TOO_OFTEN, code))
 
     with pytest.raises(ProviderUnavailable) as told:
         search.search("chips", SearchOptions())
