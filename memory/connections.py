@@ -8,26 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE, KEY
+from beacon_site.providers.endpoints import kind_by_address
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
 from beacon_site.providers.serpapi import ENGINES
 from memory.library import library_search
 from memory.models import Activity, Connection, User
+from memory.prices import stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"
 SET_UP = {service.name: service for service in CATALOGUE if service.is_set_up_in_settings}
 KINDS = {MODEL: Connection.Kind.MODEL} | dict.fromkeys(SET_UP, Connection.Kind.SEARCH)
 USUAL = tuple(service.name for service in CATALOGUE if service.usual)
+
+_KEPT_OF_A_PROBE = (
+    "message",
+    "answer",
+    "json_mode",
+    "max_tokens_field",
+    "tools",
+    "streams",
+    "embedding_model",
+    "embedding_dimensions",
+    "context_tokens",
+    "ms",
+)
 
 # Which environment variable stands over which field of which connection.
 VARIABLES: dict[str, dict[str, str]] = {
@@ -96,13 +111,16 @@ def llm_profile() -> LlmProfile | None:
         base_url=base_url,
         model=model,
         api_key=effective(row, "secret"),
-        kind=row.profile.get("kind") or ("compatible" if base_url else "openai"),
-        price_in=money(row.prices.get("in")),
-        price_out=money(row.prices.get("out")),
+        kind=kind_of_row(row),
+        price_in=stored_price(row.prices.get("in")),
+        price_out=stored_price(row.prices.get("out")),
     )
-    if context := row.profile.get("context_tokens"):
-        profile = replace(profile, context_tokens=int(context))
     return replace(profile, **_found_out(row, profile))
+
+
+def kind_of_row(row: Connection) -> str:
+    """Return the kind of endpoint that was chosen, else the one that the address speaks for."""
+    return row.profile.get("kind") or kind_by_address(effective(row, "base_url"))
 
 
 def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
@@ -110,11 +128,10 @@ def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
     probed = row.profile.get("probed") or {}
     if (probed.get("base_url"), probed.get("model")) != (profile.base_url, profile.model):
         probed = {}
-    chosen = {
-        "json_mode": row.profile.get("json_mode") or probed.get("json_mode"),
-        "max_tokens_field": probed.get("max_tokens_field"),
-    }
-    return {name: value for name, value in chosen.items() if value}
+    found = {name: probed.get(name) for name in ("max_tokens_field", "tools", "streams")}
+    for name in ("json_mode", "context_tokens", "embedding_model"):
+        found[name] = row.profile.get(name) or probed.get(name)
+    return {name: value for name, value in found.items() if value not in (None, "")}
 
 
 def language_model() -> LanguageModel | None:
@@ -123,30 +140,20 @@ def language_model() -> LanguageModel | None:
 
 
 def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
-    """Keep what a test found out about the endpoint, so that calls begin with what works."""
-    if not result.ok:
+    """Keep what a test found out about the endpoint, so that calls begin with what works.
+
+    A test that got no answer at all leaves what an earlier one found out, and says so beside it.
+    """
+    tried = {"base_url": profile.base_url, "model": profile.model, "kind": profile.kind}
+    now = timezone.now().isoformat(timespec="seconds")
+    if result.ok:
+        found = {name: getattr(result, name, None) for name in _KEPT_OF_A_PROBE}
+        _keep_found(MODEL, tried | found | {"ok": True, "at": now, "notes": list(result.notes)})
         return
-    found = {
-        "base_url": profile.base_url,
-        "model": profile.model,
-        "json_mode": result.json_mode,
-        "max_tokens_field": result.max_tokens_field,
-        "at": timezone.now().isoformat(timespec="seconds"),
-    }
-    with transaction.atomic():
-        row, _made = Connection.objects.select_for_update().get_or_create(
-            kind=Connection.Kind.MODEL, name=MODEL
-        )
-        row.profile = {**row.profile, "probed": found}
-        row.save(update_fields=["profile", "updated"])
-
-
-def money(value: Any) -> Decimal:
-    """Return a stored price as an amount; nothing stored costs nothing."""
-    try:
-        return Decimal(str(value or 0))
-    except InvalidOperation:
-        return Decimal(0)
+    failed = {"ok": False, "message": result.message, "failed": result.message, "at": now}
+    earlier = stored(MODEL).profile.get("probed") or {}
+    is_of_this = all(earlier.get(name) == value for name, value in tried.items())
+    _keep_found(MODEL, (earlier if is_of_this else tried) | failed)
 
 
 # --- search ----------------------------------------------------------------------------------
@@ -215,17 +222,58 @@ def search_provider(name: str, *, owner: User) -> SearchProvider | None:
     return get_search(search_profile(name)) if name in SERVICES else None
 
 
+def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:
+    """Keep what the last test of a service said, to be shown beside its form."""
+    found = {
+        "base_url": profile.base_url,
+        "ok": result.ok,
+        "message": result.message,
+        "ms": result.ms,
+        "at": timezone.now().isoformat(timespec="seconds"),
+    }
+    _keep_found(profile.service, found)
+
+
+# --- what tests found ------------------------------------------------------------------------
+
+
+def _keep_found(name: str, found: dict[str, Any]) -> None:
+    with transaction.atomic():
+        row, _made = Connection.objects.select_for_update().get_or_create(
+            kind=KINDS[name], name=name
+        )
+        row.profile = {**row.profile, "probed": found}
+        row.save(update_fields=["profile", "updated"])
+
+
+def last_found(row: Connection) -> dict[str, Any]:
+    """Return what the last test of a connection found, {} if there was none.
+
+    `at` is a datetime; `is_stale` says that the address, the model or the key is another since.
+    """
+    found = dict(row.profile.get("probed") or {})
+    if not found:
+        return {}
+    of_this = found.get("base_url", "") == effective(row, "base_url").rstrip("/")
+    if row.kind == Connection.Kind.MODEL:
+        of_this = of_this and found.get("model") == effective(row, "model")
+        of_this = of_this and found.get("kind", "") == kind_of_row(row)
+    at = parse_datetime(str(found.get("at", "")))
+    return found | {"at": at, "is_stale": not of_this or bool(found.get("of_another_key"))}
+
+
 # --- changing one ----------------------------------------------------------------------------
 
 
 def save(row: Connection, *, by: User, new_secret: str = "", remove_secret: bool = False) -> None:
     """Store a connection as staff set it; without a new secret the stored one stays.
 
-    What a test found out since `row` was read stays too.  The log says that it changed and by
-    whom, never a value.
+    What a test found out since `row` was read stays too, marked as older than a changed key.  The
+    log says that it changed and by whom, never a value.
     """
     fields = ["base_url", "model", "profile", "prices", "updated"]
-    if new_secret or remove_secret:
+    has_new_key = bool(new_secret) or remove_secret
+    if has_new_key:
         row.set_secret(new_secret)
         fields.append("secret")
     with transaction.atomic():
@@ -234,6 +282,7 @@ def save(row: Connection, *, by: User, new_secret: str = "", remove_secret: bool
         )
         row.pk = now.pk
         if not made and "probed" in now.profile:
-            row.profile = {**row.profile, "probed": now.profile["probed"]}
+            found = now.profile["probed"] | ({"of_another_key": True} if has_new_key else {})
+            row.profile = {**row.profile, "probed": found}
         row.save(force_update=True, update_fields=fields)
         Activity.log(by, by.actor, "connection-changed", subject=row)

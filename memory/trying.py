@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import TypeVar
 
 import structlog
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.providers import endpoints
 from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
@@ -18,7 +23,12 @@ from memory import connections
 
 logger = structlog.get_logger(__name__)
 
-PATIENCE = 30.0  # seconds for one call of a test; a model that loads first is slow
+T = TypeVar("T")
+
+LISTING_SECONDS = 12  # a person waits at the page
+PROBING_SECONDS = (
+    60  # above what a probe allows itself: a name that does not resolve knows no limit
+)
 
 
 def try_model() -> ProbeResult:
@@ -27,15 +37,49 @@ def try_model() -> ProbeResult:
     if profile is None:
         text = _("No model is set up, so there is nothing to test. Name one and save first.")
         return ProbeResult(ok=False, message=text, ms=0)
-    result = probe(replace(profile, timeout=PATIENCE))
+    began = time.monotonic()
+    try:
+        result = ended_within(PROBING_SECONDS, lambda: probe(profile))
+    except TimeoutError:
+        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, _since(began))
     connections.keep_probe(profile, result)
     logger.info("model tested", model=profile.model, ok=result.ok, ms=result.ms)
     return result
 
 
-def try_serpapi() -> ProbeResult:
-    """Search once by SerpAPI as it is set up."""
-    return try_search(connections.search_profile("serpapi"))
+def list_models(profile: LlmProfile) -> tuple[list[str], str]:
+    """Return the names of the models that an endpoint has, or none and why they cannot be told."""
+    try:
+        return ended_within(LISTING_SECONDS, lambda: endpoints.list_models(profile)), ""
+    except ProviderError as exc:
+        return [], str(exc)
+    except TimeoutError:
+        return [], _("No answer came within %(seconds)d seconds. Is the address right?") % {
+            "seconds": LISTING_SECONDS
+        }
+
+
+def ended_within(seconds: float, call: Callable[[], T]) -> T:
+    """Return what `call` returns; raises TimeoutError where that takes longer than `seconds`.
+
+    It is left to end by itself then: a name that does not resolve hangs beyond a client's limits.
+    """
+    pool = ThreadPoolExecutor(max_workers=1)
+    try:
+        context = copy_context()  # with the person's language
+        return pool.submit(context.run, call).result(timeout=seconds)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def try_service(name: str) -> ProbeResult:
+    """Search once by a service as it is set up, and keep what it said."""
+    profile = connections.search_profile(name)
+    result = try_search(profile)
+    connections.keep_search_test(profile, result)
+    logger.info("search service tested", service=name, ok=result.ok, ms=result.ms)
+    return result
 
 
 def try_feed(url: str) -> ProbeResult:
@@ -61,4 +105,6 @@ def _since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-TESTS: dict[str, Callable[[], ProbeResult]] = {"model": try_model, "serpapi": try_serpapi}
+TESTS: dict[str, Callable[[], ProbeResult]] = {connections.MODEL: try_model} | {
+    name: partial(try_service, name) for name in connections.SET_UP
+}

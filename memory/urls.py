@@ -40,6 +40,7 @@ _staff = [
     path("settings/health/", health.health_page, name="health"),
     path("settings/connections/", connections.connection_list, name="connections"),
     path("settings/connections/feeds/test/", connections.test_feed, name="feed-test"),
+    path("settings/connections/model/names/", connections.model_names, name="connection-models"),
     path("settings/connections/<str:name>/", connections.save_connection, name="connection"),
     path(
         "settings/connections/<str:name>/test/",

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
 from memory.models import Connection, User
 
-JSON_MODES = [
-    ("", gettext_lazy("find out by testing")),
-    ("schema", gettext_lazy("json_schema (best)")),
-    ("object", gettext_lazy("json_object")),
-    ("prompt", gettext_lazy("asked for in words")),
-]
-MODEL_KINDS = [
-    ("", gettext_lazy("by the address")),
-    ("openai", "OpenAI"),
-    ("azure", "Azure OpenAI"),
-    ("compatible", gettext_lazy("OpenAI-compatible (Ollama, llama.cpp, vLLM, a gateway …)")),
-]
+LONGEST_URL = 500
 
 
 class BaseUrlField(forms.CharField):
@@ -35,7 +25,7 @@ class BaseUrlField(forms.CharField):
     def __init__(self, **more: Any) -> None:
         attrs = {"inputmode": "url", "autocomplete": "off", "spellcheck": "false"}
         super().__init__(
-            required=False, max_length=500, widget=forms.TextInput(attrs=attrs), **more
+            required=False, max_length=LONGEST_URL, widget=forms.TextInput(attrs=attrs), **more
         )
 
     def clean(self, value: Any) -> str:
@@ -54,23 +44,26 @@ def _problem_of(url: str) -> str:
     except ValueError:
         return _("This is no address: its host or port cannot be read.")
     if parts.scheme not in {"http", "https"} or "://" not in url:
-        return _("An address begins with http:// or https://, such as http://127.0.0.1:11434/v1.")
+        return _("An address begins with http:// or https://, such as http://127.0.0.1:8888.")
     if not host or any(sign.isspace() for sign in url):
         return _("This is no address: it names no host, or has a space in it.")
-    if parts.username or parts.password:
+    if "@" in parts.netloc:
         return _("Leave name and password out of the address: the key has a field of its own.")
+    return ""
+
+
+def surplus_in(url: str) -> str:
+    """Return what is too much about an address that Beacon adds its own parts to, or ""."""
+    parts = urlsplit(url)
     if parts.query or parts.fragment:
         return _("Leave out what follows ? or #: Beacon adds what each request needs.")
-    if parts.path.rstrip("/").endswith("/chat/completions"):
-        return _("Leave out /chat/completions: Beacon adds it. The address usually ends in /v1.")
     return ""
 
 
 class ConnectionForm(forms.Form):
     """What all connections have: an address and a key.  The environment's fields are fixed."""
 
-    NAME: ClassVar[str]
-    PLAIN: ClassVar[tuple[str, ...]] = ("base_url",)
+    PLAIN: tuple[str, ...] = ("base_url",)
 
     base_url = BaseUrlField(label=gettext_lazy("Address (base URL)"))
     secret = forms.CharField(
@@ -82,11 +75,12 @@ class ConnectionForm(forms.Form):
     )
     remove_secret = forms.BooleanField(label=gettext_lazy("Remove the stored key"), required=False)
 
-    def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
-        self.row = row or connections.stored(self.NAME)
-        self.fixed = connections.fixed_fields(self.NAME)
+    def __init__(self, name: str, data: Any = None, *, row: Connection | None = None) -> None:
+        self.name = name
+        self.row = row or connections.stored(name)
+        self.fixed = connections.fixed_fields(name)
         self.stored_secret = self.row.reveal_secret()
-        super().__init__(data, initial=self._initial(), prefix=self.NAME)
+        super().__init__(data, initial=self._initial(), prefix=name)
         self._tell_about_key()
         for field, variable in self.fixed.items():
             self._fix(field, variable)
@@ -126,12 +120,32 @@ class ConnectionForm(forms.Form):
             return "…"
         return _("ends in …%(last)s") % {"last": self.stored_secret[-4:]}
 
+    @property
+    def has_lost_a_key(self) -> bool:
+        """Whether a key was typed into a form that comes back: it is not shown again."""
+        return bool(self.is_bound and self.data.get(self.add_prefix("secret")))
+
+    def destination(self, given: dict[str, Any]) -> tuple[str, str]:
+        """Return scheme and host that a key would go to, with the fields as given."""
+        return host_of(given.get("base_url", ""))
+
+    def keeps_key(self, given: dict[str, Any]) -> bool:
+        """Whether the stored key would go with the fields as given."""
+        typed = given.get("secret") or given.get("remove_secret")
+        return bool(self.stored_secret) and not typed and "secret" not in self.fixed
+
+    def moves(self, given: dict[str, Any]) -> bool:
+        """Whether the fields as given lead to another host than the stored ones do."""
+        return self.destination(given) != self.destination(self.stored_fields())
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return what is stored, by the names of the form."""
+        return {"base_url": connections.effective(self.row, "base_url")}
+
     def clean(self) -> dict[str, Any]:
         """Keep a stored key from going to an address that it was not given for."""
         given: dict[str, Any] = super().clean() or {}
-        moved = "base_url" in given and _host(given["base_url"]) != _host(self.row.base_url)
-        kept = self.stored_secret and not given.get("secret") and not given.get("remove_secret")
-        if moved and kept and not self.fixed.keys() & {"base_url", "secret"}:
+        if "base_url" in given and self.keeps_key(given) and self.moves(given):
             self.add_error(
                 "secret",
                 _(
@@ -160,91 +174,51 @@ class ConnectionForm(forms.Form):
         """Put a service's own fields into the row."""
 
 
-def _host(url: str) -> tuple[str, str]:
+def host_of(url: str) -> tuple[str, str]:
+    """Return scheme and host of an address, lower-cased; both empty without one."""
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme.lower(), parts.netloc.lower()
 
 
-class ModelForm(ConnectionForm):
-    """The language model."""
+class ServiceForm(ConnectionForm):
+    """A search service, as the catalogue tells what it needs."""
 
-    NAME = connections.MODEL
-    PLAIN = ("base_url", "model")
-    field_order = ("base_url", "model", "secret", "remove_secret")
+    def __init__(self, name: str, data: Any = None, *, row: Connection | None = None) -> None:
+        self.service = connections.SET_UP[name]
+        super().__init__(name, data, row=row)
+        if not self.service.key_variable:
+            for field in ("secret", "remove_secret"):
+                self.fields.pop(field, None)
+        elif self.service.needs == KEY:
+            self.order_fields(["secret", "remove_secret", "engine", "base_url"])
+        if "base_url" not in self.fixed:
+            self.fields["base_url"].help_text = _about_address(self.service)
+        if self.service.needs == ADDRESS:
+            self.fields["base_url"].label = _("Address of your server")
 
-    model = forms.CharField(
-        label=gettext_lazy("Model"),
-        required=False,
-        max_length=200,
-        help_text=gettext_lazy("The name by which the server knows it. Empty: no model is used."),
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )
-    kind = forms.ChoiceField(
-        label=gettext_lazy("Kind of server"), choices=MODEL_KINDS, required=False
-    )
-    json_mode = forms.ChoiceField(
-        label=gettext_lazy("Structured answers"),
-        choices=JSON_MODES,
-        required=False,
-        help_text=gettext_lazy(
-            "How the server is asked for JSON. A test finds the best it can do."
-        ),
-    )
-    context_tokens = forms.IntegerField(
-        label=gettext_lazy("Context size, tokens"),
-        required=False,
-        min_value=1024,
-        max_value=10_000_000,
-        help_text=gettext_lazy("Empty: 32,768."),
-    )
-    price_in = forms.DecimalField(
-        label=gettext_lazy("Price of a million tokens asked"),
-        required=False,
-        min_value=Decimal(0),
-        max_digits=10,
-        decimal_places=4,
-        help_text=gettext_lazy("For the cost shown on runs. Empty: costs nothing."),
-    )
-    price_out = forms.DecimalField(
-        label=gettext_lazy("Price of a million tokens answered"),
-        required=False,
-        min_value=Decimal(0),
-        max_digits=10,
-        decimal_places=4,
-    )
+    def clean_base_url(self) -> str:
+        """Refuse a query: each request brings its own."""
+        url = str(self.cleaned_data["base_url"])
+        if problem := surplus_in(url):
+            raise ValidationError(problem)
+        return url
 
-    def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
-        super().__init__(data, row=row)
-        self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Usually ends in /v1. Empty: OpenAI's own."
+
+def _about_address(service: SearchService) -> str | Promise:
+    if service.needs == ADDRESS:
+        return _(
+            "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: under “search”, "
+            "“formats” lists json."
         )
-
-    def _initial(self) -> dict[str, Any]:
-        prices = {"price_in": self.row.prices.get("in"), "price_out": self.row.prices.get("out")}
-        return super()._initial() | prices
-
-    def clean(self) -> dict[str, Any]:
-        """Ask for a model where an address or a key is given."""
-        given = super().clean()
-        if (given.get("base_url") or given.get("secret")) and not given.get("model"):
-            self.add_error("model", _("Name the model too: the server may have several."))
-        return given
-
-    def _keep_more(self) -> None:
-        given = self.cleaned_data
-        for name in ("kind", "json_mode", "context_tokens"):
-            self.row.profile[name] = given[name] or None
-        self.row.prices = {
-            side: str(given[f"price_{side}"])
-            for side in ("in", "out")
-            if given[f"price_{side}"] is not None
-        }
+    if service.name == "wikipedia":
+        return _("Empty: Wikipedia itself, in the topic's language. Any other MediaWiki may stand.")
+    return _("Empty: %(url)s. Another server may stand in for it, such as a mirror of yours.") % {
+        "url": service.vendor_url
+    }
 
 
-class SerpApiForm(ConnectionForm):
-    """SerpAPI."""
-
-    NAME = connections.SERPAPI
+class SerpApiForm(ServiceForm):
+    """SerpAPI, which has engines."""
 
     engine = forms.ChoiceField(
         label=gettext_lazy("Engine for new topics"),
@@ -252,14 +226,14 @@ class SerpApiForm(ConnectionForm):
         required=False,
     )
 
-    def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
-        super().__init__(data, row=row)
-        self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
-            "Empty: SerpAPI's own. Another one stands in for it, such as a server of yours."
-        )
-
     def _keep_more(self) -> None:
         self.row.profile["engine"] = self.cleaned_data["engine"] or ENGINES[0]
+
+
+def service_form(name: str, data: Any = None, *, row: Connection | None = None) -> ServiceForm:
+    """Return the form of a search service; `name` is one of connections.SET_UP."""
+    kind = SerpApiForm if name == connections.SERPAPI else ServiceForm
+    return kind(name, data, row=row)
 
 
 class FeedTestForm(forms.Form):

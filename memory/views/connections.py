@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -13,11 +14,31 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
+from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY, SearchService
+from beacon_site.providers.endpoints import KINDS
+from beacon_site.providers.llm import LlmProfile
+from beacon_site.providers.probing import ProbeResult
 from memory import connections, trying
-from memory.forms.connections import ConnectionForm, FeedTestForm, ModelForm, SerpApiForm
+from memory.findings import findings
+from memory.forms.connections import ConnectionForm, FeedTestForm, ServiceForm, service_form
+from memory.forms.model_connection import ModelForm, ModelListForm
 from memory.guards import staff_only
+from memory.models import Connection
 
-FORMS: dict[str, type[ConnectionForm]] = {form.NAME: form for form in (ModelForm, SerpApiForm)}
+GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One search service on the page: its state in words, its form, and its last test."""
+
+    service: SearchService
+    form: ServiceForm
+    state: str
+    look: str
+    found: dict[str, Any]
+    is_open: bool = False
+    result: ProbeResult | None = None
 
 
 @require_safe
@@ -27,17 +48,72 @@ def connection_list(request: BeaconRequest) -> HttpResponse:
     return _page(request, {})
 
 
-def _page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
-    context = {f"{name}_form": form() for name, form in FORMS.items()} | {
+def _page(
+    request: BeaconRequest,
+    more: dict[str, Any],
+    *,
+    form: ConnectionForm | None = None,
+    tested: str = "",
+) -> HttpResponse:
+    """Show all; `form` is one that was refused, `tested` the service whose result is in `more`."""
+    rows = connections.all_stored()
+    given = {form.name: form} if form else {}
+    cards = [
+        _card(name, rows[name], given.get(name), more.get("result") if name == tested else None)
+        for name in connections.SET_UP
+    ]
+    usual = [BY_NAME[service] for service in connections.search_services()]
+    context = {
+        "model_form": given.get(connections.MODEL) or ModelForm(row=rows[connections.MODEL]),
+        **_model_state(rows[connections.MODEL]),
+        "closed_cards": [card for card in cards if card.service.needs],
+        "open_cards": [card for card in cards if not card.service.needs],
         "feed_form": FeedTestForm(),
-        "llm": connections.llm_profile(),
-        "serpapi": connections.search_profile("serpapi"),
-        "usual_services": connections.search_services(),
+        "usual_services": usual,
+        "usual_names": ", ".join(str(service.label) for service in usual),
         "search_is_fixed": bool(settings.BEACON_SEARCH),
         "library_folder": settings.BEACON_LIBRARY_DIR,
+        "contact": settings.BEACON_CONTACT,
+        "tested": tested,
         "tab": "connections",
     }
     return render(request, "memory/connections.html", context | more)
+
+
+def _card(
+    name: str, row: Connection, form: ConnectionForm | None, result: ProbeResult | None = None
+) -> Card:
+    service = connections.SET_UP[name]
+    shown = form if isinstance(form, ServiceForm) else service_form(name, row=row)
+    state, look = _state(service, row)
+    is_open = form is not None or result is not None
+    return Card(service, shown, state, look, connections.last_found(row), is_open, result)
+
+
+def _state(service: SearchService, row: Connection) -> tuple[str, str]:
+    """Return a service's state in words, and the look of its tag."""
+    if settings.BEACON_SEARCH and service.name not in settings.BEACON_SEARCH:
+        return _("left out by BEACON_SEARCH"), LEFT_OUT
+    profile = connections.search_profile(service.name, row)
+    if not connections.is_ready(profile):
+        return (_("no address") if service.needs == ADDRESS else _("no key")), OFF
+    if service.needs == KEY and not profile.api_key:
+        return _("set up without a key"), GOOD
+    if service.needs or profile.base_url:
+        return _("set up"), GOOD
+    return _("needs nothing"), GOOD
+
+
+def _model_state(row: Connection) -> dict[str, Any]:
+    """Return what is known of the model's endpoint."""
+    llm, found = connections.llm_profile(), connections.last_found(row)
+    assumed = llm.context_tokens if llm else LlmProfile("", "").context_tokens
+    return {
+        "llm": llm,
+        "kinds": KINDS.values(),
+        "found": found,
+        "findings": findings(found, assumed_context=assumed),
+    }
 
 
 @sensitive_post_parameters()
@@ -45,23 +121,33 @@ def _page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
 @staff_only
 def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
     """Store one service's settings."""
-    if name not in FORMS:
+    if name not in connections.KINDS:
         raise Http404
-    form = FORMS[name](request.POST)
-    if form.is_valid():
+    form = (
+        ModelForm(request.POST) if name == connections.MODEL else service_form(name, request.POST)
+    )
+    saved = form.is_valid()
+    if saved:
         form.save(by=request.user)
         messages.success(request, _("Saved. A test shows whether it works."))
         if not request.htmx:
             return redirect("memory:connections")
-        form = FORMS[name]()
-    if request.htmx:
-        context = {f"{name}_form": form, **_state()}
-        return render(request, f"memory/_connection_{name}.html", context)
-    return _page(request, {f"{name}_form": form})
+    if not request.htmx:
+        return _page(request, {}, form=form)
+    return _section(request, name, None if saved else form)
 
 
-def _state() -> dict[str, Any]:
-    return {"llm": connections.llm_profile(), "serpapi": connections.search_profile("serpapi")}
+def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) -> HttpResponse:
+    """Return the one section of the page that changed, unfolded."""
+    row = connections.stored(name)
+    if name != connections.MODEL:
+        card = _card(name, row, refused or service_form(name, row=row))
+        return render(request, "memory/_connection_service.html", {"card": card})
+    context = {
+        "model_form": refused or ModelForm(row=row),
+        **_model_state(row),
+    }
+    return render(request, "memory/_connection_model.html", context)
 
 
 @require_POST
@@ -70,7 +156,29 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     """Try one service as it is set up now, and show what it really answered."""
     if name not in trying.TESTS:
         raise Http404
-    return _tested(request, {"tested": name, "result": trying.TESTS[name]()})
+    result = trying.TESTS[name]()
+    more: dict[str, Any] = {"result": result}
+    if not request.htmx:
+        return _page(request, more, tested=name)
+    if name == connections.MODEL:
+        more |= _model_state(connections.stored(name)) | {"tested": name}
+        return render(request, "memory/_connection_probe.html", more)
+    return render(request, "memory/_connection_test.html", {**more, "name": name})
+
+
+@sensitive_post_parameters()
+@require_POST
+@staff_only
+def model_names(request: BeaconRequest) -> HttpResponse:
+    """Ask the endpoint that is typed into the form which models it has; nothing is stored."""
+    form = ModelListForm(request.POST)
+    form.is_valid()
+    profile = form.profile()
+    names, why = trying.list_models(profile) if profile else ([], "")
+    more = {"model_names": names, "no_names": why, "listed": profile is not None}
+    if request.htmx:
+        return render(request, "memory/_connection_models.html", {**more, "model_form": form})
+    return _page(request, more, form=form)
 
 
 @require_POST
@@ -79,10 +187,7 @@ def test_feed(request: BeaconRequest) -> HttpResponse:
     """Read the feed whose address was given."""
     form = FeedTestForm(request.POST)
     result = trying.try_feed(form.cleaned_data["url"]) if form.is_valid() else None
-    return _tested(request, {"tested": "feeds", "result": result, "feed_form": form})
-
-
-def _tested(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
+    more = {"result": result, "feed_form": form}
     if request.htmx:
-        return render(request, "memory/_connection_test.html", more)
-    return _page(request, more)
+        return render(request, "memory/_connection_test.html", {**more, "name": "feeds"})
+    return _page(request, more, tested="feeds")

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
+from memory import connections
 from memory.models import Activity, Connection, User
 
 HTMX = {"HX-Request": "true"}
@@ -33,15 +34,8 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
     body = browser.get(PAGE).content.decode()
 
     assert "No model is set up: here is what works" in body
-    assert "Need no key" in body
-
-
-def test_a_model_is_saved_with_its_key_and_prices(browser: Client) -> None:
-    save(browser, base_url="http://h/v1/", model="m", secret=KEY, price_in="0.15")
-
-    row = Connection.objects.get()
-    assert (row.base_url, row.model, row.prices) == ("http://h/v1", "m", {"in": "0.15"})
-    assert row.reveal_secret() == KEY
+    assert "Search services that need nothing" in body
+    assert "A topic that names no service searches: Feeds, Library." in body
 
 
 @pytest.mark.requirement("R236")
@@ -74,85 +68,9 @@ def test_a_stored_key_does_not_go_to_another_address(browser: Client) -> None:
 def test_over_htmx_the_section_comes_back_alone(browser: Client) -> None:
     body = save(browser, "serpapi", htmx=True, secret=KEY, engine="google_news")
 
-    assert body.lstrip().startswith('<section id="connection_serpapi"')
+    assert '<details id="connection_serpapi" class="service" open>' in body
+    assert "<html" not in body
     assert Connection.objects.get().profile["engine"] == "google_news"
-
-
-@pytest.mark.parametrize(
-    ("url", "told"),
-    [
-        ("localhost:11434", "begins with http:// or https://"),
-        ("ftp://h/v1", "begins with http:// or https://"),
-        ("http://", "names no host"),
-        ("http://h:port/v1", "cannot be read"),
-        ("http://[::1/v1", "cannot be read"),
-        ("http://me:secret@h/v1", "Leave name and password out"),
-        ("http://h/v1?key=1", "what follows ? or #"),
-        ("http://h/v1/chat/completions", "Leave out /chat/completions"),
-    ],
-)
-def test_a_bad_address_is_explained(browser: Client, url: str, told: str) -> None:
-    assert told in save(browser, base_url=url, model="m")
-    assert not Connection.objects.exists()
-
-
-def test_a_key_without_a_model_asks_for_the_model(browser: Client) -> None:
-    assert "Name the model too" in save(browser, secret=KEY)
-
-
-def test_the_environment_makes_its_fields_read_only(browser: Client, settings: Any) -> None:
-    settings.BEACON_LLM_BASE_URL = "http://environment/v1"
-    settings.OPENAI_API_KEY = KEY
-    settings.BEACON_LLM_MODEL = "fixed"
-
-    body = save(browser, base_url="http://mine/v1", secret="mine", model="mine", price_in="1")
-
-    assert body.count("which wins over this page") == 3
-    assert "http://environment/v1" in body
-    assert KEY not in body
-    row = Connection.objects.get()
-    assert (row.base_url, row.model, row.secret) == ("", "", "")
-
-
-def test_the_test_button_shows_the_models_real_answer(
-    browser: Client, httpserver: HTTPServer
-) -> None:
-    answer = {
-        "model": "real-model",
-        "choices": [
-            {"message": {"role": "assistant", "content": "ready"}, "finish_reason": "stop"}
-        ],
-        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
-    }
-    httpserver.expect_request("/v1/chat/completions").respond_with_json(answer)
-    save(browser, base_url=httpserver.url_for("/v1"), model="real-model", secret=KEY)
-
-    body = browser.post(f"{PAGE}model/test/", headers=HTMX).content.decode()
-
-    assert "It works" in body
-    assert "ready" in body
-    assert "tokens asked" in body
-    assert httpserver.log[0][0].headers["Authorization"] == f"Bearer {KEY}"
-
-
-def test_the_test_button_shows_the_models_real_error(
-    browser: Client, httpserver: HTTPServer
-) -> None:
-    error = {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
-    httpserver.expect_request("/v1/chat/completions").respond_with_json(error, status=401)
-    save(browser, base_url=httpserver.url_for("/v1"), model="m", secret=KEY)
-
-    body = browser.post(f"{PAGE}model/test/").content.decode()
-
-    assert "It does not work" in body
-    assert "Incorrect API key provided" in body
-    assert KEY not in body
-
-
-def test_without_a_model_the_test_says_so(browser: Client) -> None:
-    body = browser.post(f"{PAGE}model/test/", headers=HTMX).content.decode()
-
-    assert "No model is set up" in body
 
 
 def test_serpapi_is_tested_with_the_stored_key(browser: Client, httpserver: HTTPServer) -> None:
@@ -164,6 +82,117 @@ def test_serpapi_is_tested_with_the_stored_key(browser: Client, httpserver: HTTP
 
     assert "An example" in body
     assert httpserver.log[0][0].args["api_key"] == KEY
+
+
+# --- search services ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in connections.SET_UP if name != "serpapi"])
+def test_each_service_is_set_up_by_the_fields_that_it_has(browser: Client, name: str) -> None:
+    service = connections.SET_UP[name]
+    body = save(browser, name, base_url="http://127.0.0.1:8888/", secret=KEY)
+
+    row = Connection.objects.get()
+    assert (row.name, row.base_url) == (name, "http://127.0.0.1:8888")
+    assert bool(row.secret) is bool(service.key_variable)
+    assert (f'name="{name}-secret"' in body) is bool(service.key_variable)
+
+
+def state(body: str, name: str) -> str:
+    section = body[body.index(f'id="connection_{name}"') :]
+    return " ".join(section[: section.index("</summary>")].split())
+
+
+def test_each_service_tells_what_it_lacks(browser: Client, settings: Any) -> None:
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"brave": KEY}
+
+    body = browser.get(PAGE).content.decode()
+
+    for name, words in {
+        "tavily": "no key",
+        "brave": "set up",
+        "searxng": "no address",
+        "arxiv": "needs nothing",
+    }.items():
+        assert f">{words}</span>" in state(body, name)
+    assert "Set by the environment variable BRAVE_API_KEY" in body
+    assert KEY not in body
+
+
+def test_a_service_that_beacon_search_leaves_out_says_so(browser: Client, settings: Any) -> None:
+    settings.BEACON_SEARCH = ["library"]
+
+    assert "left out by BEACON_SEARCH" in state(browser.get(PAGE).content.decode(), "arxiv")
+
+
+def test_what_a_topic_without_a_choice_asks_stands_in_order(browser: Client, settings: Any) -> None:
+    settings.BEACON_SEARCH = ["hackernews", "library", "tavily"]
+
+    body = "".join(browser.get(PAGE).content.decode().split("\n"))
+
+    assert "<ol><li>Hacker News</li><li>Library</li><li>Tavily</li></ol>" in body
+
+
+def test_without_a_contact_the_page_tells_who_wants_one(browser: Client, settings: Any) -> None:
+    assert "BEACON_CONTACT is not set" in browser.get(PAGE).content.decode()
+
+    settings.BEACON_CONTACT = "ops@example.org"
+    assert "ops@example.org" in browser.get(PAGE).content.decode()
+
+
+def test_a_services_test_is_kept_and_shown_until_it_changes(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    found = {"results": [{"url": "https://example.org/", "title": "An example", "content": "x"}]}
+    httpserver.expect_request("/search").respond_with_json(found)
+    save(browser, "tavily", base_url=httpserver.url_for(""), secret=KEY)
+
+    assert "An example" in browser.post(f"{PAGE}tavily/test/", headers=HTMX).content.decode()
+
+    assert "Worked at the last test" in browser.get(PAGE).content.decode()
+    save(browser, "tavily", base_url=httpserver.url_for(""), secret="tvly-another-key-9876")
+    assert "Before it was changed, the last test said" in browser.get(PAGE).content.decode()
+
+
+def test_a_services_refusal_is_shown_without_javascript_in_its_place(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    error = {"detail": {"error": "Unauthorized: missing or invalid API key."}}
+    httpserver.expect_request("/search").respond_with_json(error, status=401)
+    save(browser, "tavily", base_url=httpserver.url_for(""), secret=KEY)
+
+    body = browser.post(f"{PAGE}tavily/test/").content.decode()
+
+    assert '<details id="connection_tavily" class="service" open>' in body
+    assert "It does not work" in body
+    assert "its test failed" in state(body, "tavily")
+    assert KEY not in body
+
+
+def test_a_service_without_its_key_says_what_is_missing(browser: Client) -> None:
+    body = browser.post(f"{PAGE}brave/test/", headers=HTMX).content.decode()
+
+    assert "It does not work" in body
+    assert "BRAVE_API_KEY" in body
+
+
+@pytest.mark.parametrize("url", ["me@h", "http://me@h", "http://h?q=1", "http:// h", "h:1"])
+def test_a_bad_address_of_a_service_is_explained_and_kept(browser: Client, url: str) -> None:
+    body = save(browser, "searxng", base_url=url)
+
+    assert "errorlist" in body
+    assert f'value="{url}"' in body
+    assert not Connection.objects.exists()
+
+
+def test_a_refused_form_says_that_the_key_is_not_shown_again(browser: Client) -> None:
+    body = save(browser, "tavily", base_url="h", secret=KEY)
+
+    assert "enter it once more" in body
+    assert KEY not in body
+
+
+# --- feeds --------------------------------------------------------------------------------------
 
 
 def test_a_feed_is_read_as_a_run_would(
@@ -192,7 +221,7 @@ def test_a_feed_that_may_not_be_read_is_explained(browser: Client, url: str, tol
     assert told in body
 
 
-@pytest.mark.parametrize("address", ["", "model/", "model/test/", "feeds/test/"])
+@pytest.mark.parametrize("address", ["", "model/", "model/test/", "model/names/", "feeds/test/"])
 def test_for_who_is_no_staff_there_are_no_connections(
     alice: User, client_of: Callable[[User], Client], address: str
 ) -> None:

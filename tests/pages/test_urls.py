@@ -29,6 +29,7 @@ STAFF = {
     "memory:connections",
     "memory:connection",
     "memory:connection-test",
+    "memory:connection-models",
     "memory:feed-test",
 }
 NO_TOKEN_NEEDED: set[str] = set()  # routes that may be POSTed without a CSRF token

@@ -1,0 +1,210 @@
+"""The form of the language model's endpoint."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from beacon_site.providers.endpoints import KINDS, address_of, complaint_about, kind_by_address
+from beacon_site.providers.errors import ProviderRejected
+from beacon_site.providers.llm import LlmProfile
+from memory import connections
+from memory.forms.connections import ConnectionForm, surplus_in
+from memory.models import Connection
+
+JSON_MODES = [
+    ("", gettext_lazy("find out by testing")),
+    ("schema", gettext_lazy("json_schema (best)")),
+    ("object", gettext_lazy("json_object")),
+    ("prompt", gettext_lazy("asked for in words")),
+]
+KIND_CHOICES = [
+    ("", gettext_lazy("told by the address")),
+    *((kind.name, kind.label) for kind in KINDS.values()),
+]
+# More would be taken for a price by the token: the dearest model costs some hundred a million.
+DEAREST = Decimal(100_000)
+_NEGATIVE = gettext_lazy(
+    "A price cannot be negative. Leave it empty if it is not known; 0 says that it costs nothing."
+)
+
+
+def _price(**more: Any) -> forms.DecimalField:
+    return forms.DecimalField(
+        required=False,
+        min_value=Decimal(0),
+        max_value=DEAREST,
+        max_digits=10,
+        decimal_places=4,
+        error_messages={
+            "invalid": gettext_lazy("This is no price. Enter an amount in dollars, such as 0.15."),
+            "min_value": _NEGATIVE,
+        },
+        **more,
+    )
+
+
+class ModelForm(ConnectionForm):
+    """The language model."""
+
+    PLAIN = ("base_url", "model")
+    field_order = (
+        "kind",
+        "base_url",
+        "secret",
+        "remove_secret",
+        "model",
+        "embedding_model",
+        "price_in",
+        "price_out",
+        "context_tokens",
+        "json_mode",
+    )
+
+    kind = forms.ChoiceField(
+        label=gettext_lazy("Kind of endpoint"), choices=KIND_CHOICES, required=False
+    )
+    model = forms.CharField(
+        label=gettext_lazy("Model"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy("The name by which the server knows it. Empty: no model is used."),
+        widget=forms.TextInput(
+            attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
+        ),
+    )
+    embedding_model = forms.CharField(
+        label=gettext_lazy("Embedding model"),
+        required=False,
+        max_length=200,
+        help_text=gettext_lazy(
+            "At the same endpoint, for its test alone so far: Beacon still searches by words."
+        ),
+        widget=forms.TextInput(
+            attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
+        ),
+    )
+    price_in = _price(
+        label=gettext_lazy("Dollars for a million tokens asked"),
+        help_text=gettext_lazy("Empty: not known, and so said. 0: it costs nothing."),
+    )
+    price_out = _price(label=gettext_lazy("Dollars for a million tokens answered"))
+    context_tokens = forms.IntegerField(
+        label=gettext_lazy("Context size, tokens"),
+        required=False,
+        min_value=1024,
+        max_value=10_000_000,
+        help_text=gettext_lazy("Empty: what a test finds, else 32,768."),
+    )
+    json_mode = forms.ChoiceField(
+        label=gettext_lazy("Structured answers"),
+        choices=JSON_MODES,
+        required=False,
+        help_text=gettext_lazy("How the server is asked for JSON. A test finds the best way."),
+    )
+
+    def __init__(self, data: Any = None, *, row: Connection | None = None) -> None:
+        super().__init__(connections.MODEL, data, row=row)
+        self.fields["base_url"].help_text = self.fields["base_url"].help_text or _(
+            "Usually ends in /v1. Empty: the usual address of the kind chosen, else OpenAI's."
+        )
+
+    def _initial(self) -> dict[str, Any]:
+        prices = {"price_in": self.row.prices.get("in"), "price_out": self.row.prices.get("out")}
+        return super()._initial() | prices
+
+    def stored_fields(self) -> dict[str, Any]:
+        """Return the stored address and kind, which together say where requests go."""
+        return super().stored_fields() | {"kind": self.row.profile.get("kind") or ""}
+
+    def destination(self, given: dict[str, Any]) -> tuple[str, str]:
+        """Return the origin that requests go to: a kind has a usual address of its own."""
+        url = given.get("base_url", "")
+        kind = given.get("kind") or kind_by_address(url)
+        try:
+            return address_of(LlmProfile(base_url=url, model="m", kind=kind)).origin, ""
+        except ProviderRejected:
+            return url, ""
+
+    def clean(self) -> dict[str, Any]:
+        """Ask for a model where an address or a key is given, and for both prices or none."""
+        given = super().clean()
+        if (given.get("base_url") or given.get("secret")) and not given.get("model"):
+            self.add_error("model", _("Name the model too: the server may have several."))
+        if "base_url" in given and (problem := self._complaint(given)):
+            self.add_error("base_url", problem)
+        one, other = given.get("price_in"), given.get("price_out")
+        if {"price_in", "price_out"} <= given.keys() and (one is None) != (other is None):
+            field = "price_in" if one is None else "price_out"
+            self.add_error(
+                field, _("Give both prices or neither: with one alone no cost can be told.")
+            )
+        return given
+
+    def _complaint(self, given: dict[str, Any]) -> str:
+        """Return what is wrong with the address for the kind chosen, or ""."""
+        url = given["base_url"]
+        kind = given.get("kind") or kind_by_address(url)
+        if not url or "base_url" in self.fixed:
+            return (
+                _("Azure has an address for each resource: enter yours.")
+                if (kind == "azure" and not url)
+                else ""
+            )
+        parts = urlsplit(url)
+        # Azure's classic interface is the one whose address carries a query.
+        is_classic = kind == "azure" and {name for name, _v in parse_qsl(parts.query)} == {
+            "api-version"
+        }
+        if not is_classic:
+            if problem := surplus_in(url):
+                return problem
+            if parts.path.rstrip("/").endswith("/chat/completions"):
+                return _(
+                    "Leave out /chat/completions: Beacon adds it. The address usually ends in /v1."
+                )
+        return complaint_about(url, kind)
+
+    def _keep_more(self) -> None:
+        given = self.cleaned_data
+        for name in ("kind", "json_mode", "context_tokens", "embedding_model"):
+            self.row.profile[name] = given[name] or None
+        self.row.prices = {
+            side: str(given[f"price_{side}"])
+            for side in ("in", "out")
+            if given[f"price_{side}"] is not None
+        }
+
+
+class ModelListForm(ModelForm):
+    """The same fields while a person still fills them in, to ask the endpoint what it has."""
+
+    def clean(self) -> dict[str, Any]:
+        """Look at the address alone: the rest may still be missing."""
+        given: dict[str, Any] = super(ConnectionForm, self).clean() or {}
+        if "base_url" in given and (problem := self._complaint(given)):
+            self.add_error("base_url", problem)
+        return given
+
+    def profile(self) -> LlmProfile | None:
+        """Return the endpoint as typed, None where its address or kind is wrong.
+
+        The stored key goes with it only to the address that it was given for.
+        """
+        if self.errors.keys() & {"base_url", "kind"}:
+            return None
+        given = self.cleaned_data
+        url, key = given["base_url"], given.get("secret", "")
+        if "secret" in self.fixed or (not key and not self.moves(given)):
+            key = connections.effective(self.row, "secret")
+        return LlmProfile(
+            base_url=url,
+            model=given.get("model", ""),
+            api_key=key,
+            kind=given.get("kind") or kind_by_address(url),
+        )

@@ -1,0 +1,309 @@
+"""Connections: the form of the language model, its test and the list of its models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_httpserver import HTTPServer
+
+from beacon_site.providers.endpoints import KINDS
+from beacon_site.providers.probing import ProbeResult
+from memory import connections
+from memory.models import Connection, User
+
+HTMX = {"HX-Request": "true"}
+PAGE = "/settings/connections/"
+KEY = "sk-very-secret-1234"
+
+
+@pytest.fixture
+def browser(admin: User, client_of: Callable[[User], Client]) -> Client:
+    """The admin's browser."""
+    return client_of(admin)
+
+
+def save(browser: Client, name: str = "model", *, htmx: bool = False, **fields: str) -> str:
+    data = {f"{name}-{field}": value for field, value in fields.items()}
+    headers = HTMX if htmx else {}
+    response = browser.post(f"{PAGE}{name}/", data, headers=headers, follow=not htmx)
+    return str(response.content.decode())
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("localhost:11434", "begins with http:// or https://"),
+        ("ftp://h/v1", "begins with http:// or https://"),
+        ("http://", "names no host"),
+        ("http://h:port/v1", "cannot be read"),
+        ("http://[::1/v1", "cannot be read"),
+        ("http://me:secret@h/v1", "Leave name and password out"),
+        ("http://h/v1?key=1", "what follows ? or #"),
+        ("http://h/v1/chat/completions", "Leave out /chat/completions"),
+    ],
+)
+def test_a_bad_address_is_explained(browser: Client, url: str, told: str) -> None:
+    assert told in save(browser, base_url=url, model="m")
+    assert not Connection.objects.exists()
+
+
+def test_a_key_without_a_model_asks_for_the_model(browser: Client) -> None:
+    assert "Name the model too" in save(browser, secret=KEY)
+
+
+def test_the_test_button_shows_the_models_real_answer(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    answer = {
+        "model": "real-model",
+        "choices": [
+            {"message": {"role": "assistant", "content": "ready"}, "finish_reason": "stop"}
+        ],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+    }
+    httpserver.expect_request("/v1/chat/completions").respond_with_json(answer)
+    save(browser, base_url=httpserver.url_for("/v1"), model="real-model", secret=KEY)
+
+    body = browser.post(f"{PAGE}model/test/", headers=HTMX).content.decode()
+
+    assert "It works" in body
+    assert "ready" in body
+    assert "tokens asked" in body
+    assert httpserver.log[0][0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_the_test_button_shows_the_models_real_error(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    error = {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
+    httpserver.expect_request("/v1/chat/completions").respond_with_json(error, status=401)
+    save(browser, base_url=httpserver.url_for("/v1"), model="m", secret=KEY)
+
+    body = browser.post(f"{PAGE}model/test/").content.decode()
+
+    assert "It does not work" in body
+    assert "Incorrect API key provided" in body
+    assert KEY not in body
+
+
+def test_without_a_model_the_test_says_so(browser: Client) -> None:
+    body = browser.post(f"{PAGE}model/test/", headers=HTMX).content.decode()
+
+    assert "No model is set up" in body
+
+
+def test_a_model_is_saved_with_its_key_and_prices(browser: Client) -> None:
+    given = {"price_in": "0.15", "price_out": "0", "embedding_model": "e"}
+    save(browser, base_url="http://h/v1/", model="m", secret=KEY, **given)
+
+    row = Connection.objects.get()
+    assert (row.base_url, row.model) == ("http://h/v1", "m")
+    assert (row.prices, row.profile["embedding_model"]) == ({"in": "0.15", "out": "0"}, "e")
+    assert row.reveal_secret() == KEY
+
+
+def test_the_environment_makes_its_fields_read_only(browser: Client, settings: Any) -> None:
+    settings.BEACON_LLM_BASE_URL = "http://environment/v1"
+    settings.OPENAI_API_KEY = KEY
+    settings.BEACON_LLM_MODEL = "fixed"
+
+    body = save(browser, base_url="http://mine/v1", secret="mine", model="mine")
+
+    assert body.count("which wins over this page") == 3
+    assert "http://environment/v1" in body
+    assert KEY not in body
+    row = Connection.objects.get()
+    assert (row.base_url, row.model, row.secret) == ("", "", "")
+
+
+# --- what a test found --------------------------------------------------------------------------
+
+
+def probed(**found: Any) -> None:
+    given = {"answer": "ready", "model": "m1", "json_mode": "object", "streams": True, **found}
+    Connection.objects.create(kind="model", name="model", base_url="http://h/v1", model="m1")
+    profile = connections.llm_profile()
+    assert profile is not None
+    connections.keep_probe(profile, ProbeResult(True, "", 1, **given))
+
+
+def page(browser: Client) -> str:
+    return " ".join(browser.get(PAGE).content.decode().split())
+
+
+def test_what_the_last_test_found_stands_on_the_page(browser: Client) -> None:
+    probed(tools=False, embedding_model="e", embedding_dimensions=384, context_tokens=8192)
+
+    body = page(browser)
+
+    for words in (
+        "“ready”",
+        "a report can be read while it is written",
+        "by json_object; each answer is checked",
+        "it does not call them",
+        "e, 384 dimensions",
+        "8,192 tokens",
+    ):
+        assert words in body
+
+
+def test_what_could_not_be_found_out_is_said(browser: Client) -> None:
+    probed(json_mode="", streams=None)
+
+    body = page(browser)
+
+    assert "none could be had: Beacon&#x27;s fallbacks are used" in body
+    assert "could not be tried" in body
+    assert "it does not tell; 32,768 tokens are reckoned with" in body
+
+
+@pytest.mark.parametrize(
+    "change", [{"model": "m2"}, {"base_url": "http://h/v2"}, {"secret": KEY}, {"kind": "ollama"}]
+)
+def test_a_test_of_what_has_changed_since_is_marked(
+    browser: Client, change: dict[str, str]
+) -> None:
+    probed()
+    assert "test again" not in page(browser)
+
+    save(browser, **({"base_url": "http://h/v1", "model": "m1"} | change))
+
+    assert "The address, the model or the key is another since: test again." in page(browser)
+
+
+def test_a_test_that_fails_leaves_what_an_earlier_one_found(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    save(browser, base_url=httpserver.url_for("/v1"), model="m1")
+    profile = connections.llm_profile()
+    assert profile is not None
+    connections.keep_probe(profile, ProbeResult(True, "", 1, json_mode="object", model="m1"))
+    httpserver.expect_request("/v1/chat/completions").respond_with_data("gone", status=404)
+
+    browser.post(f"{PAGE}model/test/")
+
+    assert "by json_object" in page(browser)
+    assert ">no</span>" in page(browser)
+    after = connections.llm_profile()
+    assert after is not None
+    assert after.json_mode == "object"
+
+
+# --- the model's form ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"price_in": "-1", "price_out": "1"}, "A price cannot be negative"),
+        ({"price_in": "cheap", "price_out": "1"}, "This is no price"),
+        ({"price_in": "NaN", "price_out": "1"}, "This is no price"),
+        ({"price_in": "1"}, "Give both prices or neither"),
+        ({"price_in": "1e9", "price_out": "1"}, "less than or equal to 100000"),
+        ({"context_tokens": "12"}, "greater than or equal to 1024"),
+        ({"kind": "azure", "base_url": ""}, "Azure has an address for each resource"),
+        ({"kind": "magic"}, "magic is not one of the available choices"),
+    ],
+)
+def test_a_bad_field_of_the_model_is_explained_and_nothing_is_stored(
+    browser: Client, given: dict[str, str], told: str
+) -> None:
+    body = save(browser, **({"base_url": "http://h/v1", "model": "kept-name"} | given))
+
+    assert told in body
+    assert 'value="kept-name"' in body
+    assert not Connection.objects.exists()
+
+
+def test_a_price_left_empty_is_not_known_and_zero_costs_nothing(browser: Client) -> None:
+    save(browser, base_url="http://h/v1", model="m")
+    unknown = connections.llm_profile()
+    save(browser, base_url="http://h/v1", model="m", price_in="0", price_out="0")
+    free = connections.llm_profile()
+
+    assert unknown and free
+    assert (unknown.price_in, free.price_in, free.price_out) == (None, 0, 0)
+
+
+def test_azures_classic_address_keeps_its_version(browser: Client) -> None:
+    url = "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21"
+    save(browser, kind="azure", base_url=url, model="d", secret=KEY)
+
+    assert Connection.objects.get().base_url == url
+
+
+def test_a_stored_key_does_not_follow_a_change_of_kind_to_another_host(browser: Client) -> None:
+    save(browser, kind="openai", model="m", secret=KEY)
+
+    body = save(browser, kind="ollama", model="m")
+
+    assert "The stored key was given for another address" in body
+
+
+def test_every_kind_has_its_hint_on_the_page(browser: Client) -> None:
+    body = browser.get(PAGE).content.decode()
+
+    assert body.count('<p class="hint-') == len(KINDS)
+    assert "http://127.0.0.1:11434/v1" in body
+
+
+# --- the models that an endpoint has ------------------------------------------------------------
+
+
+def models(browser: Client, *, htmx: bool = True, **fields: str) -> str:
+    data = {f"model-{field}": value for field, value in fields.items()}
+    answer = browser.post(f"{PAGE}model/names/", data, headers=HTMX if htmx else {})
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_the_endpoints_models_are_offered_before_anything_is_saved(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    listed = {"data": [{"id": "small"}, {"id": "<large>"}]}
+    httpserver.expect_request("/v1/models").respond_with_json(listed)
+
+    body = models(browser, base_url=httpserver.url_for("/v1"), secret=KEY)
+
+    assert '<option value="small">' in body
+    assert '<option value="&lt;large&gt;">' in body
+    assert httpserver.log[0][0].headers["Authorization"] == f"Bearer {KEY}"
+    assert not Connection.objects.exists()
+
+
+def test_without_javascript_the_list_comes_with_all_that_was_typed(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/v1/models").respond_with_json({"data": [{"id": "small"}]})
+
+    body = models(
+        browser, htmx=False, base_url=httpserver.url_for("/v1"), model="typed", secret=KEY
+    )
+
+    assert '<option value="small">' in body
+    assert 'value="typed"' in body
+    assert "enter it once more" in body
+    assert KEY not in body
+
+
+def test_a_stored_key_is_not_sent_to_another_host_to_list_its_models(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/v1/models").respond_with_json({"data": []})
+    save(browser, base_url="http://h/v1", model="m", secret=KEY)
+
+    body = models(browser, base_url=httpserver.url_for("/v1"))
+
+    assert "names no model" in body
+    assert "Authorization" not in httpserver.log[0][0].headers
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [("localhost:1", "begins with http"), ("http://127.0.0.1:1/v1", "callout bad")],
+)
+def test_a_list_that_cannot_be_had_is_explained(browser: Client, url: str, told: str) -> None:
+    assert told in models(browser, base_url=url)
