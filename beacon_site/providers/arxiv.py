@@ -62,7 +62,9 @@ class ArxivSearch:
 
         Words with a hyphen or dot become phrases, for arXiv takes those as operators.
         """
-        terms = filter(None, map(phrase, keywords(query, about=options.about)))
+        terms = filter(
+            None, map(phrase, keywords(query, about=options.about, languages=options.languages))
+        )
         return " AND ".join(f'all:"{term}"' if " " in term else f"all:{term}" for term in terms)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:

@@ -106,7 +106,9 @@ class GdeltSearch:
         """
         languages = _in_languages(options.languages)
         words = ""
-        for term in filter(None, map(_term, keywords(query, about=options.about))):
+        for term in filter(
+            None, map(_term, keywords(query, about=options.about, languages=options.languages))
+        ):
             longer = f"{words} {term}".strip()
             if len(f"{longer} {languages}") > LONGEST_QUERY:
                 break

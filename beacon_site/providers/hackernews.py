@@ -44,7 +44,7 @@ class HackerNewsSearch:
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: a story must have every word of it."""
-        words = keywords(query, about=options.about)
+        words = keywords(query, about=options.about, languages=options.languages)
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:

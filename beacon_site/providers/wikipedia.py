@@ -57,7 +57,7 @@ class WikipediaSearch:
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: every word of it must stand in an article."""
-        words = keywords(query, about=options.about)
+        words = keywords(query, about=options.about, languages=options.languages)
         return " ".join(f'"{word}"' if " " in word else word for word in words)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:

@@ -43,6 +43,20 @@ def test_words_of_the_topic_itself_always_stay():
     assert keywords("news media criticism", about="News media") == ["news", "media"]
 
 
+@pytest.mark.parametrize(
+    ("query", "language", "words"),
+    [
+        ("Was gibt es Neues bei Wärmepumpen seit März 2026", "de", ["Wärmepumpen"]),
+        ("dernières nouvelles sur le train de nuit en décembre 2026", "fr", ["train", "nuit"]),
+        ("noticias sobre la sequía en España 2026", "es-MX", ["sequía", "España"]),
+        ("die casting news", "en", ["die", "casting"]),
+        ("Mars 2026 rover", "en", ["Mars", "rover"]),
+    ],
+)
+def test_words_that_say_nothing_are_those_of_the_topics_languages(query, language, words):
+    assert keywords(query, languages=(language,)) == words
+
+
 def test_a_long_query_keeps_its_first_words():
     assert len(keywords(" ".join(f"word{number}" for number in range(50)))) == 8
 
