@@ -148,7 +148,7 @@ class _Comparison:
         return entries + self._told_only()
 
     def _chain(self, key: Any) -> list[Life]:
-        chain = []
+        chain: list[Life] = []
         while key in self.lives and len(chain) < len(self.lives):
             chain.append(self.lives[key])
             key = self.after.get(key)
@@ -223,9 +223,8 @@ class _Comparison:
             (Status.CONFIRMED, _("confirmed in {}")),
             (Status.CONTRADICTED, _("contradicted in {}")),
         ):
-            numbers = sorted({i.run.number for i in items if i.status == status and i.run.number})
-            told += [(number, format_html(line, self._run(number))) for number in numbers]
-        quiet = sorted({i.run.number for i in items if i.status == Status.GONE_QUIET})
+            told += [(n, format_html(line, self._run(n))) for n in _numbers(items, status)]
+        quiet = _numbers(items, Status.GONE_QUIET)
         if quiet and quiet[-1] == self.last:
             told.append((self.last, self._not_spoken_of(quiet)))
         return [said for _place, said in sorted(told, key=lambda one: one[0])]
@@ -279,6 +278,11 @@ class _Comparison:
             return format_html("{}", name)
         page = reverse("research:run", args=[self.topic.slug, run.pk])
         return format_html('<a class="nowrap" href="{}#report">{}</a>', page, name)
+
+
+def _numbers(items: Iterable[DeltaItem], status: str) -> list[int]:
+    """Return the numbers of the runs that said `status` of a fact, in order."""
+    return sorted({item.run.number or 0 for item in items if item.status == status})
 
 
 def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
