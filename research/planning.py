@@ -149,15 +149,19 @@ def _repeated(work: Work, was: Run) -> list[str]:
 
 def in_words(count: int, by: str) -> str:
     """Return how many queries were planned, and by whom or what."""
-    how = {
+    queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
+    return f"{queries}, {by_words(by)}"
+
+
+def by_words(by: str) -> str:
+    """Return by whom or what queries were planned; `by` is what the step's output says."""
+    return {
         "model": _("planned by the model"),
         "facets": _("planned by templates"),
         "fallback": _("planned without the model, which failed"),
         "person": _("changed by hand"),
         "rerun": _("taken from the run that this one repeats"),
-    }[by]
-    queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
-    return f"{queries}, {how}"
+    }.get(by, by)
 
 
 def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:

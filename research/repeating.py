@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import BY_NAME, KEY
@@ -31,6 +33,11 @@ def what_is_gone(work: Work, was: Run) -> list[str]:
     ]
     model = _model_gone(was)
     return [*gone, model] if model else gone
+
+
+def labels(services: Iterable[str]) -> list[str]:
+    """Return what people call these services."""
+    return [_label(name) for name in services]
 
 
 def _label(service: str) -> str:

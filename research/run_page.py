@@ -15,8 +15,9 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from research import shown
+from research import plan_page, shown, starting
 from research.budget import budget_of
+from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.runs import LEASE
 
@@ -36,8 +37,11 @@ class QueryRow:
     problems: list[str] = field(default_factory=list)
 
 
-def context(run: Run) -> dict[str, Any]:
-    """Return what `_run_live.html` shows of a run that has no report (yet)."""
+def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
+    """Return what `_run_live.html` shows of a run that has no report (yet).
+
+    While its plan waits for a person that is in it too, in `plan_form` as they left it.
+    """
     budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=("plan", "search")).values_list("name", "output"))
@@ -61,6 +65,18 @@ def context(run: Run) -> dict[str, Any]:
         "waiting": waiting_words(run),
         "is_silent": _is_silent(run),
         "failure": _failure(run, steps),
+    } | (plan_page.context(run, plan_form) if run.waiting_since else _again(run, steps))
+
+
+def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
+    """Return from which steps an ended run can be retried, and how often runs may start yet."""
+    if run.is_unfinished:
+        return {}
+    labels = shown.labels()
+    done = [step.name for step in steps if step.state == Step.State.DONE]
+    return {
+        "retry_from": [(name, labels.get(name, name)) for name in done],
+        "limits": starting.limits_in_words(run.topic.owner),
     }
 
 
@@ -97,6 +113,8 @@ def waiting_words(run: Run) -> str:
     """Return what a queued run waits for; empty for any other."""
     if run.status != Run.Status.QUEUED:
         return ""
+    if run.waiting_since is not None:
+        return plan_page.in_words(run)
     if run.not_before > timezone.now() + timedelta(seconds=1) and run.error:
         return _("Put off, and tried again by itself: %(why)s") % {"why": run.error}
     if run.started_at is not None:

@@ -196,19 +196,16 @@ class Allowance:
 
 
 def allowance_of(user: User) -> Allowance:
-    """Return how many runs the person may start by hand now: two queries.
+    """Return how many runs the person may start by hand now: one query.
 
     Starts and retries by hand, by command and by agents count (R233); scheduled runs do not.
     """
     most, an_hour_ago = site.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
-    by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by("-created")
-    retried = Activity.objects.of(user).filter(kind=RETRIED)  # type: ignore[attr-defined]
-    moments = [
-        moment
-        for rows in (by_hand, retried.order_by("-created"))
-        for moment in rows.filter(created__gt=an_hour_ago).values_list("created", flat=True)[:most]
-    ]
-    counted = sorted(moments, reverse=True)[:most]
+    by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
+    retried = Activity.objects.filter(owner=user, kind=RETRIED).order_by()
+    within = [rows.filter(created__gt=an_hour_ago).values("created") for rows in (by_hand, retried)]
+    moments = within[0].union(within[1], all=True).order_by("-created")
+    counted = [row["created"] for row in moments[:most]]
     if len(counted) < most:
         return Allowance(most - len(counted), most)
     next_at = (counted[-1] + HOUR).astimezone(zone_of(user.time_zone)) if counted else None

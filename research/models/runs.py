@@ -168,6 +168,11 @@ class Run(models.Model):
         return self.status in self.UNFINISHED
 
     @property
+    def waiting_label(self) -> str:
+        """Return the state's word while the run waits for a person; empty otherwise."""
+        return _("Waits for you") if self.waiting_since is not None else ""
+
+    @property
     def tokens(self) -> int:
         """Return all tokens spent, of prompts and answers."""
         return self.prompt_tokens + self.completion_tokens

@@ -21,10 +21,13 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
-from research import report_page, run_page, shown, starting
-from research.answers import refused
+from research import plan_page, plan_review, report_page, run_page, shown, starting
+from research.answers import go_to, not_now, refused
+from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
+from research.models.reopening import StepNotFinished
 from research.models.runs import RunQuerySet
+from research.plan_review import PlanWentOn
 from research.starting import NotNow
 
 
@@ -34,7 +37,7 @@ def _runs(request: BeaconRequest, slug: str) -> RunQuerySet:
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
-    related = ("topic__owner", "topic__settings", "topic__schedule", "report")
+    related = ("topic__owner", "topic__settings", "topic__schedule", "report", "rerun_of")
     run: Run = get_object_or_404(_runs(request, slug).select_related(*related), pk=run_id)
     return run
 
@@ -46,7 +49,8 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run as it goes on, or what it wrote."""
     run = _run(request, slug, run_id)
     if hasattr(run, "report"):
-        return render(request, "research/report.html", report_page.context(run))
+        limits = {"limits": starting.limits_in_words(run.topic.owner)}
+        return render(request, "research/report.html", report_page.context(run) | limits)
     return render(request, "research/run.html", run_page.context(run))
 
 
@@ -61,6 +65,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     seen = request.GET.get("seen", "")
     wanted = _runs(request, slug).filter(pk=run_id)
     row = wanted.values("progress", "status", "beat_at").first()
+    has_plan = request.GET.get("plan", "")
     if row is not None and row["status"] in Run.UNFINISHED and seen == str(row["progress"]):
         answer = HttpResponse(status=204)
         at = row["beat_at"].isoformat() if row["beat_at"] else ""
@@ -68,17 +73,27 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     run = _run(request, slug, run_id)
     if not run.is_unfinished:
         return _over(request, run)
-    return render(request, "research/_run_live.html", run_page.context(run) | {"is_poll": True})
+    context = run_page.context(run) | {"is_poll": True}
+    if has_plan and has_plan != plan_page.token_of(run):
+        # The page holds a form for a plan that waits no more; what was typed there stays.
+        context |= {"plan_token": has_plan, "plan_gone": plan_review.became_of(run)}
+    elif run.waiting_since and not has_plan:
+        context["shows_plan"] = True
+    return render(request, "research/_run_live.html", context)
 
 
 def _over(request: BeaconRequest, run: Run) -> HttpResponse:
-    """End the polling (286), and have the page load what the run left."""
+    """End the polling (286), and have the page load what the run left.
+
+    A page that shows a plan's form is not loaded anew by itself: words may stand in it.
+    """
     words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     answer = HttpResponseStopPolling(
         format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
     )
-    answer["HX-Refresh"] = "true"
+    if not request.GET.get("plan"):
+        answer["HX-Refresh"] = "true"
     return answer
 
 
@@ -120,24 +135,103 @@ def run_cancel(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Have the run write its report from what is there."""
     run = _run(request, slug, run_id)
-    return _acted(request, run) if run.ask_to_stop(by=request.actor) else _ended(request, run)
+    if run.ask_to_stop(by=request.actor):
+        return _acted(request, run)
+    if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
+        why = _("Nothing was searched yet, so there is nothing to write from: cancel the run.")
+        return refused(request, why)
+    return _ended(request, run)
 
 
 @require_POST
 @login_required
 def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Queue a failed or cancelled run again behind its last finished step."""
+    """Queue a failed or cancelled run again: from a `step`, or behind its last finished one."""
     run = _run(request, slug, run_id)
     try:
-        done = starting.retry_run(run, by=request.actor)
+        done = starting.retry_run(run, by=request.actor, step=request.POST.get("step", ""))
     except RunInTheWay as exc:
         return refused(request, _in_the_way(run, exc))
     except NotNow as exc:
+        return not_now(request, exc)
+    except StepNotFinished as exc:
         return refused(request, str(exc))
     if not done:
         why = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
         return refused(request, why % {"status": _status(run)})
     return _acted(request, run)
+
+
+@require_POST
+@login_required
+def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Start a run with the settings and queries of this one, and show it."""
+    run = _run(request, slug, run_id)
+    try:
+        again = starting.rerun(run, by=request.actor)
+    except RunInTheWay as exc:
+        return refused(request, _in_the_way(run, exc))
+    except NotNow as exc:
+        return not_now(request, exc)
+    return go_to(request, reverse("research:run", args=[run.topic.slug, again.pk]))
+
+
+# --- the plan that waits ----------------------------------------------------------------------------
+
+
+@never_cache
+@require_POST
+@login_required
+def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Have a run go on with the queries as the person left them."""
+    run, form = _run(request, slug, run_id), PlanForm(request.POST)
+    seen = form.seen_at()
+    if not form.is_valid() and run.waiting_since is not None and run.waiting_since == seen:
+        return _plan(request, run, form)
+    try:
+        if seen is None or not form.is_valid():
+            raise PlanWentOn(plan_review.became_of(run))
+        plan_review.accept(run, form.cleaned_data["queries"], seen=seen, by=request.actor)
+    except PlanWentOn as exc:
+        return _plan_gone(request, run, str(exc))
+    return _went_on(request, run)
+
+
+@require_POST
+@login_required
+def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Have a waiting run plan once more."""
+    run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
+    try:
+        if seen is None:
+            raise PlanWentOn(plan_review.became_of(run))
+        plan_review.plan_anew(run, seen=seen, by=request.actor)
+    except PlanWentOn as exc:
+        return _plan_gone(request, run, str(exc))
+    return _went_on(request, run)
+
+
+def _went_on(request: BeaconRequest, run: Run) -> HttpResponse:
+    if request.htmx:
+        return HttpResponseClientRefresh()
+    return redirect("research:run", run.topic.slug, run.pk)
+
+
+def _plan(request: BeaconRequest, run: Run, form: PlanForm) -> HttpResponse:
+    """Show the plan again with what is wrong with it."""
+    template = "research/_plan_review.html" if request.htmx else "research/run.html"
+    return render(request, template, run_page.context(run, plan_form=form))
+
+
+def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
+    """Say what became of the plan, beside the queries that were typed for it (409)."""
+    run = _run(request, run.topic.slug, run.pk)
+    context = {"run": run, "topic": run.topic, "gone": why}
+    context |= {"typed": request.POST.get("queries", "")}
+    if run.waiting_since is not None:
+        context |= plan_page.context(run)
+    template = "research/_plan_review.html" if request.htmx else "research/plan_gone.html"
+    return render(request, template, context, status=409)
 
 
 def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
@@ -149,7 +243,7 @@ def _in_the_way(run: Run, exc: RunInTheWay) -> Any:
         exc,
         page,
         _("Look at that run"),
-        _("and wait for its end, or cancel it, before you retry this one."),
+        _("and wait for its end, or cancel it, before you start this one."),
     )
 
 

@@ -1,0 +1,296 @@
+"""The page of a run whose plan waits for a person: looked at, changed, accepted, made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from memory.models import Topic, User
+from research import outbox, plan_review
+from research.models import Run, Step
+from tests.pages.topic_cast import text_of
+from tests.research.factories import make_report, make_run, make_steps, make_topic
+
+HTMX = {"HX-Request": "true", "HX-Target": "plan-review"}
+PLANNED = ["PostgreSQL 18 release", "PostgreSQL 18 faults"]
+WAIT, DAY = "wait", "day"
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "nudge", lambda run_id: True)
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    settings = {"objective": "What breaks", "services": ["hackernews", "feeds"]}
+    return make_topic(alice, settings=settings)
+
+
+def waiting(topic: Topic, review: str = WAIT, **fields: Any) -> Run:
+    settings = topic.settings.as_json() | {"plan_review": review}  # type: ignore[attr-defined]
+    now = timezone.now()
+    given = {"waiting_since": now, "started_at": now, "settings": settings} | fields
+    run = make_run(topic, saved=False, status="queued", **given)
+    make_steps(run, done=2)
+    facts = [{"text": "Version 18 is out."}]
+    run.steps.filter(name="load_memory").update(
+        output={"memory": {"facts": facts}}, detail="1 facts, 3 seen URLs"
+    )
+    run.steps.filter(name="plan").update(output={"queries": PLANNED, "by": "model"})
+    return run
+
+
+@pytest.fixture
+def run(topic: Topic) -> Run:
+    return waiting(topic)
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+def url(name: str, run: Run) -> str:
+    return reverse(f"research:{name}", args=[run.topic.slug, run.pk])
+
+
+def page(browser: Client, run: Run) -> str:
+    return text_of(browser.get(url("run", run)))
+
+
+def sent(run: Run, *queries: str) -> dict[str, str]:
+    assert run.waiting_since is not None
+    return {"queries": "\n".join(queries), "seen": run.waiting_since.isoformat()}
+
+
+def plan_of(run: Run) -> list[str]:
+    queries: list[str] = Step.objects.get(run=run, name="plan").output["queries"]
+    return queries
+
+
+def waits(run: Run) -> bool:
+    return Run.objects.waiting_for_a_person().filter(pk=run.pk).exists()
+
+
+# --- it works -----------------------------------------------------------------------------------
+
+
+def test_it_shows_the_planned_queries_and_what_they_were_made_from(browser: Client, run: Run):
+    shown = page(browser, run)
+
+    assert "PostgreSQL 18 release PostgreSQL 18 faults</textarea>" in shown
+    assert "planned by the model" in shown
+    for ground in (
+        "What breaks",
+        "Hacker News, Feeds",
+        "1 facts, 3 seen URLs",
+        "Version 18 is out.",
+    ):
+        assert ground in shown
+
+
+def test_it_says_that_it_waits_and_for_whom(browser: Client, run: Run):
+    shown = page(browser, run)
+
+    assert "Waits for you to look at its plan" in shown
+    assert "nothing is searched and nothing is spent meanwhile" in shown
+    assert "Waits for you</span>" in shown and "Stop now" not in shown
+
+
+def test_it_says_when_it_goes_on_by_itself(browser: Client, topic: Topic):
+    at = timezone.now() + timedelta(hours=23)
+    shown = page(browser, waiting(topic, DAY, not_before=at))
+
+    assert "Unseen it goes on by itself on <time" in shown
+    assert f"unseen it goes on by itself on {at.day} " in shown
+
+
+def test_accepted_it_goes_on_with_the_queries_as_they_were_left(browser: Client, run: Run):
+    answer = browser.post(url("run-plan", run), sent(run, " one ", "", "two\x00", "PostgreSQL 18"))
+
+    assert answer.status_code == 302 and not waits(run)
+    assert plan_of(run) == ["one", "two", "PostgreSQL 18"]
+
+
+def test_made_anew_the_plan_is_a_step_that_waits(browser: Client, run: Run):
+    answer = browser.post(url("run-plan-anew", run), sent(run))
+
+    assert answer.status_code == 302 and not waits(run)
+    assert run.steps.get(name="plan").state == "waiting"
+
+
+def test_it_can_be_cancelled_from_there(browser: Client, run: Run):
+    browser.post(url("run-cancel", run))
+
+    assert page(browser, run).count("This run was cancelled") == 1
+
+
+def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
+    answer = browser.post(url("run-stop", run))
+
+    assert answer.status_code == 409
+    assert "Nothing was searched yet" in text_of(answer)
+
+
+# --- it works over htmx ---------------------------------------------------------------------------
+
+
+def test_accepting_over_htmx_loads_the_page_anew(browser: Client, run: Run):
+    answer = browser.post(url("run-plan", run), sent(run, "one"), headers=HTMX)
+
+    assert answer["HX-Refresh"] == "true" and plan_of(run) == ["one"]
+
+
+def test_what_is_wrong_comes_back_as_the_form_alone(browser: Client, run: Run):
+    answer = browser.post(url("run-plan", run), sent(run, "one", "One"), headers=HTMX)
+
+    text = text_of(answer)
+    assert answer.status_code == 200 and "<html" not in text
+    assert "“One” stands there more than once" in text and "one One</textarea>" in text
+
+
+def test_who_watches_the_run_gets_the_form_when_the_plan_is_there(browser: Client, run: Run):
+    poll = browser.get(url("run-progress", run) + "?seen=-1&plan=", headers=HTMX)
+
+    assert 'id="plan-review" class="stack" hx-swap-oob="true"' in text_of(poll)
+
+
+def test_a_poll_never_touches_a_form_that_may_hold_words(browser: Client, run: Run):
+    address = f"{url('run-progress', run)}?seen=-1&plan={plan_token(run)}"
+    same = text_of(browser.get(address, headers=HTMX))
+    plan_review.accept(run, ["x"], seen=run.waiting_since, by=run.topic.owner.actor)  # type: ignore[arg-type]
+    gone = text_of(browser.get(address, headers=HTMX))
+
+    assert "plan-review" not in same and "plan-gone" not in same
+    assert 'id="plan-gone"' in gone and 'id="plan-review"' not in gone
+    assert "went on already" in gone
+
+
+def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client, run: Run):
+    address = f"{url('run-progress', run)}?seen=-1&plan={plan_token(run)}"
+    run.ask_to_cancel(by=run.topic.owner.actor)
+
+    answer = browser.get(address, headers=HTMX)
+
+    assert answer.status_code == 286 and "HX-Refresh" not in answer
+
+
+def plan_token(run: Run) -> str:
+    return sent(run)["seen"].replace("+", "%2B")
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queries", "says"),
+    [
+        ([], "Leave at least one query"),
+        (["", "   "], "Leave at least one query"),
+        ([f"query {n}" for n in range(13)], "13 queries are too many: at most 12 can be asked"),
+        (["x" * 401], "has 401 characters; a query may have 400"),
+        (["same", "other", "SAME"], "“SAME” stands there more than once"),
+        (["?!"], "“?!” holds no letter and no digit"),
+    ],
+)
+def test_bad_queries_are_explained_and_kept_as_typed(
+    browser: Client, run: Run, queries: list[str], says: str
+):
+    answer = browser.post(url("run-plan", run), sent(run, *queries))
+
+    assert answer.status_code == 200 and waits(run)
+    assert says in text_of(answer)
+    assert all(query in text_of(answer) for query in queries if query.strip())
+
+
+def test_twelve_queries_of_four_hundred_characters_are_taken(browser: Client, run: Run):
+    queries = [f"{n:02}" + "x" * 398 for n in range(12)]
+
+    browser.post(url("run-plan", run), sent(run, *queries))
+
+    assert plan_of(run) == queries
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+def test_a_plan_that_went_on_elsewhere_says_so_and_loses_nothing(
+    browser: Client, run: Run, headers: dict[str, str]
+):
+    browser.post(url("run-plan", run), sent(run, "first window"))
+
+    answer = browser.post(url("run-plan", run), sent(run, "second <window>"), headers=headers)
+
+    assert answer.status_code == 409
+    assert "went on already, with queries that were changed" in text_of(answer)
+    assert "second &lt;window&gt;</textarea>" in text_of(answer)
+    assert plan_of(run) == ["first window"]
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+def test_so_does_one_whose_run_has_its_report_by_now(
+    browser: Client, run: Run, headers: dict[str, str]
+):
+    form = sent(run, "too late")
+    Run.objects.filter(pk=run.pk).update(status="succeeded", number=1, waiting_since=None)
+    run.refresh_from_db()
+    make_report(run)
+
+    answer = browser.post(url("run-plan", run), form, headers=headers)
+
+    assert answer.status_code == 409 and "too late</textarea>" in text_of(answer)
+
+
+def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
+    form = sent(run, "for the old plan")
+    Run.objects.filter(pk=run.pk).update(waiting_since=timezone.now() + timedelta(seconds=1))
+
+    text = text_of(browser.post(url("run-plan", run), form))
+
+    assert "another plan waits now" in text
+    assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
+
+
+@pytest.mark.parametrize("seen", ["", "nonsense", "2026-13-45", "2026-11-22T10:00:00"])
+def test_a_form_that_names_no_plan_changes_nothing(browser: Client, run: Run, seen: str):
+    for name in ("run-plan", "run-plan-anew"):
+        answer = browser.post(url(name, run), {"queries": "mine", "seen": seen})
+        assert answer.status_code == 409
+
+    assert waits(run) and plan_of(run) == PLANNED
+
+
+# --- strangers, queries ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["run-plan", "run-plan-anew"])
+def test_a_stranger_does_nothing(bob: User, client_of: Any, run: Run, name: str):
+    assert client_of(bob).post(url(name, run), sent(run, "x")).status_code == 404
+    assert client_of(bob).get(url(name, run)).status_code == 405
+    assert waits(run)
+
+
+def test_its_number_of_queries_is_fixed(browser: Client, run: Run):
+    with CaptureQueriesContext(connection) as few:
+        page(browser, run)
+    Step.objects.filter(run=run, name="plan").update(
+        output={"queries": [f"query {n}" for n in range(12)], "by": "model"}
+    )
+    with CaptureQueriesContext(connection) as many:
+        page(browser, run)
+
+    assert len(many) == len(few) <= 12
+
+
+def test_what_was_planned_is_shown_as_text(browser: Client, run: Run):
+    queries = ["</textarea><script>alert(1)</script>"]
+    Step.objects.filter(run=run, name="plan").update(output={"queries": queries, "by": "model"})
+
+    assert "<script>alert" not in page(browser, run)
