@@ -127,11 +127,14 @@ def list_of(http: ServiceHttp, body: Mapping[str, Any], name: str) -> list[Mappi
     return [item for item in found if isinstance(item, dict)]
 
 
-def odd_shape(http: ServiceHttp) -> ProviderUnavailable:
-    """Return the failure of an answer that is JSON, but not this service's."""
-    return ProviderUnavailable(
-        _("%(name)s answered in a shape that is not its own.") % {"name": http.name}
-    )
+def odd_shape(http: ServiceHttp, why: str = "") -> ProviderUnavailable:
+    """Return the failure of an answer that is JSON, but not this service's; `why` is what it says."""
+    told = {"name": http.name, "why": why}
+    if why:
+        return ProviderUnavailable(
+            _("%(name)s answered in a shape that is not its own (%(why)s).") % told
+        )
+    return ProviderUnavailable(_("%(name)s answered in a shape that is not its own.") % told)
 
 
 def parsed(reply: Reply) -> object:

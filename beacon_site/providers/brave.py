@@ -93,7 +93,9 @@ class BraveSearch:
             raise answers.refused_key(self._http, reply, why)
         body = answers.json_object(self._http, reply)
         if not {"web", "query", "type"} & body.keys():
-            raise answers.odd_shape(self._http)  # `web` alone is absent where nothing was found
+            raise answers.odd_shape(
+                self._http, why
+            )  # `web` alone is absent where nothing was found
         return body
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:

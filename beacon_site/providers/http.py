@@ -6,6 +6,7 @@ addresses here were typed by the person who runs Beacon, so a loopback server is
 
 from __future__ import annotations
 
+import re
 import time
 import zlib
 from collections.abc import Iterable, Mapping
@@ -32,6 +33,9 @@ MAX_BODY = 4 * 1024 * 1024  # bytes after inflating: a page of search results is
 CONNECT_SECONDS = 5.0
 PATIENCE = 30.0  # seconds for one exchange, unless a service says otherwise
 LEAST_SECRET = 4  # characters; replacing shorter "keys" would only garble a message
+
+
+_ERRNO = re.compile(r"^\[Errno -?\d+\] ")
 
 
 class BodyTooLarge(Exception):
@@ -230,7 +234,7 @@ class ServiceHttp:
         raise failure  # outside the handlers: no exception of the client hangs on to it
 
     def _why(self, exc: Exception) -> str:
-        first = next(iter(str(exc).splitlines()), "") or _("nobody answers there")
+        first = _ERRNO.sub("", next(iter(str(exc).splitlines()), "")) or _("nobody answers there")
         return self.scrubbed(first).rstrip(".")
 
     def _exchange(self, method: str, url: str, request: dict[str, Any]) -> Reply:

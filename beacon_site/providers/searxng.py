@@ -82,7 +82,7 @@ class SearxngSearch:
             )
         body = answers.json_object(self._http, reply, keyed=False)
         if "results" not in body:
-            raise answers.odd_shape(self._http)
+            raise answers.odd_shape(self._http, answers.said(self._http, body))
         return body
 
     def _warn_of(self, engines: object) -> None:

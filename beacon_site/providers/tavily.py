@@ -49,7 +49,7 @@ class TavilySearch:
             raise answers.used_up(self._http, answers.said(self._http, answers.parsed(reply)))
         found = answers.json_object(self._http, reply)
         if "results" not in found:
-            raise answers.odd_shape(self._http)
+            raise answers.odd_shape(self._http, answers.said(self._http, found))
         items = answers.list_of(self._http, found, "results")
         return answers.gathered([[self._hit(item) for item in items]], options)
 
