@@ -15,6 +15,7 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memory.markdown import render
 from research import plan_page, shown, starting
 from research.budget import budget_of
 from research.forms.plan import PlanForm
@@ -22,6 +23,7 @@ from research.models import Hit, Run, Step
 from research.models.runs import LEASE
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
+_STORED = ("plan", "search", "write")  # the steps whose output is shown
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     """
     budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
-    stored = dict(run.steps.filter(name__in=("plan", "search")).values_list("name", "output"))
+    stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))
     is_told = any(s.name == "filter_seen" and s.state == Step.State.DONE for s in steps)
     rows = [shown.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
@@ -56,6 +58,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "hits": rows[:MOST_HITS],
         "hit_count": len(rows),
         "is_told": is_told,
+        "draft": _draft(run, steps, stored),
         "budget": budget,
         "took": shown.took(run),
         "cost": shown.cost(run),
@@ -78,6 +81,16 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
         "retry_from": [(name, labels.get(name, name)) for name in done],
         "limits": starting.limits_in_words(run.topic.owner),
     }
+
+
+def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -> str:
+    """Return the report as far as it is written, as safe HTML; empty unless it is going on."""
+    step = next((step for step in steps if step.name == "write"), None)
+    if step is None or step.state != Step.State.RUNNING or run.status != Run.Status.RUNNING:
+        return ""
+    # One of an attempt before is no draft any more: that text is not gone on with.
+    draft = stored["write"].get("draft", "") if step.attempt == run.attempt else ""
+    return render(draft) if draft else ""
 
 
 def _queries(

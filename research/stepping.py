@@ -122,7 +122,8 @@ class Work:
         self.step = self.meter.step = step
         now_given = self._input_hash(step)
         # What an interrupted attempt left is of use only if it was made from the same input.
-        output = step.output if step.input_hash in ("", now_given) else {}
+        output = dict(step.output) if step.input_hash in ("", now_given) else {}
+        output.pop("draft", None)  # of a report: each attempt writes anew
         self._put_step(
             state=Step.State.RUNNING,
             attempt=self.run.attempt,
@@ -260,12 +261,15 @@ class Work:
         except BudgetReached as exc:
             self.stop(_("stopped early: %(why)s") % {"why": exc})
 
-    def wait_for(self, call: Callable[[], T]) -> T:
+    def wait_for(
+        self, call: Callable[[], T], *, meanwhile: Callable[[], object] | None = None
+    ) -> T:
         """Carry `call` out in a thread and return what it gives, looking about meanwhile.
 
         A wish to stop does not end it: it is one call, whose answer is what the run ends with.
+        `meanwhile` is called several times a second, in this thread, which may write.
         """
-        return next(self._outcomes([call], 1, to_the_end=True)).get()
+        return next(self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)).get()
 
     def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
         """Carry the calls out in parallel threads; yield outcomes as they come.
@@ -279,7 +283,12 @@ class Work:
         return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)
 
     def _outcomes(
-        self, calls: list[Callable[[], T]], threads: int, *, to_the_end: bool
+        self,
+        calls: list[Callable[[], T]],
+        threads: int,
+        *,
+        to_the_end: bool,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Iterator[Outcome[T]]:
         pool = ThreadPoolExecutor(max_workers=threads)
         futures = {
@@ -292,6 +301,8 @@ class Work:
                     place = futures.pop(future)
                     yield Outcome(place, future.result, future.exception())
                 self.look()
+                if meanwhile is not None:
+                    meanwhile()
                 if self.is_stopping and not to_the_end:
                     return
                 if futures and not ready:
