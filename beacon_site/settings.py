@@ -172,7 +172,11 @@ DATABASES: dict[str, dict[str, Any]] = {
 }
 if BEACON_PROCESS == "web":
     # A pool only where many threads answer requests; CONN_MAX_AGE must stay 0 beside it.
-    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 2, "max_size": 10, "timeout": 5}
+    # Its attempts to connect again come ever later, so they end after 2 s and a request begins them
+    # anew: pages were seen to fail for as long again as Postgres had been gone.
+    DATABASES["default"]["OPTIONS"]["pool"] = {
+        "min_size": 2, "max_size": 10, "timeout": 5, "reconnect_timeout": 2,
+    }  # fmt: skip
 
 CACHES = {
     "default": {

@@ -1,5 +1,6 @@
 """What tests of faults do to a site's rows, in one process of that site: `python -m tests.faults.acts`.
 
+topics TITLE…       make the topics that are missing
 queue TITLE…        make the topics that are missing, and queue a run of each
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
 """
@@ -22,6 +23,12 @@ def _topic(title: str) -> Any:
     return found or starting.create_topic(owner=owner, title=title, by=owner.actor)
 
 
+def topics(*titles: str) -> None:
+    """Make the topics that are missing."""
+    for title in titles:
+        _topic(title)
+
+
 def queue(*titles: str) -> None:
     """Queue a run of each topic, as a command does."""
     from research import starting
@@ -42,12 +49,12 @@ def due(seconds: str, *titles: str) -> None:
     slot = now - timedelta(seconds=float(seconds))
     # Its regular slot is half a day off, so that the one set here is the only one about.
     cron = f"0 {(now.hour + 12) % 24} * * *"
-    topics = [_topic(title).pk for title in titles]
-    Schedule.objects.filter(pk__in=topics).update(preset="daily", cron=cron, next_run_at=slot)
+    found = [_topic(title).pk for title in titles]
+    Schedule.objects.filter(pk__in=found).update(preset="daily", cron=cron, next_run_at=slot)
     print(slot.isoformat())
 
 
-ACTS = {"queue": queue, "due": due}
+ACTS = {"topics": topics, "queue": queue, "due": due}
 
 if __name__ == "__main__":
     django.setup()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.faults import figures
+from tests.faults.broken import Broken, broken_site
 from tests.faults.outside import Outside
 from tests.faults.processes import Site, site
 
@@ -16,7 +17,7 @@ Say = Callable[[str, str, str], None]
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the long ones to `make faults`."""
-    if os.environ.get("BEACON_FAULTS") == "full":
+    if os.environ.get("BEACON_TEST_FAULTS") == "full":
         return
     long = [item for item in items if item.get_closest_marker("long")]
     if long:
@@ -52,6 +53,13 @@ def beacon(outside: Outside) -> Iterator[Site]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def broken(outside: Outside) -> Iterator[Broken]:
+    """A whole site on servers of its own, which tests break and mend again."""
+    with broken_site(outside) as made:
+        yield made
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines; under `make faults` with `--write` they go into docs/reliability.md too."""
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
@@ -61,5 +69,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("faults")
     terminalreporter.write_line(figures.machine())
     terminalreporter.write_line(figures.table(lines))
-    if os.environ.get("BEACON_FAULTS_WRITE"):
+    if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
         figures.write(lines)

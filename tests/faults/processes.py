@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import httpx
 import kombu
 import psutil
 import psycopg
 import redis
 from psycopg.rows import namedtuple_row
 
+from beacon_site import runner
 from beacon_site.celery import app
+from beacon_site.embedded.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Row = Any  # a named tuple of a run's columns
@@ -46,19 +49,19 @@ class Site:
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
-        base = urlsplit(os.environ["DATABASE_URL"])
+        base = urlsplit(variables.get("DATABASE_URL", os.environ["DATABASE_URL"]))
         self.name = f"faults_{os.getpid()}_{time.monotonic_ns() % 10**9}"
         self._admin = urlunsplit(base._replace(path="/postgres"))
         self.url = urlunsplit(base._replace(path=f"/{self.name}"))
         broker = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{_own_redis_database()}"
         self.environment = {
             **os.environ,
-            "DATABASE_URL": self.url,
             "REDIS_URL": broker,
             "BEACON_DATA_DIR": str(folder),
             "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
             "REMAP_SIGTERM": "SIGQUIT",
             **variables,
+            "DATABASE_URL": self.url,
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -111,6 +114,20 @@ class Site:
         schedule = self.folder / f"{name}-schedule"
         self._start(name, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO")
 
+    def start_web(self) -> str:
+        """Start the web server as `make up` does and wait until it answers; return its address."""
+        port = free_port()
+        command, more = runner.commands("127.0.0.1", port, self.folder / "unused")["web"]
+        self.environment["BEACON_PORT"] = str(port)
+        with (self.folder / "web.log").open("ab") as log:
+            self.processes["web"] = subprocess.Popen(
+                command, cwd=ROOT, env={**self.environment, **more}, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        address = f"http://127.0.0.1:{port}"
+        self.wait(lambda: _answers(f"{address}/livez"))
+        return address
+
     def _start(self, name: str, *arguments: str, without: str = "") -> None:
         celery = ["celery", "-A", "beacon_site"]
         program = ["tests.faults.unguarded", without] if without else celery
@@ -137,6 +154,14 @@ class Site:
     def tick(self, times: int = 1) -> None:
         """Send the tick, which beat sends every 15 s, now."""
         self.send("research.tasks.tick", queue="maintenance", times=times)
+
+    def pass_time(self) -> None:
+        """Let leases, waits and nudges be old, as after a minute, and have the tick look."""
+        self.rows("UPDATE research_run SET lease_until = now() WHERE status = 'running'")
+        self.rows(
+            "UPDATE research_run SET not_before = now(), nudged_at = NULL WHERE status = 'queued'"
+        )
+        self.tick()
 
     def act(self, what: str, *arguments: str) -> str:
         """Carry out an act of acts.py on this site; return what it printed."""
@@ -223,6 +248,13 @@ class Site:
         """Wait until Run #number is saved and return its status."""
         query = "SELECT status FROM research_run WHERE number = %s"
         return str(self.wait(lambda: self.value(query, number), seconds))
+
+
+def _answers(address: str) -> bool:
+    try:
+        return bool(httpx.get(address, timeout=5).status_code)
+    except httpx.HTTPError:
+        return False
 
 
 @contextlib.contextmanager

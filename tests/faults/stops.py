@@ -23,31 +23,32 @@ from tests.providers.servers import bare, status
 _CLASS = 7731  # of the advisory locks that runs wait for
 
 _SETUP = """
+DROP TABLE IF EXISTS fault_stop;
 CREATE TABLE fault_stop (id serial PRIMARY KEY, title text, place text);
-CREATE FUNCTION fault_hold(wanted text, reached text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fault_hold(wanted text, reached text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE found integer;
 BEGIN
   SELECT id INTO found FROM fault_stop WHERE title = wanted AND place = reached;
   IF found IS NOT NULL THEN PERFORM pg_advisory_lock_shared(%(class)s, found); END IF;
 END $$;
-CREATE FUNCTION fault_title(of_run bigint) RETURNS text LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION fault_title(of_run bigint) RETURNS text LANGUAGE sql AS $$
   SELECT t.title FROM research_run r JOIN memory_topic t ON t.id = r.topic_id WHERE r.id = of_run
 $$;
-CREATE FUNCTION fault_step() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fault_step() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.state <> OLD.state THEN
     PERFORM fault_hold(fault_title(NEW.run_id), 'step ' || NEW.name || ' ' || NEW.state);
   END IF;
   RETURN NEW;
 END $$;
-CREATE TRIGGER fault_step BEFORE UPDATE ON research_step
+CREATE OR REPLACE TRIGGER fault_step BEFORE UPDATE ON research_step
   FOR EACH ROW EXECUTE FUNCTION fault_step();
-CREATE FUNCTION fault_of_run() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fault_of_run() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM fault_hold(fault_title((to_jsonb(NEW) ->> TG_ARGV[0])::bigint), TG_ARGV[1]);
   RETURN NEW;
 END $$;
-CREATE FUNCTION fault_of_topic() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION fault_of_topic() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE wanted text;
 BEGIN
   SELECT title INTO wanted FROM memory_topic
@@ -81,7 +82,7 @@ class Stops:
         for name, event, function, column, place in _TRIGGERS:
             self._holder.execute(
                 sql.SQL(
-                    "CREATE TRIGGER {} BEFORE {} FOR EACH ROW EXECUTE FUNCTION {}({}, {})"
+                    "CREATE OR REPLACE TRIGGER {} BEFORE {} FOR EACH ROW EXECUTE FUNCTION {}({}, {})"
                 ).format(
                     sql.Identifier(f"fault_{name}"), sql.SQL(event), sql.Identifier(function),
                     sql.Literal(column), sql.Literal(place),
@@ -95,7 +96,8 @@ class Stops:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._holder.close()
+        self._holder.close()  # with which what waits goes on
+        self._site.rows("DELETE FROM fault_stop")
 
     def at(self, title: str, place: str) -> None:
         """Have the run of the topic `title` wait when it comes to `place`."""
