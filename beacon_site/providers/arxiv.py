@@ -36,6 +36,7 @@ PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
 VENDOR_URL = "https://export.arxiv.org"
 PAPER_URL = "https://arxiv.org/abs/"
 MOST_A_PAGE = 100
+LARGEST_PAGE = 1024 * 1024  # bytes; a hundred abstracts are 300 KB, and parsing takes its time
 MOST_AUTHORS = 10  # named in `raw`: papers of large collaborations have thousands
 ATOM = "application/atom+xml, application/xml;q=0.9"
 _PAPER = re.compile(r"/abs/(?P<id>[\w.-]+(?:/\w+)?)$")
@@ -49,7 +50,7 @@ class ArxivSearch:
 
     def __init__(self, *, base_url: str = "", contact: str = "") -> None:
         self._base_url = base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("arXiv", contact=contact)
+        self._http = ServiceHttp("arXiv", contact=contact, max_body=LARGEST_PAGE)
         self._once = AskedOnce()
 
     @classmethod
@@ -98,10 +99,9 @@ class ArxivSearch:
 
     def _feed(self, reply: Reply) -> Any:
         """Return the parsed page; raise for every answer that is none."""
-        # Sanitising is switched off: only words are taken, and it is slow on odd markup.
-        feed: Any = feedparser.parse(
-            reply.content, sanitize_html=False, resolve_relative_uris=False
-        )
+        # Only words are taken, so nothing is sanitised; a page of HTML would keep the parser long.
+        content = reply.content if b"<feed" in reply.content[:2000] else b""
+        feed: Any = feedparser.parse(content, sanitize_html=False, resolve_relative_uris=False)
         why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 
 import pytest
+from werkzeug import Response
 
 from beacon_site.providers import arxiv
 from beacon_site.providers.arxiv import ArxivSearch
@@ -133,6 +134,16 @@ def test_a_file_of_this_machine_does_not_come_in_as_an_entity(search, papers):
     papers.enqueue(lambda _request: page)
 
     assert "root:" not in str(search.search("postgres", SearchOptions()))
+
+
+@pytest.mark.parametrize("start", [b"<html>", b'<feed xmlns="http://www.w3.org/2005/Atom">'])
+def test_a_page_made_to_hang_the_parser_is_not_parsed(search, papers, start):
+    papers.enqueue(lambda _request: Response(start + b"<b" * 1_000_000))
+    began = time.monotonic()
+
+    with pytest.raises((ProviderRejected, ProviderUnavailable)):
+        search.search("postgres", SearchOptions())
+    assert time.monotonic() - began < 5
 
 
 def test_requests_keep_their_distance(search, papers, monkeypatch):
