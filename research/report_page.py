@@ -21,8 +21,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.providers.catalogue import CATALOGUE
 from memory.markdown import link_citations, render
-from research import memory_changes, shown
+from research import memory_changes, searching, shown
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -174,10 +175,14 @@ def _follow_ups(steps: Iterable[Any]) -> list[Any]:
 
 
 def asked_at_home(run: Run) -> list[str]:
-    """Return the services that a run asked if the web was not among them, by name, in order."""
+    """Return in words the services that a run asked, if none of them searches the web at large.
+
+    Those are the ones that need a key or an address; the sample is asked alone, and on purpose.
+    """
     step = run.steps.filter(name="search").only("output").first()
     asked = {entry["service"] for entry in step.output.get("asked", [])} if step else set()
-    return sorted(asked) if asked <= {"feeds", "library"} else []
+    at_large = {service.name for service in CATALOGUE if service.needs} | {"sample"}
+    return [] if asked & at_large else [searching.label_of(name) for name in sorted(asked)]
 
 
 def _neighbours(run: Run) -> dict[int, Run]:

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.catalogue import CATALOGUE, KEY, SearchService
-from beacon_site.providers.search import SERVICES, SearchProfile
+from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
 from memory.errors import InvalidValue
 from memory.models import Topic, User
 from memory.slugs import slug_of
 from memory.text import clean, one_line
-from research import cron, scheduling
+from research import scheduling, searching
+from research.depth import DEPTHS
+from research.forms import services
 from research.forms.fields import (
     CleanTextField,
-    CronField,
     DomainsField,
     FeedsField,
     LabelsField,
@@ -31,32 +33,46 @@ from research.forms.fields import (
     UsualChoiceField,
     offered_domains,
 )
+from research.forms.schedule_form import ScheduleForm
 from research.models import Schedule, TopicSettings
 from research.topic_editing import SETTINGS_FIELDS, State, plain, schedule_of, state_of
 
 _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # what an integer column holds, in round figures
-SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
 
 
-def service_choices() -> list[tuple[str, str]]:
-    """Return the services with what each needs, as far as BEACON_SEARCH lets them be named."""
-    allowed = connections.search_services(SERVICES)
-    ready = connections.search_profiles()
+_USUAL = (
+    TopicSettings.TimeFrame.ANY,
+    TopicSettings.Style.STANDARD,
+    TopicSettings.Reading.NORMAL,
+    TopicSettings.PlanReview.NO,
+)
+
+
+def _style_choices() -> list[tuple[str, SafeString]]:
+    about = {
+        TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("five lines to decide by, then findings"),
+        TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
+        TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
+    }
+    return [(style.value, _explained(style.label, about[style])) for style in about]
+
+
+def _reading_choices() -> list[tuple[str, SafeString]]:
+    about = {
+        TopicSettings.Reading.SKIM: _("%(pages)d pages a run, the beginning of each"),
+        TopicSettings.Reading.NORMAL: _("%(pages)d pages a run"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages a run, each to its end"),
+    }
     return [
-        (service.name, format_html("{}<small>{}</small>", service.label, _about(service, ready)))
-        for service in CATALOGUE
-        if service.name in allowed
+        (each.value, _explained(each.label, about[each] % {"pages": DEPTHS[each].pages}))
+        for each in about
     ]
 
 
-def _about(service: SearchService, ready: dict[str, SearchProfile]) -> str:
-    """Return what a service is, and what it lacks before it can be asked."""
-    about = str(service.about)
-    if service.name not in ready or connections.is_ready(ready[service.name]):
-        return about
-    lacks = _("needs a key") if service.needs == KEY else _("needs an address")
-    return _("%(about)s; %(lacks)s, and none is set in Settings") % {"about": about, "lacks": lacks}
+def _explained(name: str, about: str) -> SafeString:
+    return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
 
 
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
@@ -64,77 +80,6 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label, required=False, min_value=1, max_value=most, widget=widget, **more
     )
-
-
-class ScheduleForm(forms.Form):
-    """How often, when, in which time zone, and what becomes of missed runs."""
-
-    preset = forms.ChoiceField(
-        label=gettext_lazy("How often"), choices=Schedule.Preset, widget=forms.RadioSelect
-    )
-    hour = UsualChoiceField(label=gettext_lazy("At"), coerce=int, usual=scheduling.DEFAULT_HOUR)
-    weekday = UsualChoiceField(label=gettext_lazy("On"), coerce=int, usual=1)
-    day = UsualChoiceField(label=gettext_lazy("On day"), usual="1")
-    cron = CronField(
-        label=gettext_lazy("Cron line"),
-        max_length=200,
-        help_text=gettext_lazy(
-            "Minute, hour, day of the month, month, weekday. “0 9 * * MON-FRI” is every weekday "
-            "at 09:00."
-        ),
-        widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off"}),
-    )
-    time_zone = CleanTextField(
-        label=gettext_lazy("Time zone"),
-        max_length=64,
-        widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
-    )
-    missed = UsualChoiceField(
-        label=gettext_lazy("If Beacon was off"),
-        choices=Schedule.Missed,
-        usual=Schedule.Missed.ONCE,
-        widget=forms.RadioSelect,
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        choices: dict[str, list[tuple[Any, Any]]] = {
-            "hour": [(hour, f"{hour:02}:00") for hour in scheduling.HOURS],
-            "weekday": [
-                (number % 7, scheduling.weekday_names()[number % 7]) for number in range(1, 8)
-            ],
-            "day": [
-                (day, _("the last") if day == scheduling.LAST_DAY else f"{day}.")
-                for day in scheduling.DAYS
-            ],
-        }
-        for name, values in choices.items():
-            self.fields[name].choices = values  # type: ignore[attr-defined]
-
-    @property
-    def zone_names(self) -> list[str]:
-        """Return the time zones that the field offers."""
-        return cron.zone_names()
-
-    def chosen_schedule(self) -> dict[str, Any]:
-        """Return what `scheduling.schedule_fields` takes, of fields that are valid by themselves."""
-        names = ("preset", "hour", "weekday", "day", "time_zone", "missed")
-        chosen = {name: self.cleaned_data[name] for name in names}
-        # What stands in the field of a preset without a line is hidden, and not meant.
-        is_cron = chosen["preset"] == Schedule.Preset.CRON
-        return chosen | {"cron": self.cleaned_data["cron"] if is_cron else ""}
-
-    def clean(self) -> dict[str, Any]:
-        """Check the schedule as a whole and keep its fields, with the next run, as `schedule`."""
-        cleaned = super().clean() or self.cleaned_data
-        self.schedule: dict[str, Any] | None = None
-        if all(part in cleaned for part in SCHEDULE_PARTS):
-            try:
-                self.schedule = scheduling.schedule_fields(**self.chosen_schedule())
-            except InvalidValue as exc:
-                for name, problems in exc.errors.items():
-                    self.add_error(name, problems)
-        return cleaned
 
 
 class TopicForm(ScheduleForm):
@@ -186,7 +131,6 @@ class TopicForm(ScheduleForm):
         label=gettext_lazy("Where to search"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("None ticked: wherever this Beacon can search."),
     )
     engine = UsualChoiceField(
         label=gettext_lazy("SerpAPI engine"),
@@ -208,6 +152,26 @@ class TopicForm(ScheduleForm):
         required=False,
         help_text=gettext_lazy("One a line; what lies below a domain is blocked too."),
     )
+    report_style = UsualChoiceField(
+        label=gettext_lazy("Style of the report"),
+        usual=TopicSettings.Style.STANDARD,
+        widget=forms.RadioSelect,
+    )
+    reading = UsualChoiceField(
+        label=gettext_lazy("Depth of reading"),
+        usual=TopicSettings.Reading.NORMAL,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy("Thorough takes some minutes, and a model more tokens."),
+    )
+    plan_review = UsualChoiceField(
+        label=gettext_lazy("Look at the plan first"),
+        choices=TopicSettings.PlanReview,
+        usual=TopicSettings.PlanReview.NO,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "The run plans its queries and waits, so that you can change them before it searches."
+        ),
+    )
     max_pages = _number(gettext_lazy("Pages a run"), 500)
     max_minutes = _number(gettext_lazy("Minutes a run"), 240)
     max_tokens = _number(gettext_lazy("Tokens a run"))
@@ -220,6 +184,7 @@ class TopicForm(ScheduleForm):
         widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
     )
     base = forms.CharField(required=False, widget=forms.HiddenInput)
+    template = CleanTextField(required=False, widget=forms.HiddenInput)
 
     def __init__(
         self, data: QueryDict | None = None, *, owner: User, topic: Topic | None = None, **more: Any
@@ -227,7 +192,32 @@ class TopicForm(ScheduleForm):
         """`topic` is the one that is edited; without one the form makes another."""
         self.owner, self.topic = owner, topic
         super().__init__(data, **more)
-        self.fields["services"].choices = service_choices()  # type: ignore[attr-defined]
+        choices: dict[str, list[tuple[str, Any]]] = {
+            "services": [(name, searching.label_of(name)) for name in services.offered()],
+            "report_style": _style_choices(),
+            "reading": _reading_choices(),
+        }
+        for name, values in choices.items():
+            self.fields[name].choices = values  # type: ignore[attr-defined]
+
+    @property
+    def pressed(self) -> str:
+        """Return the id of the button that only changed what is shown, where focus goes on."""
+        return str(self.initial.get("pressed", ""))
+
+    @property
+    def service_rows(self) -> list[services.ServiceRow]:
+        """Return the services as the form shows them: those ticked first, in their order."""
+        return services.rows(list(self["services"].value() or []))
+
+    @property
+    def usual_services(self) -> str:
+        """Return in words where runs search if nothing is ticked."""
+        return searching.listed(self._usual)
+
+    @cached_property
+    def _usual(self) -> list[str]:
+        return connections.search_services()
 
     @property
     def cleaned_of(self) -> list[str]:
@@ -295,9 +285,9 @@ class TopicForm(ScheduleForm):
 
     @property
     def searches_the_web(self) -> bool:
-        """Whether a search of the web is set up here at all."""
-        of_the_web = set(connections.SET_UP)
-        return bool(of_the_web.intersection(connections.search_services()))
+        """Whether a search of the web at large, which needs a key or an address, is set up here."""
+        at_large = {service.name for service in CATALOGUE if service.needs}
+        return bool(at_large.intersection(self._usual))
 
     # --- what stands open ---------------------------------------------------------------------
 
@@ -309,6 +299,11 @@ class TopicForm(ScheduleForm):
         )
 
     @property
+    def report_is_set(self) -> bool:
+        """Whether anything of “reading and reporting” was chosen, or is wrong."""
+        return self._is_set("report_style", "reading", "plan_review")
+
+    @property
     def limits_are_set(self) -> bool:
         """Whether anything of “limits and labels” was chosen, or is wrong."""
         return self._is_set(
@@ -316,7 +311,7 @@ class TopicForm(ScheduleForm):
         )
 
     def _is_set(self, *names: str) -> bool:
-        unset: tuple[Any, ...] = (None, "", False, [], TopicSettings.TimeFrame.ANY)
+        unset: tuple[Any, ...] = (None, "", False, [], *_USUAL)
         return any(self.errors.get(name) or self[name].value() not in unset for name in names)
 
     # --- what comes out -----------------------------------------------------------------------

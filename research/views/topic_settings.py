@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import TextChoices
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
@@ -19,19 +20,21 @@ from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.text import clean
-from research import scheduling, topic_editing, topic_list
+from research import scheduling, searching, topic_editing, topic_list, topic_templates
 from research.answers import go_to
 from research.budget import DEFAULTS
-from research.forms.topic_form import (
-    SCHEDULE_PARTS,
-    ScheduleForm,
-    TopicForm,
-    initial_of,
-    initial_of_new,
-)
+from research.forms import services
+from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
+from research.forms.topic_form import TopicForm, initial_of, initial_of_new
 from research.models import Run, Schedule, TopicSettings
 from research.starting import NotNow, create_topic, start_run
 
+_CHOICES: dict[str, type[TextChoices]] = {
+    "time_frame": TopicSettings.TimeFrame,
+    "report_style": TopicSettings.Style,
+    "reading": TopicSettings.Reading,
+    "plan_review": TopicSettings.PlanReview,
+}
 _NOT_SAVING = ("show_runs", "use_domains")
 
 
@@ -39,8 +42,11 @@ _NOT_SAVING = ("show_runs", "use_domains")
 @require_http_methods(["GET", "POST"])
 def topic_new(request: BeaconRequest) -> HttpResponse:
     """Make a topic, and start its first run if that was asked for."""
-    form = _form(request, initial=_initial(request))
-    if request.method == "POST" and _is_saving(request) and form.is_valid():
+    if (again := _shown_again(request, initial_of_new(request.user))) is not None:
+        form = TopicForm(owner=request.user, initial=again)
+    else:
+        form = _form(request, initial=_initial(request))
+    if form.is_bound and _is_saving(request) and form.is_valid():
         topic = _create(request, form)
         if topic is not None:
             _say_what_was_removed(request, form)
@@ -54,7 +60,10 @@ def _initial(request: BeaconRequest) -> dict[str, Any]:
     """Return what the new form starts with: the person's defaults, or another topic's settings."""
     slug = request.GET.get("from", "").replace("\x00", "")
     if not slug:
-        return initial_of_new(request.user) | {"title": clean(request.GET.get("title", ""))[0]}
+        template = request.GET.get("template", "")
+        begins = initial_of_new(request.user) | topic_templates.filled_in(template)
+        typed = {"title": clean(request.GET.get("title", ""))[0], "template": template}
+        return begins | typed
     topic = get_object_or_404(Topic.objects.of(request.user).live(), slug=slug)
     copied = initial_of(topic)
     return copied | {"title": _("%(title)s (copy)") % {"title": topic.title}, "base": ""}
@@ -68,6 +77,28 @@ def _form(request: BeaconRequest, *, topic: Topic | None = None, **more: Any) ->
     if name in form.offers:
         form = TopicForm(form.with_domains(name), owner=request.user, topic=topic, **more)
     return form
+
+
+def _shown_again(
+    request: BeaconRequest, blank: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """Return the values of a form that is shown again as it is: its buttons change it, no more.
+
+    Such are the arrows beside the services and, for a new topic (which begins with `blank`), the
+    templates.  None for a form
+    that is sent to be saved, or checked: this one is not, so that nothing is called wrong yet.
+    """
+    data = request.POST
+    values = topic_templates.values_of(data)
+    for button, by in (("up", services.UP), ("down", services.DOWN)):
+        if name := data.get(button, ""):
+            values["services"] = services.moved(values["services"], name, by)
+            return values | {"pressed": f"{button}-{name}"}
+    if blank is not None and "take" in data:
+        before, now = data.get("template", ""), data["take"]
+        values = topic_templates.taken(values, before=before, now=now, blank=blank)
+        return values | {"template": now, "pressed": f"take-{now}"}
+    return None
 
 
 def _is_saving(request: BeaconRequest) -> bool:
@@ -137,9 +168,12 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic; changes apply from its next run."""
     mine = Topic.objects.of(request.user).live().select_related("owner")
     topic = get_object_or_404(mine, slug=slug)
-    form = _form(request, topic=topic, initial=initial_of(topic))
+    if (again := _shown_again(request)) is not None:
+        form = TopicForm(owner=request.user, topic=topic, initial=again)
+    else:
+        form = _form(request, topic=topic, initial=initial_of(topic))
     theirs: dict[str, Any] = {}
-    if request.method == "POST" and _is_saving(request) and form.is_valid():
+    if form.is_bound and _is_saving(request) and form.is_valid():
         try:
             topic = topic_editing.edit_topic(
                 topic, by=request.actor, wanted=form.state(), base=form.base_state()
@@ -194,8 +228,10 @@ def _in_words(name: str, value: Any) -> str:
     """Return a field's stored value as a person reads it."""
     if name == "schedule":
         return scheduling.in_words(Schedule(**value))
-    if name == "time_frame":
-        return str(TopicSettings.TimeFrame(value).label)
+    if name in _CHOICES:
+        return str(_CHOICES[name](value).label)
+    if name == "services":
+        return searching.listed(value) or _("the usual ones")
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list):
@@ -221,5 +257,12 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
     """Show the page with its form, over htmx the form alone."""
     template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
     preview = _preview(form.data if form.is_bound else form.initial)
-    context = {"form": form, "preview": preview, "page": name, "usual": DEFAULTS["quick"]}
+    context = {
+        "form": form,
+        "preview": preview,
+        "page": name,
+        "usual": DEFAULTS["quick"],
+        "templates": topic_templates.TEMPLATES if name == "topic_new" else (),
+        "template": topic_templates.BY_NAME.get(form["template"].value() or ""),
+    }
     return render(request, template, context | more)

@@ -375,7 +375,7 @@ def test_where_only_feeds_and_library_found_nothing_it_says_what_to_do(
 
     shown = page(browser, run)
 
-    assert ("Asked were: feeds, library." in shown) is told
+    assert ("Asked were: Feeds, Library." in shown) is told
     assert ('href="/library/add/"' in shown) is told
 
 
@@ -385,7 +385,7 @@ def test_what_was_found_needs_no_advice(browser: Client, topic: Topic):
     make_hits(run, 3)
     asked(run, "library")
 
-    assert "The web was not searched" not in page(browser, run)
+    assert "The web at large was not searched" not in page(browser, run)
 
 
 def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ from django.contrib.messages import get_messages
 from django.test import Client
 
 from memory.models import Topic, TopicFact
+from research import topic_templates
 from research.models import Run
 from tests.pages.topic_cast import make, ran, text_of
 
@@ -63,9 +66,9 @@ def test_without_a_web_search_the_page_says_where_runs_look(browser: Client, set
     without = text_of(browser.get(URL))
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "key-of-a-test"}
 
-    assert "No web search is set up" in without
+    assert "Searched without a key" in without
     assert 'href="/library/add/"' in without
-    assert "No web search is set up" not in text_of(browser.get(URL))
+    assert "Searched without a key" not in text_of(browser.get(URL))
 
 
 def test_over_htmx_a_refused_form_comes_back_alone(browser: Client):
@@ -262,3 +265,127 @@ def test_a_duplicate_starts_from_the_others_settings(browser: Client, alice: Any
     assert Topic.objects.count() == 1
     for words in ("Sailing (copy)", "Know the rules", "every day at 07:00 (UTC)"):
         assert words in page
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def shown(page: str, name: str) -> str:
+    """Return what stands in a text field of the form, or the value of its chosen option."""
+    found = re.search(rf'<textarea name="{name}"[^>]*>\s?([^<]*)', page) or re.search(
+        rf'<input type="text" name="{name}"[^>]* value="([^"]*)"', page
+    )
+    assert found, name
+    return html.unescape(found[1]).strip()
+
+
+def chosen(page: str, name: str) -> list[str]:
+    inputs = re.findall(rf'<input[^>]*name="{name}"[^>]*>', page)
+    return [
+        found[1]
+        for one in inputs
+        if "checked" in one and (found := re.search('value="([^"]*)"', one))
+    ]
+
+
+def sent(page: str, **typed: Any) -> dict[str, Any]:
+    """Return what a browser would send of the form that is shown, with what was typed."""
+    texts = {name: shown(page, name) for name in ("title", "objective", "focus")}
+    radios = ("preset", "report_style", "reading", "plan_review")
+    picked = {name: chosen(page, name)[0] for name in radios}
+    template = re.search(r'name="template"[^>]*?value="([^"]*)"', page)
+    rest = {
+        "services": chosen(page, "services"),
+        "time_frame": (re.findall(r'<option value="(\w+)" selected>the last', page) or ["any"])[0],
+        "hour": "7", "weekday": "1", "day": "1", "time_zone": "UTC",
+        "template": template[1] if template else "",
+    }  # fmt: skip
+    return texts | picked | rest | typed
+
+
+@pytest.mark.parametrize("name", list(topic_templates.BY_NAME))
+def test_each_template_fills_in_the_form_and_what_it_fills_in_can_be_saved(
+    browser: Client, name: str
+):
+    template = topic_templates.BY_NAME[name]
+    page = text_of(browser.get(URL, {"template": name}))
+
+    browser.post(URL, sent(page, title="Sailing"))
+
+    topic = Topic.objects.get()
+    assert topic.settings.objective == template.values["objective"]
+    assert topic.settings.report_style == template.values["report_style"]
+    assert topic.settings.time_frame == template.values["time_frame"]
+    assert topic.settings.services == topic_templates.filled_in(name)["services"]
+    assert topic.schedule.preset == template.values["preset"]
+
+
+def test_a_template_names_no_service_that_lacks_its_key(browser: Client, settings: Any):
+    without = chosen(text_of(browser.get(URL, {"template": "release-watch"})), "services")
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"brave": "key-of-a-test"}
+    with_key = chosen(text_of(browser.get(URL, {"template": "release-watch"})), "services")
+
+    assert without == ["feeds", "hackernews", "library"]
+    assert with_key == ["feeds", "brave", "hackernews", "library"]
+
+
+def test_taking_another_template_keeps_what_was_typed_and_changes_the_rest(browser: Client):
+    page = text_of(browser.get(URL, {"template": "weekly-tracker"}))
+    typed = sent(page, title="Sailing", focus="knots", take="competitor-scan")
+
+    page = text_of(browser.post(URL, typed, headers=HTMX))
+
+    assert (shown(page, "title"), shown(page, "focus")) == ("Sailing", "knots")
+    assert shown(page, "objective").startswith("Know what the competitors")
+    assert chosen(page, "report_style") == ["executive"]
+    assert Topic.objects.count() == 0
+
+
+def test_taking_nothing_gives_the_usual_form_again(browser: Client):
+    page = text_of(browser.get(URL, {"template": "release-watch"}))
+
+    page = text_of(browser.post(URL, sent(page, take="")))
+
+    assert (shown(page, "objective"), chosen(page, "report_style")) == ("", ["standard"])
+    assert (chosen(page, "services"), chosen(page, "preset")) == ([], ["weekly"])
+
+
+def test_a_template_taken_with_an_empty_name_calls_nothing_wrong(browser: Client):
+    page = text_of(browser.post(URL, VALID | {"title": "", "take": "research-field"}))
+
+    assert "Name the topic" not in page
+    assert "Perovskite tandem solar cells" in page
+
+
+@pytest.mark.parametrize("name", ["", "no-such", "\x00", "../x"])
+def test_a_template_that_there_is_not_is_no_template(browser: Client, name: str):
+    assert browser.get(URL, {"template": name}).status_code == 200
+    assert browser.post(URL, VALID | {"take": name}).status_code == 200
+
+
+# --- services in their order ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_service_is_moved_and_nothing_typed_is_lost(browser: Client, headers: dict[str, str]):
+    ticked = ["wikipedia", "arxiv", "library"]
+    typed = VALID | {"title": "", "focus": "knots", "services": ticked, "up": "library"}
+
+    page = text_of(browser.post(URL, typed, headers=headers))
+
+    assert chosen(page, "services") == ["wikipedia", "library", "arxiv"]
+    assert (shown(page, "focus"), "Name the topic" in page) == ("knots", False)
+    assert re.search(r'id="up-library"[^>]*data-focus', page)
+
+
+def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
+    page = text_of(browser.get(URL))
+
+    assert "With none ticked it is Feeds and Library, in this order." in page
+    assert "needs a key, and none is set" in page
+
+
+def test_a_service_that_is_ticked_without_its_key_is_said_to_fail(browser: Client):
+    page = text_of(browser.post(URL, VALID | {"services": ["brave"], "down": "brave"}))
+
+    assert "needs a key, and none is set: each run will say so" in page

@@ -203,3 +203,49 @@ def test_a_run_that_ends_meanwhile_is_no_conflict(browser: Client, topic: Topic)
     Topic.objects.filter(pk=topic.pk).update(run_count=3, version=9)
 
     assert browser.post(URL, sent)["Location"] == URL
+
+
+# --- services in their order, style, reading, plan review -----------------------------------------
+
+
+def test_the_order_of_services_is_kept_and_a_move_stores_nothing_yet(browser: Client, topic: Topic):
+    order = ["library", "arxiv", "wikipedia"]
+
+    browser.post(URL, opened(topic, services=order, down="library"))
+    before = TopicSettings.objects.get(topic=topic).services
+    browser.post(URL, opened(topic, services=order))
+
+    assert before == ["library"]
+    assert TopicSettings.objects.get(topic=topic).services == order
+
+
+def test_a_moved_form_is_still_based_on_what_was_first_seen(browser: Client, topic: Topic):
+    sent = opened(topic, objective="Know the wind", services=["library", "arxiv"], up="arxiv")
+    edited_by_another(topic, objective="Know the stars")
+    page = browser.post(URL, sent).content.decode()
+
+    page = browser.post(URL, opened(topic, objective="Know the wind", base=base_in(page)))
+
+    assert "Nothing was saved" in text_of(page)
+
+
+def test_style_reading_and_plan_review_merge_with_what_others_changed(
+    browser: Client, topic: Topic
+):
+    sent = opened(topic, report_style="memo")
+    edited_by_another(topic, reading="thorough", plan_review="wait")
+
+    browser.post(URL, sent)
+
+    stored = TopicSettings.objects.get(topic=topic)
+    assert (stored.report_style, stored.reading, stored.plan_review) == ("memo", "thorough", "wait")
+
+
+def test_a_conflict_of_choices_is_told_in_words(browser: Client, topic: Topic):
+    sent = opened(topic, report_style="memo", services=["arxiv"])
+    edited_by_another(topic, report_style="bullets", services=["hackernews", "library"])
+
+    page = text_of(browser.post(URL, sent))
+
+    assert "Hacker News and Library" in page
+    assert re.search(r"<dd[^>]*>\s*(?:<p>)?bullets", page)

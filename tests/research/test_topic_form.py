@@ -11,7 +11,8 @@ from django.http import QueryDict
 from beacon_site.providers.search import SERVICES
 from memory.forms.accounts import TimeZoneField
 from research.domains import NotADomain, domain_from, shown
-from research.forms.topic_form import TopicForm, service_choices
+from research.forms import services
+from research.forms.topic_form import TopicForm
 from research.starting import create_topic
 
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
@@ -188,17 +189,68 @@ def test_feeds_alone_need_an_address(alice: Any):
 
 
 def test_each_service_says_what_it_needs(alice: Any):
-    choices = dict(service_choices())
+    rows = {row.name: row for row in services.rows([])}
 
-    assert list(choices) == list(SERVICES)
-    assert "needs a key" in choices["serpapi"]
+    assert list(rows) == list(SERVICES)
+    assert rows["serpapi"].lacks == "needs a key, and none is set"
+    assert rows["searxng"].lacks == "needs an address, and none is set"
+    assert not rows["wikipedia"].lacks
 
 
 def test_what_the_environment_forbids_is_not_offered(alice: Any, settings: Any):
     settings.BEACON_SEARCH = ["library"]
 
-    assert [name for name, _label in service_choices()] == ["library", "sample"]
+    assert services.offered() == ["library", "sample"]
     assert problems(alice, "services", services=["serpapi"])
+
+
+def test_services_are_kept_in_the_order_in_which_they_are_sent(alice: Any):
+    form = form_of(alice, services=["library", "arxiv", "wikipedia"])
+
+    assert form.is_valid()
+    assert form.state()["services"] == ["library", "arxiv", "wikipedia"]
+
+
+def test_a_service_that_lacks_its_key_may_be_ticked(alice: Any):
+    form = form_of(alice, services=["brave"])
+
+    assert form.is_valid()
+    assert services.rows(["brave"])[0].lacks
+
+
+def test_those_ticked_are_shown_first_in_their_order(alice: Any):
+    shown = [row.name for row in services.rows(["library", "arxiv"])]
+
+    assert shown[:3] == ["library", "arxiv", "serpapi"]
+    assert sorted(shown) == sorted(SERVICES)
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "order"),
+    [
+        ("b", services.UP, ["b", "a", "c"]),
+        ("b", services.DOWN, ["a", "c", "b"]),
+        ("a", services.UP, ["a", "b", "c"]),
+        ("c", services.DOWN, ["a", "b", "c"]),
+        ("x", services.UP, ["a", "b", "c"]),
+    ],
+)
+def test_a_service_moves_by_one_place(name: str, by: int, order: list[str]):
+    assert services.moved(["a", "b", "c"], name, by) == order
+
+
+@pytest.mark.parametrize(
+    ("field", "usual"),
+    [("report_style", "standard"), ("reading", "normal"), ("plan_review", "no")],
+)
+def test_what_is_not_chosen_is_the_usual_and_what_there_is_not_is_refused(
+    alice: Any, field: str, usual: str
+):
+    form = form_of(alice)
+
+    assert form.is_valid()
+    assert form.state()[field] == usual
+    assert "not one of the available choices" in problems(alice, field, **{field: "loud"})
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "99999999999999999999"])
