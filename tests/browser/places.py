@@ -32,6 +32,14 @@ def _unfold(visitor: Visitor) -> None:
     )
 
 
+def _reordered(visitor: Visitor) -> None:
+    _unfold(visitor)
+    visitor.page.locator("#services_brave").check()  # no key is set for it here
+    visitor.page.locator("#down-arxiv").click()
+    visitor.page.locator("#down-arxiv[data-focus]").wait_for()
+    _unfold(visitor)
+
+
 def _bad_topic(visitor: Visitor) -> None:
     _unfold(visitor)
     visitor.page.locator("[name=title]").fill("All of it, " * 50)
@@ -99,6 +107,8 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topics trash", "/topics/trash/"),
         Place("topic purge", cast["purge"]),
         Place("topic new", "/topics/new/", FULL, _unfold),
+        Place("topic new template", "/topics/new/?template=competitor-scan", FULL, _unfold),
+        Place("topic new ordered", "/topics/new/?template=research-field", FULL, _reordered),
         Place("topic new wrong", "/topics/new/", FULL, _bad_topic),
         Place("topic new known", "/topics/new/", FULL, _known_topic),
         Place("fact edit", cast["fact"]),
