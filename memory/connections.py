@@ -147,7 +147,7 @@ def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
     tried = {"base_url": profile.base_url, "model": profile.model, "kind": profile.kind}
     now = timezone.now().isoformat(timespec="seconds")
     if result.ok:
-        found = {name: getattr(result, name, None) for name in _KEPT_OF_A_PROBE}
+        found = {name: getattr(result, name) for name in _KEPT_OF_A_PROBE}
         _keep_found(MODEL, tried | found | {"ok": True, "at": now, "notes": list(result.notes)})
         return
     failed = {"ok": False, "message": result.message, "failed": result.message, "at": now}

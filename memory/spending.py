@@ -169,7 +169,7 @@ def limits_of(user: User, spent: Spent) -> list[Limit]:
     if user.monthly_money is not None:
         most_money = user.monthly_money
         left_money = max(most_money - spent.money, Decimal(0))
-        amounts = (spent.cost, prices.dollars(most_money), prices.dollars(left_money))
+        amounts = (spent.known_cost, prices.dollars(most_money), prices.dollars(left_money))
         found.append(_limit(_("Money"), amounts, spent.money, most_money))
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +12,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from memory import connections
-
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def chromium() -> str:
-    """Return the Chromium to test with: the one `make test` found, else one on the PATH, or ""."""
-    found = [os.environ.get("BEACON_TEST_CHROMIUM"), *map(shutil.which, CHROMIUMS)]
-    return next((path for path in found if path), "")
+from tests.chromium import chromium
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -62,16 +62,13 @@ def _page(
         _card(name, rows[name], given.get(name), more.get("result") if name == tested else None)
         for name in connections.SET_UP
     ]
-    usual = [BY_NAME[service] for service in connections.search_services()]
     context = {
         "model_form": given.get(connections.MODEL) or ModelForm(row=rows[connections.MODEL]),
         **_model_state(rows[connections.MODEL]),
         "closed_cards": [card for card in cards if card.service.needs],
         "open_cards": [card for card in cards if not card.service.needs],
         "feed_form": FeedTestForm(),
-        "usual_services": usual,
-        "usual_names": ", ".join(str(service.label) for service in usual),
-        "search_is_fixed": bool(settings.BEACON_SEARCH),
+        **_usual(),
         "library_folder": settings.BEACON_LIBRARY_DIR,
         "contact": settings.BEACON_CONTACT,
         "tested": tested,
@@ -104,6 +101,16 @@ def _state(service: SearchService, row: Connection) -> tuple[str, str]:
     return _("needs nothing"), GOOD
 
 
+def _usual() -> dict[str, Any]:
+    """Return what a topic asks that names no service, in order."""
+    usual = [BY_NAME[name] for name in connections.search_services()]
+    return {
+        "usual_services": usual,
+        "usual_names": ", ".join(str(service.label) for service in usual),
+        "search_is_fixed": bool(settings.BEACON_SEARCH),
+    }
+
+
 def _model_state(row: Connection) -> dict[str, Any]:
     """Return what is known of the model's endpoint."""
     llm, found = connections.llm_profile(), connections.last_found(row)
@@ -112,7 +119,7 @@ def _model_state(row: Connection) -> dict[str, Any]:
         "llm": llm,
         "kinds": KINDS.values(),
         "found": found,
-        "findings": findings(found, assumed_context=assumed),
+        "findings": findings(found, assumed_context=assumed) if llm else [],
     }
 
 
@@ -142,10 +149,11 @@ def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) 
     row = connections.stored(name)
     if name != connections.MODEL:
         card = _card(name, row, refused or service_form(name, row=row))
-        return render(request, "memory/_connection_service.html", {"card": card})
+        return render(request, "memory/_connection_service.html", {"card": card, **_usual()})
     context = {
         "model_form": refused or ModelForm(row=row),
         **_model_state(row),
+        **_usual(),
     }
     return render(request, "memory/_connection_model.html", context)
 

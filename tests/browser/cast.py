@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import django
@@ -23,10 +24,11 @@ from django.utils import timezone  # noqa: E402
 
 from beacon_site.providers import sample  # noqa: E402
 from memory import library  # noqa: E402
-from memory.models import Invitation, Topic, TopicFact  # noqa: E402
+from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
 from research import executing, scheduling  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.starting import create_sample_topic, start_run  # noqa: E402
+from tests.browser import cast_compare  # noqa: E402
 from tests.browser.visitor import PASSWORD  # noqa: E402
 from tests.research import factories  # noqa: E402
 
@@ -173,6 +175,53 @@ def library_and_people(owner: Any) -> dict[str, str]:
     }
 
 
+PROBED = {
+    "ok": True,
+    "base_url": "http://127.0.0.1:9/v1",
+    "model": "llama3.1:8b",
+    "kind": "compatible",
+    "message": "llama3.1:8b answered “ready”.",
+    "answer": "ready",
+    "json_mode": "object",
+    "max_tokens_field": "max_tokens",
+    "tools": False,
+    "streams": True,
+    "embedding_model": "nomic-embed-text",
+    "embedding_dimensions": 768,
+    "context_tokens": None,
+    "notes": ["It takes a schema but does not keep to it, so shapes will be asked for in words."],
+}
+
+
+def spending(owner: Any) -> None:
+    """Make a test of a model that is not set up (places.py does), and the calls of two months."""
+    at = timezone.now().isoformat(timespec="seconds")
+    Connection.objects.create(kind="model", name="model", profile={"probed": PROBED | {"at": at}})
+    get_user_model().objects.filter(pk=owner.pk).update(monthly_tokens=2_000_000, monthly_money=5)
+    saved = Run.objects.filter(topic__owner=owner).exclude(number=None).select_related("topic")
+    calls = []
+    for place, run in enumerate(saved[:12]):
+        for ago, purpose, money in (
+            (0, "plan", "0.004"),
+            (0, "write", None),
+            (33, "write", "0.11"),
+        ):
+            calls.append(
+                ModelCall(
+                    owner=owner,
+                    topic=run.topic,
+                    purpose=purpose,
+                    source=run.source,
+                    model="llama3.1:8b" if ago else "gpt-5-mini",
+                    prompt_tokens=9_000 + 700 * place,
+                    completion_tokens=1_200,
+                    money=money and Decimal(money) * (place + 1),
+                    created=timezone.now() - timedelta(days=ago),
+                )
+            )
+    ModelCall.objects.bulk_create(calls)
+
+
 def main() -> None:
     """Put everything there and print the addresses."""
     owner = person("grace", is_staff=True, is_superuser=True, time_zone="Europe/Berlin")
@@ -180,6 +229,8 @@ def main() -> None:
     person("otto", is_active=False)
     found = delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
     found |= library_and_people(owner) | sample_topic(owner)
+    found |= cast_compare.comparison(owner) | {"writing": cast_compare.writing(owner)}
+    spending(owner)
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG
     ).update(read_at=timezone.now())

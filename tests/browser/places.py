@@ -74,7 +74,14 @@ def _bad_sign_in(visitor: Visitor) -> None:
 
 def places(cast: dict[str, str]) -> list[Place]:
     """Return every page in every state that the cast gives it."""
-    return [*_outside(), *_empty(), *_topic_pages(cast), *_runs(cast), *_rest(cast)]
+    return [
+        *_outside(),
+        *_empty(),
+        *_topic_pages(cast),
+        *_runs(cast),
+        *_compare(cast),
+        *_rest(cast),
+    ]
 
 
 def _outside() -> list[Place]:
@@ -148,6 +155,26 @@ def _runs(cast: dict[str, str]) -> list[Place]:
     ]
 
 
+def _compare(cast: dict[str, str]) -> list[Place]:
+    page, young = cast["compare"], f"/topics/{cast['young']}/compare/"
+    sample = f"/topics/{cast['sample']}/compare/?from=1&to=3"
+    return [
+        Place("compare", page),
+        Place("compare facts", f"{page}?from=1&to=4", FULL, _unfold),
+        Place("compare words", f"{page}?from=1&to=4&view=words"),
+        Place("compare words all", f"{page}?from=1&to=4&view=words&show=all"),
+        Place("compare lines", f"{page}?from=1&to=4&view=lines"),
+        Place("compare side", f"{page}?from=1&to=4&view=lines&layout=side"),
+        Place("compare sources", f"{page}?from=1&to=4&view=sources"),
+        Place("compare backwards", f"{page}?from=4&to=2&view=words"),
+        Place("compare wrong", f"{page}?from=99&to=2"),
+        Place("compare empty", young),
+        Place("compare sample", sample, FULL, _unfold),
+        Place("compare sample words", f"{sample}&view=words"),
+        Place("run writing", cast["writing"]),
+    ]
+
+
 def _rest(cast: dict[str, str]) -> list[Place]:
     return [
         Place("home", "/"),
@@ -163,8 +190,65 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("sign-ins", "/settings/sign-ins/"),
         Place("people", "/settings/people/"),
         Place("people invited", "/settings/people/", FULL, _invite),
-        Place("connections", "/settings/connections/"),
+        *_settings(),
     ]
+
+
+def _settings() -> list[Place]:
+    connections = "/settings/connections/"
+    return [
+        Place("connections", connections),
+        Place("connections unfolded", connections, FULL, _unfold),
+        Place("connections wrong", connections, FULL, _wrong_model),
+        Place("connections set up", connections, FULL, _set_up),
+        Place("connections empty again", connections, FULL, _take_down),
+        Place("spending", "/settings/spending/"),
+        Place("spending all", "/settings/spending/?who=all"),
+        Place("spending wrong", "/settings/spending/?month=soon", FULL, _wrong_limit),
+        Place("spending empty", "/settings/spending/", EMPTY),
+        Place("health", "/settings/health/"),
+    ]
+
+
+def _fill(visitor: Visitor, section: str, **fields: str) -> None:
+    for name, value in fields.items():
+        visitor.page.locator(f"[name={section}-{name}]").fill(value)
+    visitor.page.locator(f"#connection_{section}").get_by_role(
+        "button", name="Save", exact=True
+    ).click()
+
+
+def _wrong_model(visitor: Visitor) -> None:
+    _fill(visitor, "model", base_url="me@h/v1?x", secret="typed", price_in="-1")
+    visitor.page.locator("#connection_model [aria-invalid]").first.wait_for()
+
+
+def _set_up(visitor: Visitor) -> None:
+    """Name a model, as the kept test of the cast knows it, and a service that does not answer."""
+    nowhere = "http://127.0.0.1:9"
+    _fill(visitor, "model", base_url=f"{nowhere}/v1", model="llama3.1:8b")
+    visitor.page.locator("#connection_model .probe").wait_for()
+    visitor.page.locator("#connection_tavily summary").click()
+    _fill(visitor, "tavily", base_url=nowhere, secret="tvly-of-no-use-1234")
+    visitor.page.locator("#connection_tavily", has_text="ends in …1234").wait_for()
+    visitor.page.locator("#connection_tavily").get_by_role("button", name="Test").click()
+    visitor.page.locator("#test_tavily .callout").wait_for()
+
+
+def _take_down(visitor: Visitor) -> None:
+    """Take what `_set_up` stored away again: runs of other tests must not ask it."""
+    _fill(visitor, "model", base_url="", model="")
+    visitor.page.locator("#connection_model header .tag", has_text="none").wait_for()
+    visitor.page.locator("#connection_tavily summary").click()
+    visitor.page.locator("[name=tavily-remove_secret]").check()
+    _fill(visitor, "tavily", base_url="")
+    visitor.page.locator("#connection_tavily", has_text="no key").wait_for()
+
+
+def _wrong_limit(visitor: Visitor) -> None:
+    visitor.page.locator("[name=monthly_money]").fill("-1")
+    visitor.press("Save limits")
+    visitor.page.locator("[aria-invalid]").first.wait_for()
 
 
 def _invite(visitor: Visitor) -> None:

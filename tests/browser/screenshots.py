@@ -14,7 +14,7 @@ from tests import servers
 from tests.browser.places import STRANGER, Place, places
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD, Visitor, chromium
-from tests.conftest import chromium as find_chromium
+from tests.chromium import chromium as find_chromium
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "screenshots"
 WIDTHS = {1280: 860, 390: 844}

@@ -119,5 +119,5 @@ def test_limits_say_what_is_used_and_left(alice: User) -> None:
 
     assert (tokens.used, tokens.most, tokens.left) == ("1,100", "1,000", "0")
     assert tokens.is_reached
-    assert money.used == "$0.50 + one call whose price is unknown"
+    assert money.used == "$0.50"
     assert (money.left, money.share, money.is_reached) == ("$1.50", 25, False)

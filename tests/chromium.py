@@ -1,0 +1,14 @@
+"""Where the Chromium is that pages are looked at with; imports nothing of Beacon's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str:
+    """Return the Chromium to test with: the one `make test` found, else one on the PATH, or ""."""
+    found = [os.environ.get("BEACON_TEST_CHROMIUM"), *map(shutil.which, CHROMIUMS)]
+    return next((path for path in found if path), "")
