@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import feedparser
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.answers import (
@@ -26,6 +25,7 @@ from beacon_site.providers.answers import (
 )
 from beacon_site.providers.asked_once import AskedOnce
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.feeds import read_apart
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.keywords import keywords, phrase
 from beacon_site.providers.pace import OneEvery
@@ -36,10 +36,9 @@ PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
 VENDOR_URL = "https://export.arxiv.org"
 PAPER_URL = "https://arxiv.org/abs/"
 MOST_A_PAGE = 100
-LARGEST_PAGE = 1024 * 1024  # bytes; a hundred abstracts are 300 KB, and parsing takes its time
-MOST_AUTHORS = 10  # named in `raw`: papers of large collaborations have thousands
 ATOM = "application/atom+xml, application/xml;q=0.9"
 _PAPER = re.compile(r"/abs/(?P<id>[\w.-]+(?:/\w+)?)$")
+_NO_FEED: dict[str, Any] = {"version": "", "total": "", "start": "", "entries": []}
 _VERSION = re.compile(r"v\d+$")
 
 
@@ -50,7 +49,7 @@ class ArxivSearch:
 
     def __init__(self, *, base_url: str = "", contact: str = "") -> None:
         self._base_url = base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("arXiv", contact=contact, max_body=LARGEST_PAGE)
+        self._http = ServiceHttp("arXiv", contact=contact)
         self._once = AskedOnce()
 
     @classmethod
@@ -88,20 +87,19 @@ class ArxivSearch:
 
     def _pages(self, url: str, params: Mapping[str, str]) -> Iterator[list[SearchHit | None]]:
         start = 0
-        for _number in range(MAX_PAGES):
+        for _page in range(MAX_PAGES):
             with PACE.turn(url):
                 reply = self._http.get(url, {**params, "start": str(start)}, accept=ATOM)
             feed = self._feed(reply)
-            yield [self._hit(entry) for entry in feed.entries]
-            start += len(feed.entries)
-            if not feed.entries or start >= _total(feed):
+            yield [self._hit(entry) for entry in feed["entries"]]
+            start += len(feed["entries"])
+            if not feed["entries"] or start >= _number(feed["total"]):
                 return
 
-    def _feed(self, reply: Reply) -> Any:
+    def _feed(self, reply: Reply) -> dict[str, Any]:
         """Return the parsed page; raise for every answer that is none."""
-        # Only words are taken, so nothing is sanitised; a page of HTML would keep the parser long.
-        content = reply.content if b"<feed" in reply.content[:2000] else b""
-        feed: Any = feedparser.parse(content, sanitize_html=False, resolve_relative_uris=False)
+        is_atom = b"<feed" in reply.content[:2000]
+        feed = (read_apart(reply.content, PAPER_URL) if is_atom else None) or _NO_FEED
         why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(
@@ -110,64 +108,42 @@ class ArxivSearch:
             )
         if reply.status != HTTPStatus.OK:
             raise failure(self._http, reply, why, keyed=False)
-        if not feed.version:
+        if not feed["version"]:
             raise ProviderUnavailable(
                 _("arXiv answered with something that is not Atom. Is the base URL right?")
             )
         if why:
             raise ProviderRejected(_("arXiv did not accept the search (%(why)s).") % {"why": why})
-        if not feed.entries and _total(feed) > _start(feed):
+        if not feed["entries"] and _number(feed["total"]) > _number(feed["start"]):
             raise ProviderUnavailable(
                 _("arXiv counted results, but sent an empty page. Try again later."),
                 retry_after=PACE.seconds,
             )
         return feed
 
-    def _hit(self, entry: Any) -> SearchHit | None:
-        found = _PAPER.search(str(entry.get("id", "")))
+    def _hit(self, entry: Mapping[str, Any]) -> SearchHit | None:
+        found = _PAPER.search(entry["id"])
         if not found:
             return None
         number = _VERSION.sub("", found["id"])
         return hit_of(
             self._http,
             self.service,
-            _record(entry),
+            {"id": entry["id"], "authors": entry["authors"], **entry["more"]},
             url=PAPER_URL + number,
-            title=entry.get("title"),
-            snippet=entry.get("summary"),
-            published_at=parse_date(entry.get("published")),
+            title=entry["title"],
+            snippet=entry["text"],
+            published_at=parse_date(entry["day"]),
         )
 
 
-def _record(entry: Any) -> dict[str, object]:
-    """Return what is kept of an entry: who wrote it, where it belongs, what was said of it."""
-    authors = [author.get("name", "") for author in entry.get("authors", [])]
-    return {
-        "id": entry.get("id", ""),
-        "authors": authors[:MOST_AUTHORS],
-        "category": (entry.get("arxiv_primary_category") or {}).get("term", ""),
-        "comment": one_line(entry.get("arxiv_comment"), LONGEST_REASON),
-        "doi": entry.get("arxiv_doi", ""),
-        "updated": entry.get("updated", ""),
-    }
-
-
-def _error_of(feed: Any) -> str:
+def _error_of(feed: Mapping[str, Any]) -> str:
     """Return the words of an answer that is one entry titled "Error", or ""."""
-    for entry in feed.entries[:1]:
-        if "/api/errors" in str(entry.get("id", "")) or entry.get("title") == "Error":
-            return one_line(entry.get("summary"), LONGEST_REASON) or _("no reason given")
+    for entry in feed["entries"][:1]:
+        if "/api/errors" in entry["id"] or entry["title"] == "Error":
+            return one_line(entry["text"], LONGEST_REASON) or _("no reason given")
     return ""
 
 
-def _total(feed: Any) -> int:
-    return _number(feed, "opensearch_totalresults")
-
-
-def _start(feed: Any) -> int:
-    return _number(feed, "opensearch_startindex")
-
-
-def _number(feed: Any, name: str) -> int:
-    text = str(feed.feed.get(name, ""))
+def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -1,7 +1,9 @@
 """The child that parses one feed: `python -m beacon_site.providers.feed_child`.
 
 Standard input is the feed's address on a line, then its bytes; standard output is one JSON object
-`{"version", "title", "entries": [{"title", "links", "id", "text", "author", "day"}]}`.  A feed of
+`{"version", "title", "total", "start", "entries": [{"title", "links", "id", "text", "author",
+"authors", "day", "more"}]}`, where `total` and `start` are OpenSearch's and `more` what arXiv says
+beside.  A feed of
 some hundred kilobytes can keep the parser for minutes, and nothing within a process stops it: the
 parent kills this one after its time.
 """
@@ -21,6 +23,7 @@ import feedparser
 MOST_ENTRIES = 500  # of one feed, the first ones
 LONGEST_TEXT = 20_000  # characters of one field handed over
 MOST_LINKS = 5
+MOST_NAMES = 10  # of authors: papers of large collaborations have thousands
 ADDRESS_SPACE = 1024 * 1024 * 1024
 ALARM_SECONDS = 25  # for a child whose parent was killed meanwhile
 
@@ -37,6 +40,8 @@ def read(content: bytes, address: str) -> dict[str, Any]:
     return {
         "version": str(parsed.get("version") or ""),
         "title": _text(parsed.feed.get("title")),
+        "total": _text(parsed.feed.get("opensearch_totalresults")),
+        "start": _text(parsed.feed.get("opensearch_startindex")),
         "entries": [_entry(entry) for entry in parsed.entries[:MOST_ENTRIES]],
     }
 
@@ -50,7 +55,14 @@ def _entry(entry: Any) -> dict[str, Any]:
         "id": _text(entry.get("id")),
         "text": _text(entry.get("summary") or content[0].get("value")),
         "author": _text(entry.get("author")),
+        "authors": [_text(author.get("name")) for author in entry.get("authors", [])[:MOST_NAMES]],
         "day": _day(entry),
+        "more": {
+            "category": _text((entry.get("arxiv_primary_category") or {}).get("term")),
+            "comment": " ".join(_text(entry.get("arxiv_comment")).split()),
+            "doi": _text(entry.get("arxiv_doi")),
+            "updated": _text(entry.get("updated")),
+        },
     }
 
 

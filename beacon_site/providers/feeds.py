@@ -207,7 +207,7 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     keeps the parser longer than PARSE_SECONDS.
     """
     base = final_url or url
-    parsed = _read_apart(content[:LARGEST_FEED], base)
+    parsed = read_apart(content[:LARGEST_FEED], base)
     if parsed is None:
         raise ProviderRejected(
             _("The feed at %(url)s cannot be read within the limits: it may be hostile.")
@@ -223,8 +223,11 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     return tuple(hit for hit in made if hit)
 
 
-def _read_apart(content: bytes, base: str) -> dict[str, Any] | None:
-    """Return what feed_child reads, in a process that can be killed; None if it failed."""
+def read_apart(content: bytes, base: str) -> dict[str, Any] | None:
+    """Return what feed_child reads, in a process that can be killed; None if it failed.
+
+    Raises ProviderUnavailable if no process could be started.
+    """
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     try:
