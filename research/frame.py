@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Count, Value
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from research.models import Report
+from memory.models import User
+from research.models import Report, Run
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return `nav`, `health_banner` and `unread_reports` for a signed-in person's page.
+    """Return `nav`, `health_banner`, `unread_reports` and `waiting_plans` for a person's page.
 
-    Two queries: the unread reports and the ages of the processes.
+    Two queries: what is unread and what waits, and the ages of the processes.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"nav": [], "health_banner": "", "unread_reports": 0}
-    unread = Report.objects.of(user).unread().count()
+        return {"nav": [], "health_banner": "", "unread_reports": 0, "waiting_plans": 0}
+    unread, waiting = _counts(user)
     return {
-        "nav": _sections(request.path, unread),
+        "nav": _sections(request.path, unread, waiting),
         "health_banner": _banner(health.silent(health.ages())),
         "unread_reports": unread,
+        "waiting_plans": waiting,
     }
 
 
-def _sections(path: str, unread: int) -> list[dict[str, Any]]:
+def _counts(user: User) -> tuple[int, int]:
+    """Return how many reports are unread and how many plans wait to be looked at: one query."""
+    waiting = Run.objects.of(user).waiting_for_a_person().order_by()
+    plans = waiting.annotate(what=Value("plan")).values("what")
+    reports = Report.objects.of(user).unread().order_by().annotate(what=Value("report"))
+    both = [rows.annotate(number=Count("pk")) for rows in (reports.values("what"), plans)]
+    found = {row["what"]: row["number"] for row in both[0].union(both[1], all=True)}
+    return found.get("report", 0), found.get("plan", 0)
+
+
+def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
     """Return the rail's sections; it shows only what exists."""
     work = [
         _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
-        _item(path, _("Topics"), reverse("research:topics"), "t", "topics"),
+        _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=waiting),
         _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from memory import connections
 from memory.models import ModelCall, Topic, User
-from research import pipeline, run_page, shown
+from research import pipeline, plan_review, run_page, shown
 from research.models import DeltaItem, Report, Run, Schedule, Step
 
 MOST_UNREAD = 12
@@ -112,6 +112,11 @@ class Going:
         return self.step.detail or self.step.label
 
     @property
+    def waits(self) -> bool:
+        """Whether it waits for the person to look at its plan."""
+        return self.run.waiting_since is not None
+
+    @property
     def done(self) -> int:
         """Return how far it is: pages where they are counted, else steps."""
         return self.step.done if self.step is not None and self.step.all else self.place
@@ -125,7 +130,9 @@ class Going:
 def going_on(user: User) -> list[Going]:
     """Return the person's unfinished runs: two queries."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
-    found = list(runs.select_related("topic").defer("manifest").order_by("pk")[:MOST_RUNNING])
+    runs = runs.select_related("topic").defer("manifest")
+    # What waits for the person stands first: it goes on only when they have looked.
+    found = list(runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING])
     if not found:
         return []
     rows = {run.pk: Going(run) for run in found}
@@ -134,6 +141,16 @@ def going_on(user: User) -> list[Going]:
         row = rows[step.run_id]
         row.step, row.place = shown.step_rows(row.run, [step])[0], step.position
     return list(rows.values())
+
+
+def running_context(rows: list[Going]) -> dict[str, Any]:
+    """Return what `_home_running.html` shows."""
+    waiting = sum(row.waits for row in rows)
+    return {
+        "running": rows,
+        "signature": signature(rows),
+        "plans_waiting": plan_review.waiting_in_words(waiting),
+    }
 
 
 def signature(rows: list[Going]) -> str:
@@ -282,11 +299,9 @@ def context(user: User) -> dict[str, Any]:
         "today": today(),
         "unread": unread,
         "last_read_at": last_read_at(user) if unread else None,
-        "running": running,
-        "signature": signature(running),
         "next_runs": coming,
         "is_fresh": is_fresh,
-    }
+    } | running_context(running)
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
         return found

@@ -108,6 +108,11 @@ class TopicRow:
         return words.get(self.state, "")
 
     @property
+    def label(self) -> str:
+        """Return the word of a run that waits for a person; empty where the state says it all."""
+        return self.unfinished.waiting_label if self.unfinished is not None else ""
+
+    @property
     def summary(self) -> str:
         """Return what is known in short, without marks that lead nowhere from here."""
         return shown.bare(self.topic.summary)

@@ -5,7 +5,7 @@ Each function asks a fixed number of questions, however long the topic's history
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,11 @@ from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, User
 from memory.text import match_key
 from research import domains, shown
+from research.missed_slots import Notice, last_notice
 from research.models import Report, Run
 from research.paging import Page, page_of
 from research.shown import Link, cost, link_of, started_by, took
+from research.starting import limits_in_words
 from research.topic_list import TopicRow, with_figures
 
 MOST_DOMAINS = 100
@@ -34,6 +36,8 @@ class TopicHead:
 
     topic: Any
     row: TopicRow
+    notice: Notice | None = None  # a hitch of its schedule within the week
+    limits: Sequence[str] = ()  # what to know before a run is started
 
     @property
     def live_run(self) -> Run | None:
@@ -57,7 +61,10 @@ def topics_of(user: User) -> QuerySet[Any]:
 
 
 def head_of(topic: Any) -> TopicHead:
-    """Return the head of a topic from `topics_of`: one query, for its unfinished and last run."""
+    """Return the head of a topic from `topics_of`.
+
+    Three queries: its unfinished and last run, its schedule's last hitch, and the hour's limit.
+    """
     ended = Case(
         When(status__in=Run.UNFINISHED, then=Value(0)),
         default=Value(1),
@@ -71,7 +78,8 @@ def head_of(topic: Any) -> TopicHead:
             row.unfinished = run
         else:
             row.last_run = run
-    return TopicHead(topic, row)
+    notice, limits = last_notice(topic), limits_in_words(topic.owner)
+    return TopicHead(topic, row, notice, limits)
 
 
 def host_of(url: str) -> str:

@@ -43,7 +43,7 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     try:
         run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
     except RunInTheWay as exc:
-        messages.info(request, _("A run of this topic is going on already: this is it."))
+        messages.info(request, _("%(what)s This is it.") % {"what": exc})
         run = exc.run
     except NotNow as exc:
         return not_now(request, exc)

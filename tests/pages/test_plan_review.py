@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import outbox, plan_review
+from research import frame, outbox, plan_review
 from research.models import Run, Step
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
@@ -139,6 +139,47 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
 
     assert answer.status_code == 409
     assert "Nothing was searched yet" in text_of(answer)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("/", "1 plan waits for you to look at it."),
+        ("/", "It waits for you to look at its plan, and goes on when you say so."),
+        ("/topics/", "Waits for you</span>"),
+        ("/topics/postgresql-releases/", "A plan waits for you to look at it."),
+        ("/topics/postgresql-releases/runs/", "Waits for you</span>"),
+    ],
+)
+def test_home_the_list_and_the_topic_say_that_a_plan_waits(
+    browser: Client, run: Run, address: str, says: str
+):
+    shown = text_of(browser.get(address))
+
+    assert says in shown and url("run", run) in shown
+
+
+def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob: User, run: Run):
+    waiting(make_topic(alice, "Another"))
+    waiting(make_topic(bob, "Bob's"))
+    make_report(make_run(make_topic(alice, "Read this")))
+
+    request = browser.get("/topics/trash/").wsgi_request
+    with CaptureQueriesContext(connection) as queries:
+        shown = frame.frame(request)
+
+    assert (shown["waiting_plans"], shown["unread_reports"]) == (2, 1)
+    assert [item["count"] for item in shown["nav"][0]["items"]][:3] == [None, 2, 1]
+    assert len(queries) == 2
+
+
+def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run):
+    address = reverse("research:topic-run", args=[run.topic.slug])
+
+    shown = text_of(browser.post(address, follow=True))
+
+    assert "A run of this topic waits for somebody to look at its plan. This is it." in shown
+    assert "The plan waits for you" in shown
 
 
 # --- it works over htmx ---------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from memory.models import (
 )
 from research import scheduling
 from research.models import Report, Run
+from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,
     make_report,
@@ -135,7 +136,7 @@ def test_the_number_of_queries_is_fixed(
     make_sources(topic, 60)
 
     # The memory's tab reads it just as a run would: in a savepoint, and once more as JSON.
-    with django_assert_max_num_queries(14 if tab == "memory/" else 12):
+    with django_assert_max_num_queries(16 if tab == "memory/" else 12):
         browser.get(HOME + tab)
 
 
@@ -469,3 +470,25 @@ def test_the_trash_is_read_in_a_fixed_number_of_queries(
 
     with django_assert_max_num_queries(6):
         browser.get(TRASH)
+
+
+# --- what to know before a run, and what became of the schedule ------------------------------------
+
+
+@pytest.mark.requirement("R54")
+def test_slots_that_were_missed_are_told_beside_the_tabs(browser: Client, topic: Topic):
+    why = "3 slots were missed while Beacon was off; one run caught up"
+    Activity.log(topic.owner, RESEARCH, "schedule-caught-up", subject=topic, why=why)
+
+    assert why in text_of(browser.get(f"/topics/{topic.slug}/"))
+
+
+@pytest.mark.requirement("R233")
+def test_the_few_runs_left_of_the_hour_are_told_near_the_button(
+    browser: Client, topic: Topic, settings: Any
+):
+    settings.BEACON_RUNS_PER_HOUR = 2
+
+    shown = text_of(browser.get(f"/topics/{topic.slug}/runs/"))
+
+    assert "2 more runs may be started within this hour; the limit here is 2." in shown

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memory.models import Topic, User
 from research import starting
 from research.management.commands import research as command
-from research.models import Run, Worker
+from research.models import Run, TopicSettings, Worker
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -96,9 +96,31 @@ def test_a_run_that_is_going_on_is_waited_for(topic: Topic, providers: Providers
 
     out, err = say(topic.title, "--wait")
 
-    assert "going on already; this waits for it" in err
+    assert "A run of this topic is going on already. This waits for it." in err
     assert Run.objects.count() == 1
     assert out.startswith("# Solid-state batteries")
+
+
+@pytest.mark.parametrize("review", ["wait", "day"])
+def test_a_plan_that_is_to_be_looked_at_ends_the_waiting_with_its_address(
+    topic: Topic, providers: Providers, say: Say, review: str
+):
+    cast.set_up(providers, 1)
+    TopicSettings.objects.update(plan_review=review)
+
+    for _time in range(2):
+        with pytest.raises(CommandError, match="It waits for you to look at its plan") as ended:
+            say(topic.title, "--wait")
+        page = f"/topics/{topic.slug}/runs/{Run.objects.get().pk}/"
+        assert ended.value.returncode == 3 and page in str(ended.value)
+    assert Run.objects.get().waiting_since is not None
+
+
+def test_when_few_runs_are_left_of_the_hour_it_is_told(alice: Any, say: Say, settings: Any):
+    settings.BEACON_RUNS_PER_HOUR = 3
+    Worker.objects.create(name="w", kind="worker", seen_at=timezone.now())
+
+    assert "2 more runs may be started within this hour" in say("Cells")[1]
 
 
 def test_warnings_are_told_beside_the_report(topic: Topic, providers: Providers, say: Say):

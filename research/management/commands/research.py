@@ -7,7 +7,9 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -16,11 +18,12 @@ from beacon_site.http import zone_of
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic, User
-from research import executing, starting
+from research import executing, plan_page, starting
 from research.models import Report, Run, RunInTheWay
 from research.starting import NotNow
 
 POLL_SECONDS = 0.5
+WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be looked at first
 NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
 
 
@@ -54,10 +57,12 @@ class Command(BaseCommand):
         except RunInTheWay as exc:
             if exc.run is None:
                 raise CommandError(str(exc)) from exc
-            self.stderr.write(_("A run of this topic is going on already; this waits for it."))
+            self.stderr.write(_("%(what)s This waits for it.") % {"what": exc})
             run = exc.run
         except NotNow as exc:
             raise CommandError(str(exc)) from exc
+        for words in starting.limits_in_words(user):
+            self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
             self.stderr.write(_("No worker is running: the run is carried out here."))
@@ -100,6 +105,8 @@ class Command(BaseCommand):
             run.refresh_from_db()
             if not run.is_unfinished:
                 return
+            if run.waiting_since is not None:
+                raise CommandError(_whom_it_waits_for(run), returncode=WAITS_FOR_A_PERSON)
             nobody_works = "worker" in health.silent(health.ages())
             if nobody_works:
                 # Without a worker there is no tick either: what a killed one left is freed here.
@@ -120,6 +127,14 @@ class Command(BaseCommand):
             )
         with timezone.override(zone_of(run.topic.owner.time_zone)):
             self.stdout.write(report.as_markdown(), ending="")
+
+
+def _whom_it_waits_for(run: Run) -> str:
+    page = reverse("research:run", args=[run.topic.slug, run.pk])
+    told = _("%(what)s Look at it on %(address)s; the report comes after that.")
+    with timezone.override(zone_of(run.topic.owner.time_zone)):
+        what = plan_page.in_words(run)
+    return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}
 
 
 def _whose(names: list[str]) -> str:
