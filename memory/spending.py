@@ -187,7 +187,7 @@ def months(calls: Calls, viewer: User) -> list[Month]:
     Months begin where the viewer lives.
     """
     zone = zone_of(viewer.time_zone)
-    rows = (
+    rows: Any = (
         calls.annotate(month=TruncMonth("created", tzinfo=zone))
         .values("month")
         .annotate(**_SUMS)
@@ -224,7 +224,7 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
     With `whose` None the calls are everybody's: their topics are nobody else's to see, so the
     accounts stand in their place.
     """
-    rows = list(
+    rows: Any = list(
         calls.values(
             "model",
             "purpose",
@@ -271,9 +271,11 @@ def _topic(row: dict[str, Any]) -> Line:
 
 def _runs(calls: Calls) -> Iterator[Line]:
     """Yield the runs that spent most; memory knows a run by its source alone (`run:12`)."""
+    of_runs: Any = calls.filter(
+        source__startswith="run:", topic__isnull=False, topic__trashed_at=None
+    )
     rows = (
-        calls.filter(source__startswith="run:", topic__isnull=False, topic__trashed_at=None)
-        .values("source", "topic__title", "topic__slug")
+        of_runs.values("source", "topic__title", "topic__slug")
         .annotate(at=Min("created"), **_SUMS)
         .order_by(F("cost").desc(nulls_last=True), "-asked", "source")
     )

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -204,7 +203,7 @@ class ServiceForm(ConnectionForm):
         return url
 
 
-def _about_address(service: SearchService) -> str | Promise:
+def _about_address(service: SearchService) -> str:
     if service.needs == ADDRESS:
         return _(
             "Such as http://127.0.0.1:8888. Its settings.yml must allow JSON: under “search”, "

@@ -403,3 +403,23 @@ def test_what_a_page_says_is_shown_as_text(browser: Client, run: Run):
     shown = page(browser, run)
 
     assert "<script>alert" not in shown and 'href="javascript' not in shown
+
+
+# --- what it cost -------------------------------------------------------------------------------
+
+
+def test_an_unknown_price_is_said_on_the_run_and_on_its_step(browser: Client, run: Run):
+    Run.objects.filter(pk=run.pk).update(unpriced_calls=1, prompt_tokens=10)
+    run.steps.filter(name="plan").update(unpriced_calls=1, prompt_tokens=10)
+
+    body = page(browser, run)
+
+    assert "<dd>unknown</dd>" in body
+    assert "10 tokens · price unknown" in body
+
+
+def test_a_limit_of_money_beside_an_unknown_price_is_told(browser: Client, run: Run):
+    settings = run.settings | {"max_money": "2.00"}
+    Run.objects.filter(pk=run.pk).update(unpriced_calls=1, settings=settings)
+
+    assert "unknown; the limit of $2.00 cannot be kept" in page(browser, run)
