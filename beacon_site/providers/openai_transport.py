@@ -101,6 +101,8 @@ class _Timed(httpx2.HTTPTransport):
         # The library passes no backend on, so its pool is made again, with one.
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=100,
+            max_keepalive_connections=20,
             keepalive_expiry=5.0,
             network_backend=_TimedBackend(),
         )
@@ -123,6 +125,8 @@ class Bounded(httpx2.BaseTransport):
         for name in ("openai-organization", "openai-project"):
             if not request.headers.get(name):  # sent empty, to keep OPENAI_* variables out
                 request.headers.pop(name, None)
+        if request.headers.get("api-key"):  # Azure takes what stands after "Bearer" for a login
+            request.headers.pop("authorization", None)
         streamed = request.headers.pop(STREAMED, "")
         CLOCK.ends_at, CLOCK.idle, CLOCK.last_words = ends_at, float("inf"), float("inf")
         response = self._inner.handle_request(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -265,3 +266,11 @@ def test_a_question_that_was_read_whole_is_not(chat):
 
 def test_an_unknown_kind_is_an_endpoint_like_any_other():
     assert endpoint_kinds.kind_of(LlmProfile("", "m", kind="new")).name == "compatible"
+
+
+def test_every_kind_stands_in_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "model-endpoints.md").read_text()
+
+    for kind in KINDS.values():
+        assert f"| {kind.label} |" in page
+        assert kind.default_url in page

@@ -88,6 +88,7 @@ def test_azure_is_given_its_own_header(chat):
     OpenAIModel(LlmProfile(chat.base_url, "tiny", api_key=KEY, kind="azure")).ask(HELLO)
 
     assert chat.asked[0].headers["api-key"] == KEY
+    assert "authorization" not in chat.asked[0].headers
 
 
 def test_an_endpoint_that_wants_another_token_limit_gets_it_from_then_on(model, chat):
