@@ -64,6 +64,11 @@ class Row:
     hidden: int = 0
 
     @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to read in it, before or after."""
+        return not any(piece.text.strip() for piece in self.pieces)
+
+    @property
     def before(self) -> list[Piece]:
         """Return the pieces of the line as it was."""
         return [piece for piece in self.pieces if piece.kind != "new"]
@@ -135,15 +140,29 @@ def folded(rows: Sequence[Row], *, context: int = CONTEXT) -> list[Row]:
         if row.kind == "same" and place not in kept:
             hidden.append(row)
             continue
-        telling = sum(1 for one in hidden if not _is_blank(one))
+        telling = sum(not one.is_blank for one in hidden)
         shown += [Row("gap", hidden=telling)] if telling > 1 else hidden
         hidden = []
         shown.append(row)
     return shown[:-1]
 
 
-def _is_blank(row: Row) -> bool:
-    return not any(piece.text.strip() for piece in row.pieces)
+def sided(rows: Iterable[Row]) -> list[tuple[Row | None, Row | None]]:
+    """Return the rows as two columns: what was removed stands beside what came in its place.
+
+    An unchanged or changed row, and a gap, stands on either side.
+    """
+    columns: list[tuple[Row | None, Row | None]] = []
+    removed: list[Row] = []
+    added: list[Row] = []
+    for row in [*rows, Row("end")]:
+        if row.kind in ("removed", "added"):
+            (removed if row.kind == "removed" else added).append(row)
+            continue
+        columns += itertools.zip_longest(removed, added)
+        removed, added = [], []
+        columns.append((row, row))
+    return columns[:-1]
 
 
 def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False) -> set[int]:
@@ -156,7 +175,7 @@ def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False
             left = context
         elif left > 0:
             kept.add(place)
-            left -= not _is_blank(rows[place])
+            left -= not rows[place].is_blank
     return kept
 
 

@@ -195,10 +195,13 @@ def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
     """Return the two reports' texts as rows: without their marks, unchanged lines folded."""
     bare = [_MARKS.sub("", report.body).strip() for report in (old, new)]
     rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
+    # Blank lines part paragraphs: where they come and go the paragraphs tell it.
+    rows = [row for row in rows if not row.is_blank]
     changes = sum(row.kind != "same" for row in rows)
     shown = rows if asked.is_whole else text_diff.folded(rows)
     return {
         "rows": shown[:MOST_ROWS],
+        "columns": text_diff.sided(shown[:MOST_ROWS]),
         "rows_left": max(0, len(shown) - MOST_ROWS),
         "change_count": changes,
         "is_alike": not changes,

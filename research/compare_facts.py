@@ -164,7 +164,9 @@ class _Comparison:
         kind = _kind(before, now, items)
         if not now and (said := self._changed_into(chain, items)):
             kind, now = "changed", said
-        entry = Entry(kind, before, now, self._happened(chain, items), chain[-1].fact)
+        # Of what is gone it goes without saying that nothing spoke of it.
+        spoken = items if now else [i for i in items if i.status != Status.GONE_QUIET]
+        entry = Entry(kind, before, now, self._happened(chain, spoken), chain[-1].fact)
         if kind == "contradicted":
             against = [item for item in items if item.status == Status.CONTRADICTED][-1]
             entry.now, entry.quote = against.sentence, against.quote

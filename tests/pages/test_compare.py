@@ -171,7 +171,7 @@ def test_reports_too_long_for_a_page_are_cut_and_said_to_be(browser: Client, ali
 
     shown = page(browser, topic, view="lines")
 
-    assert "900 more lines are not shown" in shown and shown.count('class="line removed"') == 500
+    assert "900 more lines are not shown" in shown and shown.count('class="line removed') == 500
 
 
 # --- sources ------------------------------------------------------------------------------------------
@@ -322,6 +322,21 @@ def test_the_runs_of_a_topic_lead_to_what_changed_in_each(browser: Client, topic
 
     assert f'href="{url(topic, from_=1, to=2)}"' in shown.replace("&amp;", "&")
     assert shown.count(url(topic)) == 2  # one in the head, one for the only pair
+
+
+def test_reports_and_topic_lead_here_too(browser: Client, topic: Topic):
+    reports = browser.get(reverse("research:reports")).content.decode()
+    latest = browser.get(reverse("research:topic", args=[topic.slug])).content.decode()
+
+    assert f'href="{url(topic, to=2)}"' in reports and url(topic, to=1) not in reports
+    assert f'href="{url(topic)}"' in latest
+
+
+def test_blank_lines_that_come_and_go_are_no_difference(browser: Client, alice: User):
+    topic = make_topic(alice, "Blank")
+    wrote(topic, "One.\nTwo.", "One.\n\n\nTwo.")
+
+    assert "word for word" in page(browser, topic, view="lines")
 
 
 def test_a_report_leads_to_its_comparison_with_the_one_before(browser: Client, topic: Topic):
