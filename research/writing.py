@@ -131,6 +131,8 @@ def _by_model(
         )
     if answer is None or not isinstance(answer.parsed, WrittenReport):
         return None
+    if answer.warning:
+        work.run.warn(answer.warning)
     if len(answer.parsed.body) > MOST_BODY:
         raise ProviderNonsense(_("its report is longer than a report can be"))
     return _drafted(work, answer.parsed, answer.model, pages)

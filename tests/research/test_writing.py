@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.llm import Answer, Usage
 from memory.models import ModelCall, Topic, TopicFact
 from research import writing
 from research.models import Run, Schedule, TopicSettings
@@ -329,3 +331,11 @@ def test_a_topic_that_is_skimmed_sends_less_of_each_page_to_the_model(
 
     prompt = providers.model.history[1].prompt
     assert most - 500 < prompt.count("x") < most
+
+
+def test_a_report_whose_question_was_cut_short_is_kept_and_the_run_warns(write: Callable[..., Run]):
+    text = json.dumps(cast.report(1, 2))
+    run = write(Answer(text, Usage(2050, 9), "fake", "stop", warning="read only 2050 tokens"))
+
+    assert run.report.written_by == "fake"
+    assert "read only 2050 tokens" in run.warnings
