@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test screenshots lint lock audit vendor help
+.PHONY: up down test faults screenshots lint lock audit vendor help
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -17,6 +17,9 @@ down: ## stop the Beacon of this data folder, and whatever a killed one left beh
 
 test: ## run every test on throw-away servers (ARGS="-k word" for some of them)
 	@$(RUN) test $(ARGS)
+
+faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/reliability.md)
+	@$(RUN) faults $(ARGS)
 
 screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (ARGS="word" for some)
 	@$(RUN) screenshots $(ARGS)

@@ -44,6 +44,7 @@ def main(arguments: list[str]) -> None:
     environment("base", "embeddings", "extras", "dev")
     targets = {
         "test": test,
+        "faults": faults,
         "screenshots": screenshots,
         "lint": lint,
         "lock": lock,
@@ -147,6 +148,18 @@ def test(rest: list[str]) -> None:
     ]
     # What shares one site and one browser goes to one worker: xdist_group.
     become("-m", "pytest", *(rest or ["-n", "2", "--dist", "loadgroup", *cover]))
+
+
+def faults(rest: list[str]) -> None:
+    """Break real processes in every way there is a promise for, and print what came of it.
+
+    With `--write` the table goes into docs/reliability.md.
+    """
+    os.environ["BEACON_TEST_FAULTS"] = "full"
+    if "--write" in rest:
+        os.environ["BEACON_TEST_FAULTS_WRITE"] = "1"
+        rest = [word for word in rest if word != "--write"]
+    become("-m", "pytest", "tests/faults", "-m", "faults", "-n0", "-q", *rest)
 
 
 def screenshots(rest: list[str]) -> None:

@@ -13,6 +13,7 @@ from django.test import Client
 
 from memory import connections
 from tests.chromium import chromium
+from tests.faults import figures
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason="no Chromium was found: see `make test`"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the lines of the fault tests, whichever process they ran in."""
+    figures.show(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -58,16 +58,3 @@ def broken(outside: Outside) -> Iterator[Broken]:
     """A whole site on servers of its own, which tests break and mend again."""
     with broken_site(outside) as made:
         yield made
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the lines; under `make faults` with `--write` they go into docs/reliability.md too."""
-    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
-    lines = figures.lines_of(reports)
-    if not lines:
-        return
-    terminalreporter.section("faults")
-    terminalreporter.write_line(figures.machine())
-    terminalreporter.write_line(figures.table(lines))
-    if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
-        figures.write(lines)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "reliability.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NAME = "fault"
@@ -20,7 +22,8 @@ def lines_of(reports: Iterable[Any]) -> list[tuple[str, str, str, str]]:
     for report in reports:
         for name, value in getattr(report, "user_properties", ()):
             if name == NAME and report.when == "call":
-                found.append((*value, "yes" if report.passed else "NO"))
+                told = (" ".join(part.split()) for part in value)
+                found.append((*told, "yes" if report.passed else "NO"))
     return sorted(found)
 
 
@@ -46,3 +49,16 @@ def write(lines: list[tuple[str, str, str, str]]) -> None:
     _old, after = rest.split(END, 1)
     new = f"{BEGIN}\nTaken {machine()}.\n\n{table(lines)}\n{END}"
     DOC.write_text(before + new + after, encoding="utf-8")
+
+
+def show(reporter: pytest.TerminalReporter) -> None:
+    """Print the lines of a test run; under `make faults` with `--write` they go into DOC too."""
+    reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
+    lines = lines_of(reports)
+    if not lines:
+        return
+    reporter.section("faults")
+    reporter.write_line(machine())
+    reporter.write_line(table(lines))
+    if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
+        write(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from types import TracebackType
@@ -10,7 +11,7 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from tests.providers.servers import Scene, ScriptedChatServer, SerpApiServer
+from tests.providers.servers import NOTHING_FOUND, Scene, ScriptedChatServer, SerpApiServer
 
 KEY = "serp-secret-key-98765"
 MODEL_KEY = "sk-model-secret-key-4321"
@@ -21,7 +22,8 @@ class Outside:
     """What the outside answers.
 
     A topic's model calls and searches are answered by the scene under `scenes[title, kind]` (kind
-    is "plan", "write" or "search"), else as a good service would.
+    is "plan", "write" or "search"), else as a good service would.  `spoiled[title]` makes the scene
+    out of what a good model would have said.
     """
 
     def __init__(self) -> None:
@@ -29,6 +31,7 @@ class Outside:
         self.chat, self.serp = ScriptedChatServer(), CountingSerp(KEY, self._search_scene)
         self.web = HTTPServer(host="127.0.0.1", port=0, threaded=True)
         self.scenes: dict[tuple[str, str], Scene] = {}
+        self.spoiled: dict[str, Callable[[dict[str, Any]], Scene]] = {}
         self.chat.standing = self._answer
 
     def __enter__(self) -> Outside:
@@ -101,8 +104,10 @@ class Outside:
         prompt = "\n".join(str(m["content"]) for m in body["messages"])
         title = title_of(prompt)
         kind = "plan" if PLAN_MARK in prompt else "write"
-        scene = self.scenes.get((title, kind))
-        return scene or self.good(title, kind, prompt)
+        good = self.good(title, kind, prompt)
+        if title in self.spoiled:
+            return self.spoiled[title](good)
+        return self.scenes.get((title, kind)) or good
 
     def good(self, title: str, kind: str, prompt: str = "") -> dict[str, Any]:
         """Return what a good model says when it plans or writes."""
@@ -134,4 +139,13 @@ class CountingSerp(SerpApiServer):
     def stand(self, request: Request) -> Response:
         """Return the scene's answer, else what a good SerpAPI says."""
         scene = self._scene_of(request.args.get("q", ""))
-        return scene(request) if scene else super().stand(request)
+        return scene(request) if scene else self.stand_well(request)
+
+    def stand_well(self, request: Request) -> Response:
+        """Return what a good SerpAPI says."""
+        return super().stand(request)
+
+    def nothing(self, request: Request) -> Response:
+        """Return what a good SerpAPI says that has found nothing."""
+        body = {"search_metadata": {"status": "Success"}, "error": NOTHING_FOUND}
+        return Response(json.dumps(body), content_type="application/json")

@@ -155,11 +155,16 @@ class Site:
         """Send the tick, which beat sends every 15 s, now."""
         self.send("research.tasks.tick", queue="maintenance", times=times)
 
-    def pass_time(self) -> None:
-        """Let leases, waits and nudges be old, as after a minute, and have the tick look."""
+    def end_leases(self) -> None:
+        """Let the leases of running runs be over, as 45 s after a kill, and have the tick look."""
         self.rows("UPDATE research_run SET lease_until = now() WHERE status = 'running'")
+        self.tick()
+
+    def end_waits(self) -> None:
+        """Let runs that were put off be due, as minutes later, and have the tick look."""
         self.rows(
-            "UPDATE research_run SET not_before = now(), nudged_at = NULL WHERE status = 'queued'"
+            "UPDATE research_run SET not_before = now(), nudged_at = NULL"
+            " WHERE status = 'queued' AND not_before > now()"
         )
         self.tick()
 

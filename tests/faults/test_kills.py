@@ -184,7 +184,7 @@ def test_a_task_that_always_dies_fails_after_three_and_others_go_on(
     for deaths in (1, 2, 3):
         beacon.wait(lambda deaths=deaths: killer.deaths == deaths)
         time.sleep(1)  # the message comes again at once, and must find the run taken
-        beacon.pass_time()  # 45 s each; above they are waited for
+        beacon.end_leases()  # 45 s each; above they are waited for
     beacon.act("queue", other)
     died, lived = beacon.ended(poison, other)
     say(

@@ -1,0 +1,113 @@
+"""What a model may answer: every run ends, within its tries, with a cause that a person can read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.faults.conftest import Say
+from tests.faults.outside import MODEL_KEY, Outside
+from tests.faults.processes import Site
+from tests.providers.servers import (
+    Scene,
+    cut,
+    half,
+    html,
+    huge,
+    in_prose,
+    rate,
+    refuses,
+    says,
+    slow,
+    status,
+)
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+
+MARK = "Half parsed"
+WRONG = {"queries": {"0": MARK}, "summary": [MARK], "body": {"text": MARK}, "findings": MARK}
+
+
+def _always(scene: Scene) -> Callable[[dict[str, Any]], Scene]:
+    return lambda _good: scene
+
+
+# What the model does -> the scene, out of what a good one would have said; how the run ends; a word
+# of the cause that stands on the run.
+SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
+    "429 with Retry-After: 7": (_always(rate("7")), "partial", "429"),
+    "429 with Retry-After: 1": (_always(rate("1")), "partial", "429"),
+    "500": (_always(status(500)), "partial", "500"),
+    "reset in mid-answer": (_always(cut()), "partial", "broke off"),
+    "a web page with 200": (_always(html()), "partial", "not as a model does"),
+    "truncated JSON": (half, "partial", ""),
+    "JSON in prose": (in_prose, "succeeded", ""),
+    "wrong types": (_always(says(json.dumps(WRONG))), "partial", ""),
+    "an empty answer": (_always(says("")), "partial", "no JSON"),
+    "5 MB": (_always(huge()), "partial", "MiB"),
+    "a refusal": (_always(refuses()), "partial", "cannot help"),
+}
+TITLES = {f"Harbour cranes case {chr(97 + n)}": name for n, name in enumerate(SCENES)}
+
+
+@pytest.fixture(scope="module")
+def runs(beacon: Site, outside: Outside) -> dict[str, Any]:
+    """Let every scene be met by a run of its own; return the ended runs by title."""
+    for title, name in TITLES.items():
+        outside.spoiled[title] = SCENES[name][0]
+    beacon.act("queue", *TITLES)
+    return {run.title: run for run in beacon.ended(*TITLES, seconds=150)}
+
+
+def _report(beacon: Site, title: str) -> str:
+    query = (
+        "SELECT p.body || p.summary || p.delta FROM research_report p JOIN research_run r ON"
+        " r.id = p.run_id JOIN memory_topic t ON t.id = r.topic_id WHERE t.title = %s"
+    )
+    return str(beacon.value(query, title) or "")
+
+
+@pytest.mark.parametrize("title", TITLES, ids=list(TITLES.values()))
+def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
+    beacon: Site, outside: Outside, runs: dict[str, Any], say: Say, title: str
+):
+    run, name = runs[title], TITLES[title]
+    _scene, ends, word = SCENES[name]
+    calls = [outside.calls(title, kind) for kind in ("plan", "write")]
+    report, causes = _report(beacon, title), " ".join(run.warnings)
+    cause = next((w for w in reversed(run.warnings) if "model" in w), "as asked")
+    say(
+        f"a model that answers with {name}",
+        "at most 3 tries; fallback or a readable cause; nothing half-parsed stored",
+        f"{run.status}, tried {calls[0]} and {calls[1]} times; “{cause[:160]}”",
+    )
+
+    assert run.status == ends, run.error
+    assert max(calls) <= 3
+    assert "14 electric cranes" in report
+    assert not any(bad in report for bad in (MARK, '{"', "queries", "word word"))
+    assert word in causes
+    assert bool(run.warnings) == (ends == "partial")
+    assert MODEL_KEY not in causes
+
+
+@pytest.mark.long
+def test_a_model_that_does_not_answer_is_waited_for_once(beacon: Site, outside: Outside, say: Say):
+    title = "Harbour cranes silent"
+    outside.scenes[title, "write"] = slow(150)
+    beacon.act("queue", title)
+    [run] = beacon.ended(title, seconds=260)
+    seconds = (run.finished_at - run.started_at).total_seconds()
+    say(
+        "a model that says nothing for 150 s",
+        "at most 3 tries, within the run's 15 minutes; fallback with a readable cause",
+        f"{run.status} after {seconds:.0f} s, tried {outside.calls(title, 'write')} times; “{run.warnings[-1]}”",
+    )
+
+    assert run.status == "partial"
+    assert outside.calls(title, "write") <= 3
+    assert "did not answer within" in run.warnings[-1]
+    assert "14 electric cranes" in _report(beacon, title)
