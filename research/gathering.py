@@ -244,16 +244,19 @@ def _searched(
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
-    complaints = searching.complaints(done)
+    order = [service.name for service in services]
+    # A service that was taken away while the run waited is in no place any more.
+    places = {name: place for place, name in enumerate(order)}
+    told = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
+    complaints = searching.complaints(told)
     # An empty answer of one service says nothing of what another, which is down, would have found.
     silent = {entry["service"] for entry in failed} - answered
     if silent and not hits:
         _raise_for(failed, complaints, answered)
     for complaint in complaints:
         work.run.warn(complaint)
-    names = [service.name for service in services]
     return StepResult(
-        {"asked": done, "order": names},
+        {"asked": done, "order": order},
         detail=_detail(services, done, hits),
         counts={"queries": len(done), "hits": hits, "failed": len(failed)},
         warning=" ".join(complaints),
@@ -282,8 +285,9 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
 
 def _detail(services: Sequence[_Service], done: list[dict[str, Any]], hits: int) -> str:
     """Return how many hits came from whom, and who was not asked every query."""
-    asked = {entry["service"] for entry in done}
-    names = [service.name for service in services if service.name in asked]
+    answered = {entry["service"] for entry in done if not entry["problem"]}
+    gave = {entry["service"] for entry in done if entry["hits"]} or answered
+    names = [service.name for service in services if service.name in gave]
     parts = [
         _("%(hits)d hits from %(services)s")
         % {"hits": hits, "services": ", ".join(map(searching.label_of, names))}

@@ -69,7 +69,8 @@ class Network:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reached = False
-        self._given_up: set[str] = set()
+        self._unreached: set[str] = set()
+        self._given_up = False
 
     def reached(self, service: str) -> None:
         """Note that a service answered, be it with a refusal."""
@@ -77,16 +78,20 @@ class Network:
             with self._lock:
                 self._reached = True
 
-    def gave_up(self, service: str) -> None:
-        """Note that a service could not be reached in all the tries of a query."""
+    def unreached(self, service: str, *, is_last: bool) -> None:
+        """Note that a service could not be reached; `is_last` is in all the tries of a query."""
         with self._lock:
-            self._given_up.add(service)
+            self._unreached.add(service)
+            self._given_up = self._given_up or is_last
 
     @property
     def is_down(self) -> bool:
-        """Whether two services were given up and none was reached: one alone may be at fault."""
+        """Whether one service was given up, another not reached either, and none was reached.
+
+        One alone may be at fault itself.
+        """
         with self._lock:
-            return not self._reached and len(self._given_up) > 1
+            return not self._reached and self._given_up and len(self._unreached) > 1
 
 
 class Gate:
@@ -124,8 +129,7 @@ class Gate:
     def failed(self, exc: ProviderError, *, is_last: bool) -> None:
         """Note a failure; `is_last` says that the query is not tried again."""
         if isinstance(exc, ServiceUnreachable):
-            if is_last:
-                self._network.gave_up(self.service)
+            self._network.unreached(self.service, is_last=is_last)
         elif not isinstance(exc, ServiceRefused):  # which may be said without asking at all
             self._network.reached(self.service)
         with self._lock:

@@ -75,10 +75,9 @@ def test_a_service_that_answered_before_is_asked_again_whatever_one_query_met():
     assert [each.problem for each in asked] == ["slow", ""]
 
 
-def test_without_a_network_a_service_is_not_tried_thrice_where_two_others_were():
+def test_without_a_network_a_service_is_not_tried_thrice_where_another_was():
     network = Network()
-    for name in ("wikipedia", "hackernews"):
-        network.gave_up(name)
+    network.unreached("wikipedia", is_last=True)
     service = FakeSearch(service="arxiv")
     service.enqueue(ServiceUnreachable("no route"))
 
@@ -90,8 +89,15 @@ def test_without_a_network_a_service_is_not_tried_thrice_where_two_others_were()
 def test_one_answer_from_outside_shows_that_there_is_a_network():
     network = Network()
     Gate("gdelt", network).answered()
-    network.gave_up("wikipedia")
-    network.gave_up("arxiv")
+    network.unreached("wikipedia", is_last=True)
+    network.unreached("arxiv", is_last=True)
+
+    assert not network.is_down
+
+
+def test_one_service_that_is_not_reached_is_no_sign_that_there_is_no_network():
+    network = Network()
+    network.unreached("wikipedia", is_last=True)
 
     assert not network.is_down
 
@@ -99,8 +105,8 @@ def test_one_answer_from_outside_shows_that_there_is_a_network():
 def test_the_library_is_no_sign_of_a_network():
     network = Network()
     Gate("library", network).answered()
-    network.gave_up("wikipedia")
-    network.gave_up("arxiv")
+    network.unreached("wikipedia", is_last=True)
+    network.unreached("arxiv", is_last=True)
 
     assert network.is_down
 
