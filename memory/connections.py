@@ -150,10 +150,11 @@ def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
         found = {name: getattr(result, name) for name in _KEPT_OF_A_PROBE}
         _keep_found(MODEL, tried | found | {"ok": True, "at": now, "notes": list(result.notes)})
         return
-    failed = {"ok": False, "message": result.message, "failed": result.message, "at": now}
+    failed = {"ok": False, "message": result.message, "failed": result.message}
     earlier = stored(MODEL).profile.get("probed") or {}
     is_of_this = all(earlier.get(name) == value for name, value in tried.items())
-    _keep_found(MODEL, (earlier if is_of_this else tried) | failed)
+    kept = earlier if is_of_this and "json_mode" in earlier else tried | {"at": now}
+    _keep_found(MODEL, kept | failed)
 
 
 # --- search ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from beacon_site.providers.endpoints import address_of
 from beacon_site.providers.probing import ProbeResult
 from memory import connections
 from memory.models import Activity, Connection, User
@@ -160,3 +161,69 @@ def test_saving_keeps_what_a_test_found_out_meanwhile(admin: User) -> None:
     found = connections.llm_profile()
     assert found is not None
     assert (found.json_mode, found.context_tokens, found.api_key) == ("object", 4096, KEY)
+
+
+# --- what tests found ---------------------------------------------------------------------------
+
+
+def probed(**found: Any) -> None:
+    profile = connections.llm_profile()
+    assert profile is not None
+    connections.keep_probe(profile, ProbeResult(True, "", 1, json_mode="object", **found))
+
+
+def test_calls_begin_with_what_a_test_found(db: None) -> None:
+    stored_model()
+
+    probed(tools=False, streams=True, context_tokens=8192, embedding_model="e")
+
+    found = connections.llm_profile()
+    assert found is not None
+    assert (found.tools, found.streams) == (False, True)
+    assert (found.context_tokens, found.embedding_model) == (8192, "e")
+
+
+def test_what_staff_chose_stands_over_what_a_test_found(db: None) -> None:
+    stored_model(profile={"context_tokens": 4096, "json_mode": "prompt"})
+
+    probed(context_tokens=8192)
+
+    found = connections.llm_profile()
+    assert found is not None
+    assert (found.context_tokens, found.json_mode) == (4096, "prompt")
+
+
+def test_a_failed_test_of_another_model_leaves_nothing_of_the_earlier_one(db: None) -> None:
+    row = stored_model()
+    probed(tools=True)
+    Connection.objects.filter(pk=row.pk).update(model="another")
+    profile = connections.llm_profile()
+    assert profile is not None
+
+    connections.keep_probe(profile, ProbeResult(False, "gone", 1))
+
+    found = connections.last_found(connections.stored("model"))
+    assert (found["failed"], found["is_stale"], "tools" in found) == ("gone", False, False)
+
+
+def test_a_kind_without_an_address_means_its_usual_one(db: None) -> None:
+    Connection.objects.create(kind="model", name="model", model="m", profile={"kind": "ollama"})
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert address_of(profile).base_url == "http://127.0.0.1:11434/v1"
+
+
+def test_a_services_last_test_is_kept_until_its_key_changes(admin: User) -> None:
+    row = Connection(kind="search", name="brave")
+    connections.save(row, by=admin, new_secret=KEY)
+    connections.keep_search_test(
+        connections.search_profile("brave"), ProbeResult(False, "refused", 9)
+    )
+    assert not connections.last_found(connections.stored("brave"))["is_stale"]
+
+    connections.save(connections.stored("brave"), by=admin, new_secret="BSA-another-key")
+
+    found = connections.last_found(connections.stored("brave"))
+    assert (found["ok"], found["message"], found["is_stale"]) == (False, "refused", True)
