@@ -17,6 +17,8 @@ from research.planning import MOST_QUERY_LENGTH
 
 MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most six
 
+_NOTHING = gettext_lazy("Leave at least one query: without any there is nothing to search.")
+
 
 class PlanForm(forms.Form):
     """The queries, one a line, and which plan it was that they were made from (`seen`)."""
@@ -28,8 +30,8 @@ class PlanForm(forms.Form):
             "Change, add, remove or reorder lines. Empty ones do not count; at most 12 queries, "
             "400 characters each."
         ),
-        required=False,
         max_length=50_000,
+        error_messages={"required": _NOTHING},
         widget=forms.Textarea(attrs={"rows": 8, "dir": "auto"}),
     )
 
@@ -39,8 +41,6 @@ class PlanForm(forms.Form):
         queries = [line for line in lines if line]
         problems = [problem for problem in map(_problem, queries) if problem]
         problems += _doubles(queries)
-        if not queries:
-            problems.append(_("Leave at least one query: without any there is nothing to search."))
         if len(queries) > MOST_QUERIES:
             problems.append(
                 ngettext(

@@ -55,6 +55,24 @@ def _known_topic(visitor: Visitor) -> None:
     visitor.page.locator("#known a").first.wait_for()
 
 
+def _bad_plan(visitor: Visitor) -> None:
+    box = visitor.page.locator("#plan-form textarea")
+    box.fill("solid-state batteries\n?!\nSolid-State Batteries\n" + "x" * 401)
+    visitor.page.get_by_role("button", name="Go on with these queries").click()
+    visitor.page.locator("#plan-form [aria-invalid]").wait_for()
+
+
+def _gone_plan(visitor: Visitor) -> None:
+    visitor.page.evaluate("document.querySelector('#plan-form [name=seen]').value = ''")
+    visitor.page.locator("#plan-form textarea").fill("what I typed\nin the other window")
+    visitor.page.get_by_role("button", name="Go on with these queries").click()
+    visitor.page.locator("#typed").wait_for()
+
+
+def _retry_menu(visitor: Visitor) -> None:
+    visitor.page.locator("#run-actions details.dropdown summary").click()
+
+
 def _card(visitor: Visitor) -> None:
     visitor.page.locator("article sup a").first.click()
     visitor.page.locator(".cite-card").wait_for()
@@ -149,6 +167,11 @@ def _runs(cast: dict[str, str]) -> list[Place]:
     samples = [f"report {number}" for number in range(1, 5)]
     return [
         *(Place(f"run {name}", cast[name]) for name in (*names, *samples)),
+        Place("run waiting", cast["waiting"]),
+        Place("run waiting wrong", cast["waiting"], FULL, _bad_plan),
+        Place("run waiting gone", cast["waiting"], FULL, _gone_plan),
+        Place("run failed menu", cast["failed"], FULL, _retry_menu),
+        Place("topic waiting", f"/topics/{cast['waiting slug']}/"),
         Place("run unfolded", cast["delta"], FULL, _unfold),
         Place("run card", cast["report 1"], FULL, _card),
         Place("run trace", cast["delta"] + "trace/"),

@@ -1,0 +1,54 @@
+"""A run whose plan waits for a person, for the looked-at pages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from research.models import Run, TopicSettings
+from tests.research import factories
+
+PLANNED = [
+    "solid-state battery pilot lines 2026",
+    "solid-state battery cost per kilowatt hour",
+    "固态电池 量产 2026",
+    "sulfide electrolyte suppliers Europe",
+]
+
+
+def waiting_plan(owner: Any) -> dict[str, str]:
+    """Make a run that waits, and goes on by itself in the evening."""
+    asked = {
+        "objective": "Which makers get from pilot lines to mass production, and at what cost?",
+        "focus": "Europe and East Asia; not laboratories",
+        "plan_review": TopicSettings.PlanReview.DAY,
+        "services": ["wikipedia", "arxiv", "hackernews", "feeds", "library"],
+    }
+    topic = factories.make_topic(owner, "Solid-state batteries", settings=asked)
+    factories.make_report(factories.make_run(topic))
+    now = timezone.now()
+    run = factories.make_run(
+        topic,
+        saved=False,
+        status=Run.Status.QUEUED,
+        started_at=now,
+        waiting_since=now,
+        not_before=now + timedelta(hours=23),
+        settings=TopicSettings.objects.get(topic=topic).as_json(),
+        is_baseline=False,
+    )
+    factories.make_steps(run, done=2)
+    facts = ("A pilot line in Kyoto made 3,400 cells.", "Cells cost 97 euros per kilowatt hour.")
+    memory = {"memory": {"facts": [{"text": text} for text in facts]}}
+    detail = "2 facts, 14 seen URLs, last run 2026-11-14"
+    run.steps.filter(name="load_memory").update(output=memory, detail=detail)
+    run.steps.filter(name="plan").update(
+        output={"queries": PLANNED, "by": "model"}, detail="4 queries, planned by the model"
+    )
+    return {
+        "waiting": reverse("research:run", args=[topic.slug, run.pk]),
+        "waiting slug": topic.slug,
+    }
