@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Generic, TypeVar
 
 from django.utils.translation import gettext as _
@@ -26,7 +27,9 @@ from beacon_site.providers.structured import NotAsAsked, parse_answer
 
 T = TypeVar("T")
 
-FAKE_PROFILE = LlmProfile(base_url="http://fake.invalid/v1", model="fake")
+FAKE_PROFILE = LlmProfile(
+    base_url="http://fake.invalid/v1", model="fake", price_in=Decimal(0), price_out=Decimal(0)
+)
 
 
 class NothingEnqueued(LookupError):

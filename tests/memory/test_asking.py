@@ -45,7 +45,7 @@ class Meter:
         if self.is_full:
             raise BudgetReached("nothing left")
 
-    def count(self, usage: Usage, money: Decimal) -> None:
+    def count(self, usage: Usage, money: Decimal | None) -> None:
         self.counted.append((usage.total, money))
 
 
@@ -126,6 +126,35 @@ def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):
     assert waited[0].text == "Much."
 
 
+def test_the_text_is_told_as_it_comes_without_keys(ask: Ask):
+    heard: list[str] = []
+
+    ask(f"It is {PROFILE.api_key}, they say.", on_text=heard.append)
+
+    assert heard[-1] == "It is [secret], they say."
+
+
+def test_what_a_listener_raises_ends_the_call_which_may_have_cost_all_it_may(ask: Ask):
+    def stop(_text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask("Much.", on_text=stop, max_tokens=99)
+
+    call = ModelCall.objects.get()
+    assert (call.completion_tokens, call.error[:14]) == (99, "not waited for")
+
+
+def test_what_a_broken_stream_had_said_is_paid_for(ask: Ask):
+    broken = ProviderUnavailable("broke off")
+    broken.prompt_tokens, broken.completion_tokens = 1000, 500
+
+    with pytest.raises(ProviderUnavailable):
+        ask(broken)
+
+    assert ModelCall.objects.get().money == Decimal("0.006")
+
+
 @pytest.mark.requirement("R236")
 def test_no_key_reaches_a_prompt_or_its_record(ask: Ask, settings: Any):
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"serpapi": "serp-key-123456"}
@@ -163,3 +192,13 @@ def test_a_price_is_per_million_tokens():
     assert price(Usage(1_000_000, 0), PROFILE) == Decimal(2)
     assert price(Usage(0, 500_000), PROFILE) == Decimal(4)
     assert price(Usage(), PROFILE) == Decimal(0)
+
+
+@pytest.mark.parametrize(
+    ("price_in", "price_out"), [(None, None), (None, Decimal(1)), (Decimal(-1), Decimal(1))]
+)
+def test_a_price_that_is_not_known_is_no_price_and_not_nothing(price_in: Any, price_out: Any):
+    profile = LlmProfile("http://x.invalid", "m", price_in=price_in, price_out=price_out)
+
+    assert price(Usage(10, 10), profile) is None
+    assert price(Usage(), profile) == Decimal(0)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch, NothingEnqueued
 from beacon_site.providers.fetch import PageFetcher, WebPage
-from beacon_site.providers.llm import LanguageModel, Message
+from beacon_site.providers.llm import LanguageModel, Message, Tool
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
 
 ASK = [Message("user", "What?")]
@@ -39,6 +39,21 @@ def test_a_model_says_what_was_enqueued_and_remembers_the_question():
         ("What?", None),
         ("What?", Plan),
     ]
+
+
+def test_a_model_tells_its_text_in_growing_pieces():
+    heard: list[str] = []
+    FakeLanguageModel("one two three", pieces=3).ask(ASK, on_text=heard.append)
+
+    assert heard == ["one t", "one two th", "one two three"]
+
+
+def test_a_model_remembers_the_tools_that_it_was_offered():
+    model = FakeLanguageModel("one")
+    tool = Tool("weather", "Tells the weather.", {"type": "object"})
+    model.ask(ASK, tools=[tool])
+
+    assert model.history[0].tools == (tool,)
 
 
 def test_a_model_that_is_told_nonsense_raises_it():

@@ -287,7 +287,7 @@ def test_a_run_that_spent_its_budget_stops_says_so_and_keeps_its_report(
     topic: Topic, providers: Providers, fields: dict[str, Any], says: str
 ):
     cast.set_up(providers, 1)
-    dear = LlmProfile(base_url="http://x.invalid", model="dear", price_in=Decimal(1000))
+    dear = LlmProfile("http://x.invalid", "dear", price_in=Decimal(1000), price_out=Decimal(0))
     providers.model = spending(tokens=600, profile=dear)
     limit(topic, **fields)
 
