@@ -1,0 +1,75 @@
+"""Comparing runs in a browser: by lists and arrow keys, and without scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+ACTIVE = "document.activeElement.id"
+
+
+def at(visitor: Visitor, cast: dict[str, str], query: str = "") -> Visitor:
+    visitor.sign_in("grace")
+    visitor.goto(cast["compare"] + query)
+    return visitor
+
+
+def test_a_choice_from_a_list_compares_at_once_and_can_be_shared_and_taken_back(
+    visit: Visit, cast: dict[str, str]
+) -> None:
+    page = at(visit(), cast, "?from=1&to=2").page
+    page.locator("#compare-to").focus()
+    page.locator("#compare-to").select_option("4")
+
+    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #4")
+    assert "from=1&to=4" in page.url and page.title().startswith("Run #1 against Run #4")
+    assert page.evaluate(ACTIVE) == "compare-to"
+    page.go_back()
+    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #2")
+
+
+def test_arrow_keys_step_through_the_pairs_and_keep_the_view(
+    visit: Visit, cast: dict[str, str]
+) -> None:
+    page = at(visit(), cast, "?from=1&to=2&view=words").page
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#compare h2")).to_have_text("Run #2 against Run #3")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#compare h2")).to_have_text("Run #3 against Run #4")
+    page.keyboard.press("ArrowLeft")
+
+    expect(page.locator("#compare h2")).to_have_text("Run #2 against Run #3")
+    expect(page.locator("#compare .chip[aria-current]")).to_have_text("Words")
+
+
+def test_a_view_swaps_the_comparison_and_leads_the_focus_to_it(
+    visit: Visit, cast: dict[str, str]
+) -> None:
+    page = at(visit(), cast).page
+    page.get_by_role("link", name="Lines").click()
+    page.get_by_role("link", name="Side by side").click()
+
+    expect(page.locator("table.text-sides")).to_be_visible()
+    assert page.evaluate("document.activeElement.tagName") == "H2"
+    assert re.search(r"view=lines&layout=side", page.url)
+
+
+def test_without_scripts_the_form_and_links_do_the_same(visit: Visit, cast: dict[str, str]) -> None:
+    page = at(visit(java_script_enabled=False), cast, "?from=1&to=2").page
+    page.locator("#compare-to").select_option("4")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#compare h2")).to_have_text("Run #1 against Run #4")
+    page.get_by_role("link", name="Swap").click()
+
+    expect(page.locator("#compare h2")).to_have_text("Run #4 against Run #1")
