@@ -24,6 +24,16 @@ _HEAD_LINE = re.compile(
     r"\s*>?\s*(?:[-*]\s+|#{1,6}\s+)?\**(?:to|from|date|re|subject|memo|memorandum)\b\**\s*(?::|\**$).*",
     re.IGNORECASE,
 )
+# Words by which a sentence speaks of what follows: no "may", which is a month as well.
+_FOLLOWS = re.compile(
+    r"\b(?:means?|meant|meaning|therefore|thus|hence|consequen\w+|result(?:s|ed)? in|leads? to|led to"
+    r"|so that|affect\w*|impact\w*|requir\w+|must|should|will|would|could|expect\w*|likely|risks?"
+    r"|enabl\w+|forc(?:es|ed|ing)|threat\w+|needs? to|recommend\w*"
+    r"|bedeut\w+|deshalb|daher|folglich|muss|müssen|sollte\w*|wird|werden"
+    r"|signific\w+|por lo tanto|deber?\w*|signifi\w+|donc|dev(?:ra|ront)\w*)\b"
+    r"|意味|因此|必须|必須|预计|預計|影响|影響|导致|導致|ため|べき",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +133,23 @@ def _bullets(parts: Parts) -> list[str]:
 
 
 def _memo(parts: Parts) -> list[str]:
-    """Return the point, what happened, and what it means as far as the sources say so."""
+    """Return the point, what happened, and what it means as far as the sources say so.
+
+    Without a model that is every sentence that speaks of consequences, and none is made up.
+    """
+    means = [line for line in [*parts.fresh, *parts.more] if _FOLLOWS.search(line)]
+    more = [line for line in parts.more if line not in means]
     if parts.is_baseline:
-        found = [parts.summary, *_section(_("What was found"), parts.fresh)]
+        found = [line for line in parts.fresh if line not in means]
+        blocks = [parts.summary, *_section(_("What was found"), found)]
     else:
         # The changes stand above one by one, in the section that bears their name.
-        found = ["## " + _("What happened"), parts.summary]
-    if not (parts.fresh or parts.more):
-        return [*found, *_known(parts)]
-    means = _list(parts.more) or _("The sources say nothing of what follows from it.")
-    heading = "## " + _("What it means, as far as the sources say")
-    return [*found, heading, means, *_known(parts)]
+        blocks = ["## " + _("What happened"), parts.summary]
+    if parts.fresh or parts.more:
+        nothing = _("The sources say nothing of what follows from it.")
+        heading = "## " + _("What it means, as far as the sources say")
+        blocks += [heading, _list(means) or nothing]
+    return [*blocks, *_more(more), *_known(parts)]
 
 
 _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {

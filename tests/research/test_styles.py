@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,9 +73,32 @@ def test_bullets_are_bullets_alone_in_groups():
 
 
 def test_a_memo_says_what_was_found_then_what_it_means():
+    follows = "Therefore makers must recall them. [9]"
+    body = styles.laid_out("memo", replace(PARTS, more=["More [8]", follows]))
+    found, _heading, means = body.partition("## What it means, as far as the sources say")
+
+    assert found.startswith("One. Two.\n\n## What was found\n\n- Fresh 1 [1]")
+    assert means.startswith(f"\n\n- {follows}\n\n## More from the new sources\n\n- More [8]")
+
+
+def test_a_memo_makes_up_no_meaning():
     body = styles.laid_out("memo", PARTS)
 
-    assert headings(body)[:2] == ["What was found", "What it means, as far as the sources say"]
+    assert "The sources say nothing of what follows from it." in body
+
+
+@pytest.mark.parametrize(
+    ("sentence", "speaks"),
+    [
+        ("In May 2011 it made 4,400 cells.", False),
+        ("Owners will have to move by 2027.", True),
+        ("Das bedeutet höhere Preise.", True),
+        ("这将导致价格上涨。", True),
+        ("Means of transport were counted.", True),  # words cannot tell these two apart
+    ],
+)
+def test_a_sentence_speaks_of_consequences_by_its_words(sentence: str, speaks: bool):
+    assert bool(styles._FOLLOWS.search(sentence)) is speaks
 
 
 @pytest.mark.parametrize("style", TopicSettings.Style.values)
