@@ -103,7 +103,7 @@ class LlmProfile:
     api_key: str = field(default="", repr=False)
     kind: str = "compatible"  # one of endpoint_kinds.KINDS
     json_mode: str = "schema"  # one of JSON_MODES: where the ladder begins
-    max_tokens_field: str = "max_tokens"  # or max_completion_tokens
+    max_tokens_field: str = ""  # max_tokens or max_completion_tokens; "": as the kind begins
     context_tokens: int = 32768
     price_in: Decimal | None = None
     price_out: Decimal | None = None

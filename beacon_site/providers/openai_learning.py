@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from beacon_site.providers.endpoint_kinds import kind_of
 from beacon_site.providers.llm import JSON_MODES, LlmProfile
 from beacon_site.providers.openai_reply import CallFailed
 
 PROMPT = len(JSON_MODES) - 1  # the lowest rung
 REFUSED_FORMAT = (400, 415, 422)  # "this response_format I do not know"
 BROKE_ON_FORMAT = (500, 501)  # llama-cpp-python answers json_schema so, but so does an outage
+_UNKNOWN_FIELD = re.compile(r"unrecognized|unsupported|not supported|unknown|extra", re.I)
 STRIKES = 2  # doubtful signs before a rung is given up for good
 
 
@@ -51,7 +54,8 @@ class Learned:
 def learned_about(profile: LlmProfile) -> Learned:
     """Return what is remembered for this profile; equal profiles share it."""
     rung = JSON_MODES.index(profile.json_mode) if profile.json_mode in JSON_MODES else 0
-    return Learned(rung, profile.max_tokens_field, streams=profile.streams)
+    limit_field = profile.max_tokens_field or kind_of(profile).limit_field
+    return Learned(rung, limit_field, streams=profile.streams)
 
 
 def in_form(params: Mapping[str, Any], form: Form, max_tokens: int) -> dict[str, Any]:
@@ -69,7 +73,8 @@ def another_form(form: Form, failed: CallFailed) -> Form | None:
     if form.stream and refused and ("stream_options" in said or "include_usage" in said):
         return replace(form, counts=False)
     other = "max_completion_tokens" if field == "max_tokens" else "max_tokens"
-    if (refused and f"'{field}'" in said) or (failed.status == 400 and other in said):
+    named = f"'{field}'" in said or bool(_UNKNOWN_FIELD.search(said) and field in said)
+    if (refused and named) or (failed.status == 400 and other in said):
         return replace(form, limit_field=other)
     if form.stream and (refused or failed.status == 501) and "stream" in said.lower():
         return replace(form, stream=False)

@@ -75,7 +75,7 @@ def test_what_a_test_found_out_holds_for_that_endpoint_only(db: None) -> None:
     Connection.objects.filter(pk=row.pk).update(model="another")
     other = connections.llm_profile()
     assert other is not None
-    assert (other.json_mode, other.max_tokens_field) == ("schema", "max_tokens")
+    assert (other.json_mode, other.max_tokens_field) == ("schema", "")
 
 
 @pytest.mark.requirement("R236")

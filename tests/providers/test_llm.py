@@ -101,6 +101,18 @@ def test_an_endpoint_that_wants_another_token_limit_gets_it_from_then_on(model, 
     assert limits == [{"max_tokens"}, {"max_completion_tokens"}, {"max_completion_tokens"}]
 
 
+@pytest.mark.parametrize("kind", ["openai", "azure"])
+def test_a_kind_that_has_renamed_the_limit_is_asked_by_its_new_name_first(chat, kind):
+    told = "Unrecognized request argument supplied: max_completion_tokens"
+    chat.enqueue(says("new"), status(400, {"message": told}))
+    model = OpenAIModel(LlmProfile(chat.base_url, "tiny", api_key=KEY, kind=kind))
+    for _time in range(2):
+        model.ask(HELLO)
+
+    limits = [set(asked.body) & {"max_tokens", "max_completion_tokens"} for asked in chat.asked]
+    assert limits == [{"max_completion_tokens"}, {"max_completion_tokens"}, {"max_tokens"}]
+
+
 def test_lone_surrogates_neither_stop_a_question_nor_come_back(model, chat):
     chat.enqueue(says("a\ud800b\x00c"))
 
