@@ -22,7 +22,8 @@ from memory.asking import BudgetReached
 from memory.models import Activity
 from research import pipeline
 from research.models import Run, RunLost, Step
-from research.models.runs import LEASE, MAX_TRIES
+from research.models.run_queries import LEASE
+from research.models.runs import MAX_TRIES
 from research.stepping import AwaitsPerson, Cancelled, Interrupted, Work
 
 logger = structlog.get_logger(__name__)

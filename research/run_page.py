@@ -20,7 +20,7 @@ from research import plan_page, shown, starting
 from research.budget import budget_of
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
-from research.models.runs import LEASE
+from research.models.run_queries import LEASE
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from research.models.hits import Hit, Worker
 from research.models.reports import DeltaItem, Report
-from research.models.runs import Run, RunInTheWay, RunLost
+from research.models.run_queries import RunInTheWay, RunLost
+from research.models.runs import Run
 from research.models.steps import Step
 from research.models.topic_settings import Schedule, TopicSettings
 

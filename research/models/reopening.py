@@ -52,7 +52,7 @@ def reopen_steps(run: Run, first: str = "") -> None:
 def _empty(run: Run, steps: QuerySet[Any]) -> None:
     """Take from the steps, and from the hits, what carrying them out made."""
     names = set(steps.values_list("name", flat=True))
-    counts = {}
+    counts: dict[str, int] = {}
     if "search" in names:
         run.hits.all().delete()
     if "filter_seen" in names:

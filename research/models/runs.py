@@ -319,8 +319,7 @@ class Run(models.Model):
                 done = bool(ended.update(**fields))
                 if done:
                     reopen_steps(self, step)
-                    why = {"step": step} if step else {}
-                    Activity.log(self.topic.owner, by, RETRIED, subject=self, **why)
+                    Activity.log(self.topic.owner, by, RETRIED, subject=self, step=step)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()
             raise RunInTheWay(others.first()) from exc

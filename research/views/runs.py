@@ -26,7 +26,7 @@ from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
-from research.models.runs import RunQuerySet
+from research.models.run_queries import RunQuerySet
 from research.plan_review import PlanWentOn
 from research.starting import NotNow
 

@@ -69,10 +69,6 @@ def _gone_plan(visitor: Visitor) -> None:
     visitor.page.locator("#typed").wait_for()
 
 
-def _retry_menu(visitor: Visitor) -> None:
-    visitor.page.locator("#run-actions details.dropdown summary").click()
-
-
 def _card(visitor: Visitor) -> None:
     visitor.page.locator("article sup a").first.click()
     visitor.page.locator(".cite-card").wait_for()
@@ -170,7 +166,6 @@ def _runs(cast: dict[str, str]) -> list[Place]:
         Place("run waiting", cast["waiting"]),
         Place("run waiting wrong", cast["waiting"], FULL, _bad_plan),
         Place("run waiting gone", cast["waiting"], FULL, _gone_plan),
-        Place("run failed menu", cast["failed"], FULL, _retry_menu),
         Place("topic waiting", f"/topics/{cast['waiting slug']}/"),
         Place("run unfolded", cast["delta"], FULL, _unfold),
         Place("run card", cast["report 1"], FULL, _card),
