@@ -158,7 +158,8 @@ def ask(
     """
     gate = gate or Gate(provider.service)
     began = time.monotonic()
-    failure, hits, tries = gate.closed_by, [], 0
+    hits: list[SearchHit] = []
+    failure, tries = gate.closed_by, 0
     if failure is None:
         for tries in range(1, most + 1):
             hits, failure = _tried(provider, query, options)
@@ -267,7 +268,9 @@ def unreachable(asked: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _complaint(service: str, entries: Sequence[dict[str, Any]]) -> str:
-    reasons = list(dict.fromkeys(entry["problem"] for entry in entries if entry["problem"]))
+    reasons: list[str] = list(
+        dict.fromkeys(entry["problem"] for entry in entries if entry["problem"])
+    )
     failed = sum(bool(entry["problem"]) for entry in entries)
     told = {
         "service": label_of(service),

@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memory.text import clean
-from research.forms import services
+from research.forms import service_order
 from research.models import Schedule, TopicSettings
 
 Frame, Style = TopicSettings.TimeFrame, TopicSettings.Style
@@ -45,7 +45,7 @@ class TopicTemplate:
             name: str(value) if isinstance(value, Promise) else value
             for name, value in self.values.items()
         }
-        return texts | {"services": services.ready(self.services)}
+        return texts | {"services": service_order.ready(self.services)}
 
 
 TEMPLATES = (

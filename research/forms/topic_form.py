@@ -23,7 +23,7 @@ from memory.slugs import slug_of
 from memory.text import clean, one_line
 from research import scheduling, searching
 from research.depth import DEPTHS
-from research.forms import services
+from research.forms import service_order
 from research.forms.fields import (
     CleanTextField,
     DomainsField,
@@ -34,6 +34,7 @@ from research.forms.fields import (
     offered_domains,
 )
 from research.forms.schedule_form import ScheduleForm
+from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
 from research.topic_editing import SETTINGS_FIELDS, State, plain, schedule_of, state_of
 
@@ -56,7 +57,7 @@ def _style_choices() -> list[tuple[str, SafeString]]:
         TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
         TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
     }
-    return [(style.value, _explained(style.label, about[style])) for style in about]
+    return [(style.value, _explained(str(style.label), about[style])) for style in about]
 
 
 def _reading_choices() -> list[tuple[str, SafeString]]:
@@ -66,7 +67,7 @@ def _reading_choices() -> list[tuple[str, SafeString]]:
         TopicSettings.Reading.THOROUGH: _("%(pages)d pages a run, each to its end"),
     }
     return [
-        (each.value, _explained(each.label, about[each] % {"pages": DEPTHS[each].pages}))
+        (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
         for each in about
     ]
 
@@ -193,7 +194,7 @@ class TopicForm(ScheduleForm):
         self.owner, self.topic = owner, topic
         super().__init__(data, **more)
         choices: dict[str, list[tuple[str, Any]]] = {
-            "services": [(name, searching.label_of(name)) for name in services.offered()],
+            "services": [(name, searching.label_of(name)) for name in service_order.offered()],
             "report_style": _style_choices(),
             "reading": _reading_choices(),
         }
@@ -206,9 +207,9 @@ class TopicForm(ScheduleForm):
         return str(self.initial.get("pressed", ""))
 
     @property
-    def service_rows(self) -> list[services.ServiceRow]:
+    def service_rows(self) -> list[ServiceRow]:
         """Return the services as the form shows them: those ticked first, in their order."""
-        return services.rows(list(self["services"].value() or []))
+        return service_order.rows(list(self["services"].value() or []))
 
     @property
     def usual_services(self) -> str:

@@ -23,7 +23,7 @@ from memory.text import clean
 from research import scheduling, searching, topic_editing, topic_list, topic_templates
 from research.answers import go_to
 from research.budget import DEFAULTS
-from research.forms import services
+from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
 from research.forms.topic_form import TopicForm, initial_of, initial_of_new
 from research.models import Run, Schedule, TopicSettings
@@ -90,9 +90,9 @@ def _shown_again(
     """
     data = request.POST
     values = topic_templates.values_of(data)
-    for button, by in (("up", services.UP), ("down", services.DOWN)):
+    for button, by in (("up", service_order.UP), ("down", service_order.DOWN)):
         if name := data.get(button, ""):
-            values["services"] = services.moved(values["services"], name, by)
+            values["services"] = service_order.moved(values["services"], name, by)
             return values | {"pressed": f"{button}-{name}"}
     if blank is not None and "take" in data:
         before, now = data.get("template", ""), data["take"]
