@@ -259,7 +259,9 @@ def _lines(rows: Iterable[dict[str, Any]], line_of: Any) -> list[Line]:
 
 
 def _person(row: dict[str, Any]) -> Line:
-    return Line(row["owner__display_name"] or row["owner__username"], Spent.of(row))
+    # Names may be alike, usernames may not.
+    name, username = row["owner__display_name"], row["owner__username"]
+    return Line(f"{name} ({username})" if name else username, Spent.of(row))
 
 
 def _topic(row: dict[str, Any]) -> Line:

@@ -94,6 +94,16 @@ def test_everybodys_calls_show_accounts_and_no_topic(alice: User, bob: User) -> 
     assert found.by_topic == found.runs == []
 
 
+def test_two_people_of_one_name_are_told_apart(alice: User, bob: User) -> None:
+    User.objects.update(display_name="Alex")
+    call(alice)
+    call(bob)
+
+    found = detail(alice, whose=None)
+
+    assert sorted(line.label for line in found.by_person) == ["Alex (alice)", "Alex (bob)"]
+
+
 def test_a_call_is_a_line_of_csv_and_an_unknown_price_an_empty_cell(alice: User) -> None:
     topic = Topic.objects.create(owner=alice, title="=HYPERLINK()", slug="h")
     call(alice, topic=topic, money=None, error="down")
