@@ -36,7 +36,7 @@ KINDS = {
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Gone quiet"),
 }
-FOLDED = ("confirmed", "quiet")
+FOLDED = ("passing", "confirmed", "quiet")
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Group:
 
     @property
     def is_folded(self) -> bool:
-        """Whether it says that something stayed as it was."""
+        """Whether both runs knew the same of it: its words, or nothing."""
         return self.kind in FOLDED
 
 
@@ -119,6 +119,7 @@ class _Comparison:
         self.items = items
         self.about: dict[Any, list[DeltaItem]] = defaultdict(list)
         self.after: dict[Any, Any] = {}  # the fact that a fact was changed into
+        self.later: set[Any] = set()  # those facts: each goes on one chain
         self.against: set[Any] = set()  # facts that were told as contradictions of others
         for item in items:
             self._take(item)
@@ -131,8 +132,9 @@ class _Comparison:
         made = self._made_by(item)
         if made is None or made == item.previous_fact_id:
             return
-        if item.status == Status.CHANGED and made not in self.after.values():
-            self.after.setdefault(item.previous_fact_id, made)
+        if item.status == Status.CHANGED and made not in self.later:
+            if self.after.setdefault(item.previous_fact_id, made) == made:
+                self.later.add(made)
         elif item.status == Status.CONTRADICTED:
             self.against.add(made)
 
@@ -142,8 +144,7 @@ class _Comparison:
 
     def entries(self) -> list[Entry]:
         """Return an entry for each chain of which there is something to tell."""
-        later = set(self.after.values())
-        chains = [self._chain(key) for key in self.lives if key not in later]
+        chains = [self._chain(key) for key in self.lives if key not in self.later]
         entries = [entry for chain in chains if (entry := self._entry(chain)) is not None]
         return entries + self._told_only()
 

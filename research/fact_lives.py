@@ -85,18 +85,19 @@ def lives_of(topic: Topic, runs: Sequence[Saved], *, first: int, last: int) -> l
     told: dict[Any, list[Revision]] = defaultdict(list)
     for revision in revisions.order_by("id"):
         told[revision.record_id].append(revision)
-    return [Life(fact, _turns(fact, told[fact.pk], runs)) for fact in facts]
+    line = _Line(runs)
+    return [Life(fact, _turns(fact, told[fact.pk], line)) for fact in facts]
 
 
-def _turns(fact: TopicFact, revisions: Iterable[Revision], runs: Sequence[Saved]) -> list[Turn]:
+def _turns(fact: TopicFact, revisions: Iterable[Revision], line: _Line) -> list[Turn]:
     turns: list[Turn] = []
     # Before its first revision; a fact without any stands as it is from its first run on.
-    turn = Turn(fact.first_run or _place(fact.created, "", runs), fact.text, fact.state)
+    turn = Turn(fact.first_run or line.place(fact.created), fact.text, fact.state)
     for revision in revisions:
         after = revision.after
         turn = replace(
             turn,
-            place=_place(revision.created, revision.source, runs),
+            place=line.place(revision.created, revision.source),
             text=str(after.get("text", turn.text)),
             state=str(after.get("state", turn.state)),
             is_trashed=bool(after["trashed_at"]) if "trashed_at" in after else turn.is_trashed,
@@ -106,11 +107,17 @@ def _turns(fact: TopicFact, revisions: Iterable[Revision], runs: Sequence[Saved]
     return turns or [turn]
 
 
-def _place(at: datetime, source: str, runs: Sequence[Saved]) -> float:
-    """Return where an act stands: at the run that did it, else behind the last one before it."""
-    number = source.removeprefix("run:")
-    done_by = next((run.number for run in runs if str(run.pk) == number), None)
-    if done_by is not None:
-        return done_by
-    before = bisect_right([run.at for run in runs], at)
-    return (runs[before - 1].number if before else 0) + BETWEEN
+class _Line:
+    """The saved runs in order, on which every act has its place."""
+
+    def __init__(self, runs: Sequence[Saved]) -> None:
+        self._runs = runs
+        self._moments = [run.at for run in runs]
+        self._numbers = {f"run:{run.pk}": run.number for run in runs}
+
+    def place(self, at: datetime, source: str = "") -> float:
+        """Return the number of the run that did it, else a place behind the last one before."""
+        if source in self._numbers:
+            return self._numbers[source]
+        before = bisect_right(self._moments, at)
+        return (self._runs[before - 1].number if before else 0) + BETWEEN
