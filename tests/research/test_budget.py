@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Usage
 from memory import spending
 from memory.asking import BudgetReached
@@ -16,6 +18,7 @@ from memory.models import ModelCall, Topic
 from research.budget import DEFAULTS, Budget, RunMeter, budget_of, check_month
 from research.models import Run, Step, TopicSettings
 from tests.research import cast
+from tests.research.conftest import Providers
 
 
 @pytest.fixture
@@ -149,3 +152,19 @@ def test_the_limit_of_tokens_still_ends_a_run_whose_price_is_unknown(run: Run):
 
     with pytest.raises(BudgetReached, match="30 tokens"):
         meter.check()
+
+
+def test_a_whole_run_at_an_unknown_price_ends_with_its_report_and_one_warning(
+    topic: Topic, providers: Providers
+):
+    TopicSettings.objects.filter(topic=topic).update(max_money=Decimal("0.01"))
+    cast.set_up(providers, 1, 2)
+    unpriced = replace(FAKE_PROFILE, price_in=None, price_out=None)
+    providers.model = FakeLanguageModel(cast.PLAN, cast.report(1, 2), profile=unpriced)
+
+    run = cast.carried_out(cast.started(Topic.objects.get(pk=topic.pk)))
+
+    assert (run.status, run.money, run.unpriced_calls) == ("succeeded", 0, 2)
+    assert list(ModelCall.objects.values_list("money", flat=True)) == [None, None]
+    assert sum("The limit of money cannot be kept" in told for told in run.warnings) == 1
+    assert {step.unpriced_calls for step in run.steps.filter(prompt_tokens__gt=0)} == {1}
