@@ -79,7 +79,7 @@ class _TimedBackend(httpcore.NetworkBackend):
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """Return the certificates to trust, read once: 30 ms of CPU, and a run has eight services."""
     return httpx.create_ssl_context(trust_env=False)
 
@@ -89,10 +89,10 @@ class TimedTransport(httpx.HTTPTransport):
 
     def __init__(self) -> None:
         # trust_env=False: a proxy or netrc of the shell must not decide where a key is sent.
-        super().__init__(verify=_trusted(), trust_env=False)
+        super().__init__(verify=trusted(), trust_env=False)
         # The library passes no backend on, so its pool is made again, with one.
         self._pool = httpcore.ConnectionPool(
-            ssl_context=_trusted(),
+            ssl_context=trusted(),
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,

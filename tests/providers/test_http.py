@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from werkzeug import Request, Response
 
+from beacon_site.providers import timed
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ServiceUnreachable
 from beacon_site.providers.http import ServiceHttp
 from tests.providers import servers
@@ -119,7 +119,7 @@ def test_a_certificate_is_checked(tmp_path, monkeypatch):
         with pytest.raises(ServiceUnreachable, match="certificate verify failed"):
             ServiceHttp("Vendor", timeout=5).get(server.url, {})
         tls = ssl.create_default_context(cafile=trusted)
-        monkeypatch.setattr(httpx, "create_ssl_context", lambda **_options: tls)
+        monkeypatch.setattr(timed, "trusted", lambda: tls)
         assert ServiceHttp("Vendor", timeout=5).get(server.url, {}).content == b"{}"
 
 
