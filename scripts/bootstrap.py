@@ -159,7 +159,19 @@ def faults(rest: list[str]) -> None:
     if "--write" in rest:
         os.environ["BEACON_TEST_FAULTS_WRITE"] = "1"
         rest = [word for word in rest if word != "--write"]
-    become("-m", "pytest", "tests/faults", "-m", "faults", "-n0", "-q", *rest)
+    become(
+        "-m",
+        "pytest",
+        "tests/faults",
+        "-m",
+        "faults",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        "-q",
+        *rest,
+    )
 
 
 def screenshots(rest: list[str]) -> None:

@@ -79,10 +79,11 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
     calls = [outside.calls(title, kind) for kind in ("plan", "write")]
     report, causes = _report(beacon, title), " ".join(run.warnings)
     cause = next((w for w in reversed(run.warnings) if "model" in w), "as asked")
+    cause = cause.replace(outside.chat.base_url.split("/")[2], "the host")
     say(
         f"a model that answers with {name}",
         "at most 3 tries; fallback or a readable cause; nothing half-parsed stored",
-        f"{run.status}, tried {calls[0]} and {calls[1]} times; “{cause[:160]}”",
+        f"{run.status}, tried {calls[0]} and {calls[1]} times; “{cause[:140]}”",
     )
 
     assert run.status == ends, run.error

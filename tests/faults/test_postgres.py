@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from signal import Signals
 
 import httpx
@@ -139,6 +140,31 @@ def test_an_edit_while_postgres_restarts_is_saved_or_refused_whole_and_saved_the
     assert (refused.status_code, stored) in [(200, 1), (500, 0), (503, 0)]
     assert listed.status_code in (200, 500, 503)
     assert [answer.status_code for answer in again] == [200, 200]
+    assert _stored(broken, text) == 1
+
+
+def test_an_edit_that_postgres_restarts_under_is_refused_whole_and_saved_the_next_time(
+    broken: Broken, say: Say
+):
+    title, text = "Harbour restarts", "The harbour has 16 cranes."
+    broken.site.act("topics", title)
+    with Stops(broken.site) as stops, ThreadPoolExecutor(1) as pool:
+        stops.at(title, "adding a fact")
+        edit = pool.submit(_fact, broken, title, text)
+        broken.site.wait(lambda: stops.caught(title))
+        broken.restart("postgres", IMMEDIATE, down=0.5)
+        answer = edit.result(timeout=60)
+    stored = _stored(broken, text)
+    again = _fact(broken, title, text)
+    say(
+        "Postgres restarted (immediate) in the middle of an edit",
+        "the edit is saved, or the form keeps its text; the next try works",
+        f"edit {answer.status_code} (the page stays, its text in it), {stored} stored; "
+        f"then {again.status_code}",
+    )
+
+    assert (answer.status_code, stored) in [(200, 1), (500, 0), (503, 0)]
+    assert again.status_code == 200
     assert _stored(broken, text) == 1
 
 
