@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -67,16 +65,6 @@ class BrowserSite(Site):
         except OSError:
             return False
         return True
-
-    @contextlib.contextmanager
-    def paused(self, name: str) -> Iterator[None]:
-        """Hold a process and its children still for a while."""
-        group = self.processes[name].pid
-        os.killpg(group, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.killpg(group, signal.SIGCONT)
 
     def play(self, module: str, *arguments: str) -> Any:
         """Carry out a module of the tests on this site's database; return the JSON it prints."""
