@@ -53,8 +53,7 @@ class _Service:
     @property
     def is_slow(self) -> bool:
         """Whether it is asked one query after the other, since it would make them wait anyway."""
-        bound = BY_NAME[self.name].queries_a_run if self.name in BY_NAME else None
-        return bound is not None
+        return bool(getattr(self.provider, "is_paced", False))
 
 
 def search(work: Work) -> StepResult:

@@ -57,6 +57,11 @@ class ArxivSearch:
         """Return the provider that `profile` describes."""
         return cls(base_url=profile.base_url, contact=profile.contact)
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether its queries wait for each other: a server of one's own is not paced."""
+        return PACE.covers(self._base_url)
+
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: each word or phrase anywhere in a paper's record.
 

@@ -100,6 +100,11 @@ class GdeltSearch:
         """Return the provider that `profile` describes."""
         return cls(base_url=profile.base_url, contact=profile.contact)
 
+    @property
+    def is_paced(self) -> bool:
+        """Whether its queries wait for each other: a server of one's own is not paced."""
+        return PACE.covers(self._base_url)
+
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: words that an article must all have, quoted
         phrases, and the languages; "" where every word is too short for GDELT.
