@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE, KEY
-from beacon_site.providers.endpoints import kind_by_address
+from beacon_site.providers.endpoints import kind_by_address, kind_of
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
@@ -115,7 +115,7 @@ def llm_profile() -> LlmProfile | None:
         price_in=stored_price(row.prices.get("in")),
         price_out=stored_price(row.prices.get("out")),
     )
-    return replace(profile, **_found_out(row, profile))
+    return replace(profile, timeout=kind_of(profile).seconds, **_found_out(row, profile))
 
 
 def kind_of_row(row: Connection) -> str:

@@ -23,6 +23,7 @@ from beacon_site.providers.results import usable_url
 VENDOR_URL = "https://api.openai.com/v1"
 TAILS = ("/chat/completions", "/completions", "/chat", "/embeddings", "/models", "/responses")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+LOCAL_SECONDS = 300.0  # 1,500 tokens at 5 a second, as a laptop writes them
 PORTS = {11434: "ollama", 1234: "lmstudio"}
 
 
@@ -31,7 +32,8 @@ class Kind:
     """One kind of endpoint.
 
     `json_mode` and `limit_field` are where Beacon begins; `path` is what an address without one
-    gets; `context` says how its window is made larger; `hint` is what a person should know.
+    gets; `seconds` is what one call may take, more where it may be this very machine that
+    computes it; `context` says how its window is made larger; `hint` is what a person should know.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Kind:
     json_mode: str = "schema"
     limit_field: str = "max_tokens"
     needs_key: bool = False
+    seconds: float = 90
     default_context: int | None = None
     embedding_model: str = ""
     hint: str | Promise = ""
@@ -75,6 +78,7 @@ _ALL = (
         "Ollama",
         "http://127.0.0.1:11434/v1",
         path="/v1",
+        seconds=LOCAL_SECONDS,
         default_context=4096,
         hint=gettext_lazy(
             "Ollama reads 4,096 tokens unless it is told otherwise, and drops the rest of a longer "
@@ -101,6 +105,7 @@ _ALL = (
         "llama.cpp (llama-server)",
         "http://127.0.0.1:8080/v1",
         path="/v1",
+        seconds=LOCAL_SECONDS,
         hint=gettext_lazy("The server has one model and answers whatever name is asked for."),
         context=gettext_lazy(
             "Start llama-server with a larger --ctx-size; --parallel divides it among requests."
@@ -111,6 +116,7 @@ _ALL = (
         "LM Studio",
         "http://127.0.0.1:1234/v1",
         path="/v1",
+        seconds=LOCAL_SECONDS,
         hint=gettext_lazy(
             "With one model loaded, LM Studio may answer with it whatever name is asked for."
         ),

@@ -26,6 +26,7 @@ from beacon_site.providers.openai_errors import error_of, failure_for
 from beacon_site.providers.openai_reply import CallFailed, Completion, read_reply
 from beacon_site.providers.openai_stream import StreamReading, WroteTooMuch
 from beacon_site.providers.openai_transport import (
+    IDLE_SECONDS,
     MAX_BODY,
     MAX_STREAM,
     STREAMED,
@@ -139,6 +140,7 @@ class ChatWire:
         reading = StreamReading(on_text, most_characters=most * MOST_PER_TOKEN + SLACK)
         headers = {STREAMED: "1", "Accept-Encoding": "identity"}
         broken: CallFailed | None = None
+        began = time.monotonic()
         try:
             with self._client.chat.completions.with_streaming_response.create(
                 **params, stream=True, timeout=_limits(seconds), extra_headers=headers
@@ -149,7 +151,9 @@ class ChatWire:
         except WroteTooMuch:
             broken = self._wrote_on()
         except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            broken = self._failed(exc, seconds, has_begun=reading.has_begun)
+            broken = self._failed(exc, seconds)
+            if broken.timed_out and reading.has_begun:
+                broken = self._not_finished(seconds, time.monotonic() - began)
         return self._read(reading, broken)
 
     def _read(self, reading: StreamReading, broken: CallFailed | None) -> Completion | CallFailed:
@@ -185,15 +189,10 @@ class ChatWire:
 
     # --- failures -------------------------------------------------------------------------------
 
-    def _failed(self, exc: Exception, seconds: float, *, has_begun: bool = False) -> CallFailed:
+    def _failed(self, exc: Exception, seconds: float) -> CallFailed:
         """Return the failure that an exception of the client or its network stands for."""
         if isinstance(exc, openai.APITimeoutError | httpx2.TimeoutException):
             text = _("The model at %(host)s did not answer within %(seconds)d seconds.")
-            if has_begun:
-                text = _(
-                    "The model at %(host)s began to answer, but did not finish in time: it has "
-                    "%(seconds)d seconds, and may not fall silent."
-                )
             told = text % {"host": self._host, "seconds": math.ceil(seconds)}
             return CallFailed(ProviderUnavailable(told), timed_out=True)
         if isinstance(exc, openai.APIStatusError):
@@ -201,6 +200,21 @@ class ChatWire:
         if isinstance(exc, openai.APIConnectionError | httpx2.HTTPError | httpx2.InvalidURL):
             return self._unreachable(exc)
         return CallFailed(ProviderRejected(self._clean(str(exc))))
+
+    def _not_finished(self, seconds: float, elapsed: float) -> CallFailed:
+        if elapsed < seconds - 1:
+            seconds = IDLE_SECONDS
+            text = _(
+                "The model at %(host)s began to answer and then fell silent for %(seconds)d "
+                "seconds, so reading was stopped."
+            )
+        else:
+            text = _(
+                "The model at %(host)s began to answer, but did not finish within %(seconds)d "
+                "seconds."
+            )
+        told = text % {"host": self._host, "seconds": math.ceil(seconds)}
+        return CallFailed(ProviderUnavailable(told), timed_out=True)
 
     def _no_completion(self, text: str) -> CallFailed:
         words = _(

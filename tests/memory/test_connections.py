@@ -227,3 +227,15 @@ def test_a_services_last_test_is_kept_until_its_key_changes(admin: User) -> None
 
     found = connections.last_found(connections.stored("brave"))
     assert (found["ok"], found["message"], found["is_stale"]) == (False, "refused", True)
+
+
+@pytest.mark.django_db
+def test_a_model_on_this_machine_has_more_time_for_an_answer(settings: Any):
+    settings.BEACON_LLM_MODEL = "tiny"
+    times = {}
+    for address in ("http://127.0.0.1:11434/v1", "https://h.example/v1"):
+        settings.BEACON_LLM_BASE_URL = address
+        profile = connections.llm_profile()
+        times[address] = profile.timeout if profile else 0
+
+    assert list(times.values()) == [300, 90]

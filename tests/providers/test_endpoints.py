@@ -52,6 +52,7 @@ def test_every_kind_has_a_place_to_begin():
     for name, kind in KINDS.items():
         assert kind.name == name
         assert kind.json_mode in JSON_MODES
+        assert 30 <= kind.seconds <= 300  # a run's task has 840
         assert kind.limit_field in ("max_tokens", "max_completion_tokens")
         assert str(kind.label) and str(kind.hint)
 

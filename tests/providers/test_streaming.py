@@ -279,10 +279,10 @@ def test_a_stream_that_breaks_off_twice_says_so_and_what_it_cost(model, chat):
 @pytest.mark.parametrize(
     ("scene", "kind", "words"),
     [
-        (chat_streams.endless(pace=0.05), ProviderUnavailable, "did not finish in time"),
+        (chat_streams.endless(pace=0.05), ProviderUnavailable, "did not finish within 2 sec"),
         (chat_streams.endless("word " * 200), ProviderNonsense, "far past the number of tokens"),
         (sse(*[b": " + b"x" * 20_000 + b"\n"] * 200), ProviderNonsense, "more than 3 MiB"),
-        (chat_streams.falls_silent(4, "well"), ProviderUnavailable, "did not finish in time"),
+        (chat_streams.falls_silent(4, "well"), ProviderUnavailable, "did not finish within 2 sec"),
         (servers.trickle(4), ProviderUnavailable, "within 2 seconds"),
         (servers.slow(4), ProviderUnavailable, "within 2 seconds"),
         (servers.html(), ProviderRejected, "Check the base URL"),
