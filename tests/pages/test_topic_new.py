@@ -381,7 +381,7 @@ def test_a_service_is_moved_and_nothing_typed_is_lost(browser: Client, headers: 
 def test_the_form_names_the_usual_services_and_what_one_lacks(browser: Client):
     page = text_of(browser.get(URL))
 
-    assert "With none ticked it is Feeds and Library, in this order." in page
+    assert "With none ticked, runs ask Feeds and Library, in this order." in page
     assert "needs a key, and none is set" in page
 
 
