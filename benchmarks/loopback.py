@@ -82,7 +82,9 @@ def _search(service: str, query: str, origin: str, round_: str) -> tuple[str, by
     if service == "wikipedia":
         found = [(f"Plant {n} of round {round_}", "") for n in range(web, PAGES)]
     elif len(os.environ.get("LOOPBACK_SERVICES", "serpapi").split()) > 1:
-        numbers = [(part * 4 + k) % web for k in range(4)]
+        # SearXNG gives ten a page; after fewer a next page would be asked for.
+        most = 10 if service == "searxng" else 4
+        numbers = [(part * 4 + k) % web for k in range(most)]
         found = [(f"Plant {n}", f"{origin}/page/{round_}/{n}") for n in numbers]
     else:
         numbers = [(part * 4 + k) % PAGES for k in range(4)]

@@ -71,22 +71,22 @@ def search(work: Work) -> StepResult:
     place = work.run.hits.count()
     if calls:
         work.check_there_is_something(done)
-    for outcome in work.each_of(calls, at_once=AT_ONCE):
-        for asked in outcome.get():
-            with transaction.atomic():  # hits and the note that they came: both, while it is held
-                place = _keep(work, asked, place)
-                done.append(asked.as_json())
-                work.progress(
-                    _("%(done)d of %(all)d queries answered, %(hits)d hits")
-                    % {
-                        "done": len(done),
-                        "all": sum(len(service.queries) for service in services),
-                        "hits": place,
-                    },
-                    output={"asked": done, "order": order},
-                    queries=len(done),
-                    hits=place,
-                )
+    for batch in work.batches_of(calls, at_once=AT_ONCE):
+        answers = [asked for outcome in batch for asked in outcome.get()]
+        with transaction.atomic():  # hits and the note that they came: both, while it is held
+            place = _keep(work, answers, place)
+            done += [asked.as_json() for asked in answers]
+            work.progress(
+                _("%(done)d of %(all)d queries answered, %(hits)d hits")
+                % {
+                    "done": len(done),
+                    "all": sum(len(service.queries) for service in services),
+                    "hits": place,
+                },
+                output={"asked": done, "order": order},
+                queries=len(done),
+                hits=place,
+            )
     _pass_on_warnings(work, services, done)
     work.check_there_is_something(done)
     return _searched(work, services, done, place)
@@ -176,37 +176,39 @@ def _pass_on_warnings(work: Work, services: Sequence[_Service], done: list[dict[
                 work.run.warn(str(warning))
 
 
-def _keep(work: Work, asked: Asked, place: int) -> int:
-    """Store the hits of one answer, one row by canonical URL; return how many the run has now.
+def _keep(work: Work, answers: Sequence[Asked], place: int) -> int:
+    """Store the hits of these answers, one row by canonical URL; return how many the run has now."""
+    found = [(asked, hit) for asked in answers for hit in _usable(work, asked)]
+    urls = [canonical_url(result.url) for _asked, result in found]
+    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
+    fresh: dict[str, Hit] = {}
+    for (asked, result), url in zip(found, urls, strict=True):
+        hit = known.get(url) or fresh.get(url)
+        if hit is None:
+            place += 1
+            hit = fresh[url] = _row(work, result, url, place)
+        if not any(
+            (entry["query"], entry["service"]) == (asked.query, asked.service)
+            for entry in hit.queries
+        ):
+            # Twins of one page in one answer are one vote for it, that of the best.
+            entry = {"query": asked.query, "service": asked.service, "rank": result.rank}
+            hit.queries = [*hit.queries, entry]
+        hit.rank = min(hit.rank or result.rank, result.rank)
+    Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
+    Hit.objects.bulk_update(known.values(), ["queries", "rank"])
+    return place
 
-    A hit without an address, or with one longer than any page's, is left out and said so.
-    """
+
+def _usable(work: Work, asked: Asked) -> list[SearchHit]:
+    """Return an answer's hits; one without an address, or one longer than any page's, is left out."""
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):
         work.run.warn(
             _("%(service)s gave hits without a usable address; they are left out")
             % {"service": asked.service}
         )
-    urls = [canonical_url(found.url) for found in usable]
-    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
-    fresh: dict[str, Hit] = {}
-    for found, url in zip(usable, urls, strict=True):
-        hit = known.get(url) or fresh.get(url)
-        if hit is None:
-            place += 1
-            fresh[url] = _row(work, found, url, place)
-            hit = fresh[url]
-        if not any(
-            (entry["query"], entry["service"]) == (asked.query, asked.service)
-            for entry in hit.queries
-        ):
-            # Twins of one page in one answer are one vote for it, that of the best.
-            entry = {"query": asked.query, "service": asked.service, "rank": found.rank}
-            hit.queries = [*hit.queries, entry]
-        hit.rank = min(hit.rank or found.rank, found.rank)
-    Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
-    Hit.objects.bulk_update(known.values(), ["queries", "rank"])
-    return place
+    return usable
 
 
 def _cleaned(found: SearchHit) -> SearchHit:

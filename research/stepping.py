@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -269,7 +270,8 @@ class Work:
         A wish to stop does not end it: it is one call, whose answer is what the run ends with.
         `meanwhile` is called several times a second, in this thread, which may write.
         """
-        return next(self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)).get()
+        batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
+        return next(batches)[0].get()
 
     def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
         """Carry the calls out in parallel threads; yield outcomes as they come.
@@ -278,6 +280,12 @@ class Work:
         not begun are dropped and no further outcome is yielded; when it is cancelled or lost, the
         calls under way are left to end by their own time limits.
         """
+        return chain.from_iterable(self.batches_of(calls, at_once=at_once))
+
+    def batches_of(
+        self, calls: list[Callable[[], T]], *, at_once: int = 24
+    ) -> Iterator[list[Outcome[T]]]:
+        """Carry the calls out as `each_of` does; yield together what came at the same time."""
         if self.is_stopping:
             return iter(())
         return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)
@@ -289,7 +297,7 @@ class Work:
         *,
         to_the_end: bool,
         meanwhile: Callable[[], object] | None = None,
-    ) -> Iterator[Outcome[T]]:
+    ) -> Iterator[list[Outcome[T]]]:
         pool = ThreadPoolExecutor(max_workers=threads)
         futures = {
             pool.submit(_without_connection, call): place for place, call in enumerate(calls)
@@ -297,9 +305,11 @@ class Work:
         try:
             while futures:
                 ready = [future for future in futures if future.done()]
-                for future in ready:
-                    place = futures.pop(future)
-                    yield Outcome(place, future.result, future.exception())
+                if ready:
+                    yield [
+                        Outcome(futures.pop(future), future.result, future.exception())
+                        for future in ready
+                    ]
                 self.look()
                 if meanwhile is not None:
                     meanwhile()
