@@ -356,7 +356,11 @@ _MANIFEST = {
     "block_domains": gettext_lazy("Never these domains"),
     "queries": gettext_lazy("Queries"),
     "planned_by": gettext_lazy("Planned by"),
+    "proposed": gettext_lazy("Planned before it was changed"),
+    "rerun_of": gettext_lazy("Repeats"),
     "written_by": gettext_lazy("Written by"),
+    "models": gettext_lazy("Models asked"),
+    "settings": gettext_lazy("All settings"),
     "budget": gettext_lazy("Budget"),
     "phrases": gettext_lazy("Phrases for the next plan"),
 }
@@ -374,7 +378,7 @@ def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
 
 def _values(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [f"{name}: {one}" for name, one in value.items() if one not in (None, "")]
+        return [f"{name}: {one}" for name, one in value.items() if one not in (None, "", [])]
     if isinstance(value, list):
         return [str(one) for one in value]
     return [str(value)] if value not in (None, "") else []

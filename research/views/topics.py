@@ -20,7 +20,7 @@ from memory.models import Topic
 from research import bulk_acts, topic_list
 from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
-from research.starting import NotNow, create_sample_topic, start_run
+from research.starting import NotNow, create_sample_topic, limits_in_words, start_run
 
 _UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
 
@@ -41,8 +41,10 @@ def topics(request: BeaconRequest) -> HttpResponse:
         "filters": _without_cursor(request),
         "sample_title": sample.SAMPLE_TOPIC.title,
     }
-    template = "research/_topics.html" if request.htmx else "research/topics.html"
-    return render(request, template, context)
+    if request.htmx:
+        return render(request, "research/_topics.html", context)
+    context["limits"] = limits_in_words(request.user)
+    return render(request, "research/topics.html", context)
 
 
 def _without_cursor(request: BeaconRequest) -> str:
