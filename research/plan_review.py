@@ -64,7 +64,8 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
             }
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
-        Activity.log(run.topic.owner, by, kind, subject=run, queries=len(queries))
+        # A retry may plan anew: what a person wrote stays in the log.
+        Activity.log(run.topic.owner, by, kind, subject=run, queries=queries)
 
 
 def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
