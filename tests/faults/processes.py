@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import signal
 import subprocess
@@ -31,7 +30,7 @@ Row = Any  # a named tuple of a run's columns
 QUEUES = "research,reflect,maintenance"
 
 
-_sites = itertools.count()
+_taken: set[int] = set()  # Redis databases of the sites that live now
 
 
 def _own_redis_database() -> int:
@@ -41,7 +40,10 @@ def _own_redis_database() -> int:
     for its sites.  Sites that shared one would take each other's messages.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    return 4 + 4 * (worker % 3) + next(_sites) % 4
+    first = 4 + 4 * (worker % 3)
+    number = next(n for n in range(first, first + 4) if n not in _taken)
+    _taken.add(number)
+    return number
 
 
 class Site:
@@ -53,7 +55,8 @@ class Site:
         self.name = f"faults_{os.getpid()}_{time.monotonic_ns() % 10**9}"
         self._admin = urlunsplit(base._replace(path="/postgres"))
         self.url = urlunsplit(base._replace(path=f"/{self.name}"))
-        broker = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{_own_redis_database()}"
+        self._redis_database = _own_redis_database()
+        broker = f"{os.environ['REDIS_URL'].rpartition('/')[0]}/{self._redis_database}"
         self.environment = {
             **os.environ,
             "REDIS_URL": broker,
@@ -80,6 +83,7 @@ class Site:
     def __exit__(self, *exc: object) -> None:
         for name in list(self.processes):
             self.kill(name)
+        _taken.discard(self._redis_database)
         with psycopg.connect(self._admin, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
