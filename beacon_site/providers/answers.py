@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import SearchService
 from beacon_site.providers.errors import (
     ProviderError,
@@ -50,27 +51,18 @@ def endpoint(name: str, base_url: str, path: str, *, also: Iterable[str] = ()) -
     repeats it: it may hold a secret.
     """
     base = base_url.strip()
-    try:
-        parts = urlsplit(base)
-        host, _port = parts.hostname, parts.port
-    except ValueError:  # such as a bracket that is never closed, or a port that is no number
-        raise _wrong_address(name, _("it cannot be read as a web address")) from None
-    if "://" not in base or parts.scheme.lower() not in ("http", "https"):
-        raise _wrong_address(name, _("it does not begin with http:// or https://"))
-    if not host:
-        raise _wrong_address(name, _("it names no host"))
-    if parts.username is not None or parts.password is not None:
-        raise _wrong_address(
-            name, _("it holds a user name or password, which Beacon does not send")
+    if problem := problem_of(base) or surplus_in(base):
+        raise ServiceRefused(
+            _("The base URL of %(name)s is not usable. %(why)s Correct it under Settings.")
+            % {"name": name, "why": problem}
         )
-    if parts.query or parts.fragment:
-        raise _wrong_address(name, _("it has a “?” or “#”, which no base URL has"))
+    parts = urlsplit(base)
     folder = parts.path.rstrip("/")
     for ending in _endings(path, also):
         if folder == ending or folder.endswith(ending):
             folder = folder.removesuffix(ending)
             break
-    return f"{parts.scheme.lower()}://{parts.netloc}{folder.rstrip('/')}{path}"
+    return f"{parts.scheme}://{parts.netloc}{folder.rstrip('/')}{path}"
 
 
 def no_key(service: SearchService) -> ServiceRefused:
@@ -86,13 +78,6 @@ def _endings(path: str, also: Iterable[str]) -> list[str]:
     names = path.strip("/").split("/")
     starts = ["/" + "/".join(names[:count]) for count in range(len(names), 0, -1)]
     return sorted({*starts, *also}, key=len, reverse=True)
-
-
-def _wrong_address(name: str, why: str) -> ServiceRefused:
-    return ServiceRefused(
-        _("The base URL of %(name)s is not usable: %(why)s. Correct its base URL under Settings.")
-        % {"name": name, "why": why}
-    )
 
 
 # --- an answer or a failure ---------------------------------------------------------------------

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.providers.addresses import problem_of
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.results import usable_url
 
 VENDOR_URL = "https://api.openai.com/v1"
 TAILS = ("/chat/completions", "/completions", "/chat", "/embeddings", "/models", "/responses")
@@ -172,19 +171,16 @@ def address_of(profile: LlmProfile) -> Address:
     """
     kind = kind_of(profile)
     text = profile.base_url.strip() or kind.default_url or VENDOR_URL
-    parts = _split(text)
-    host = parts.netloc.rpartition("@")[2]
-    if "@" in parts.netloc:
-        words = _(
-            "The address of the model at %(host)s holds a user name or a password. Take it out; "
-            "a key has its own field."
-        )
-        raise ProviderRejected(words % {"host": host})
+    if problem := problem_of(text):
+        words = _("“%(url)s” is no address of a model. %(why)s It usually ends in /v1.")
+        shown = re.sub(r"[?#].*", "", text.rpartition("@")[2])
+        raise ProviderRejected(words % {"url": shown[:100], "why": problem})
+    parts = urlsplit(text)
     path, query = _without_tail(parts.path), dict(parse_qsl(parts.query))
     if kind.name == "azure":
         path = _azure_path(path, "api-version" in query, profile.model)
-    origin = urlunsplit((parts.scheme.lower(), host, "", "", ""))
-    return Address(origin + (path or kind.path), query, host, origin)
+    origin = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    return Address(origin + (path or kind.path), query, parts.netloc, origin)
 
 
 def complaint_about(base_url: str, kind: str = "compatible") -> str:
@@ -194,21 +190,6 @@ def complaint_about(base_url: str, kind: str = "compatible") -> str:
     except ProviderRejected as exc:
         return str(exc)
     return ""
-
-
-def _split(text: str) -> Any:
-    try:
-        parts = urlsplit(text)
-        usable = bool(usable_url(text)) and (parts.port or 1) > 0  # a wrong port raises
-    except ValueError:
-        usable = False
-    if not usable:
-        words = _(
-            "“%(url)s” is no address of a model. It begins with http and usually ends in /v1."
-        )
-        shown = re.sub(r"[?#].*", "", text.rpartition("@")[2])
-        raise ProviderRejected(words % {"url": shown[:100]})
-    return parts
 
 
 def _without_tail(path: str) -> str:

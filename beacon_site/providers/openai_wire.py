@@ -18,7 +18,7 @@ import openai
 import structlog
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.endpoint_kinds import address_of, kind_of
+from beacon_site.providers.endpoint_kinds import Address, address_of, kind_of
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import CONNECT_SECONDS, BodyTooLarge, scrub, user_agent
 from beacon_site.providers.llm import LlmProfile, OnText
@@ -66,16 +66,22 @@ class ChatWire:
         if not (key.isascii() and key.isprintable()):
             text = _("The key for %(host)s has characters that no key has. Enter it again.")
             raise CallFailed(ProviderRejected(text % {"host": self._host}))
+        try:
+            self._client = self._made(address, key)
+        except httpx2.InvalidURL as exc:  # of what problem_of let pass
+            raise self._unreachable(exc) from None
+
+    def _made(self, address: Address, key: str) -> openai.OpenAI:
         headers = {"User-Agent": user_agent(), "Accept-Encoding": "gzip, identity"}
         if self._kind.name == "azure":
             headers["api-key"] = key
-        self._client = openai.OpenAI(
+        return openai.OpenAI(
             api_key=key or NO_KEY,
             organization="",
             project="",
             base_url=address.base_url,  # never None: OPENAI_BASE_URL would rule
             default_query=dict(address.query),
-            timeout=profile.timeout,
+            timeout=self._seconds,
             max_retries=0,  # `complete` retries: it knows which 429 and 500 are final
             default_headers=headers,
             http_client=httpx2.Client(transport=Bounded(), trust_env=False, follow_redirects=False),

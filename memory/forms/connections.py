@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory import connections
@@ -30,33 +31,9 @@ class BaseUrlField(forms.CharField):
     def clean(self, value: Any) -> str:
         """Return the address without a trailing slash, or empty."""
         url = str(super().clean(value))
-        if url and (problem := _problem_of(url)):
+        if url and (problem := problem_of(url)):
             raise ValidationError(problem)
         return url.rstrip("/")
-
-
-def _problem_of(url: str) -> str:
-    """Return why `url` cannot be a service's address, or ""."""
-    try:
-        parts = urlsplit(url)
-        host, _port = parts.hostname, parts.port
-    except ValueError:
-        return _("This is no address: its host or port cannot be read.")
-    if parts.scheme not in {"http", "https"} or "://" not in url:
-        return _("An address begins with http:// or https://, such as http://127.0.0.1:8888.")
-    if not host or any(sign.isspace() for sign in url):
-        return _("This is no address: it names no host, or has a space in it.")
-    if "@" in parts.netloc:
-        return _("Leave name and password out of the address: the key has a field of its own.")
-    return ""
-
-
-def surplus_in(url: str) -> str:
-    """Return what is too much about an address that Beacon adds its own parts to, or ""."""
-    parts = urlsplit(url)
-    if parts.query or parts.fragment:
-        return _("Leave out what follows ? or #: Beacon adds what each request needs.")
-    return ""
 
 
 class ConnectionForm(forms.Form):

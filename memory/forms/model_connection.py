@@ -10,11 +10,12 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site.providers.addresses import surplus_in
 from beacon_site.providers.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
 from memory import connections
-from memory.forms.connections import ConnectionForm, surplus_in
+from memory.forms.connections import ConnectionForm
 from memory.models import Connection
 
 JSON_MODES = [

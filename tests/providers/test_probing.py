@@ -163,8 +163,8 @@ def test_an_endpoint_that_hangs_at_every_call_but_the_first_ends_too(chat, monke
         ("nonsense", "no address of a model"),
         ("http://[::1", "no address of a model"),
         ("http://127.0.0.1:notaport/v1", "no address of a model"),
-        ("http://user:secretword@127.0.0.1:9", "holds a user name or a password"),
-        ("http://secretword@127.0.0.1:9/v1", "holds a user name or a password"),
+        ("http://user:secretword@127.0.0.1:9", "name and password"),
+        ("http://secretword@127.0.0.1:9/v1", "name and password"),
     ],
 )
 def test_a_wrong_address_is_explained_without_its_password(kind, address, words):

@@ -1,0 +1,72 @@
+"""The one rule about addresses that an operator types."""
+
+from __future__ import annotations
+
+import pytest
+
+from beacon_site.providers import endpoint_kinds
+from beacon_site.providers.addresses import problem_of, surplus_in
+from beacon_site.providers.answers import endpoint
+from beacon_site.providers.endpoint_kinds import complaint_about
+from beacon_site.providers.errors import ProviderRejected, ServiceRefused
+from beacon_site.providers.llm import LlmProfile, Message
+from beacon_site.providers.openai_model import OpenAIModel
+from memory.forms.connections import BaseUrlField
+
+WRONG = [
+    ("localhost:1", "begins with http"),
+    ("ftp://box", "begins with http"),
+    ("http:box", "begins with http"),
+    ("http://", "names no host"),
+    ("http://[::1", "cannot be read"),
+    ("http://box:port", "cannot be read"),
+    ("http://b ox", "a space"),
+    ("http://box/\u202e", "cannot be seen"),
+    ("http://me:secretword@box", "name and password"),
+    ("http://a..b", "no name that a host can have"),
+    ("http://ä..b/v1", "no name that a host can have"),
+    ("http://-ä-.de/v1", "no name that a host can have"),
+    (f"http://{'x' * 64}.example", "no name that a host can have"),
+]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:8888",
+        "http://[::1]:11434/v1",
+        "HTTPS://räksmörgås.example/a",
+        "http://my_box.local.",
+        "https://res.openai.azure.com?api-version=1",
+    ],
+)
+def test_an_address_that_can_be_asked_has_no_problem(url):
+    assert problem_of(url) == ""
+
+
+@pytest.mark.parametrize(("url", "words"), WRONG)
+def test_what_is_wrong_with_an_address_is_said_and_it_is_not_repeated(url, words):
+    assert words in problem_of(url)
+    assert "secretword" not in problem_of(url)
+
+
+@pytest.mark.parametrize(("url", "words"), WRONG)
+def test_forms_services_and_models_judge_alike(url, words):
+    assert words in complaint_about(url)
+    with pytest.raises(ServiceRefused, match=words):
+        endpoint("SearXNG", url, "/search")
+    with pytest.raises(Exception, match=words):
+        BaseUrlField().clean(url)
+
+
+def test_a_query_is_too_much_where_beacon_adds_its_own():
+    assert "?" in surplus_in("http://box/?key=1") and surplus_in("http://box/v1") == ""
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_a_host_that_no_client_takes_is_a_rejected_model_and_no_crash(monkeypatch, is_judged):
+    if not is_judged:
+        monkeypatch.setattr(endpoint_kinds, "problem_of", lambda _url: "")
+
+    with pytest.raises(ProviderRejected, match=r"usable address|no address of a model"):
+        OpenAIModel(LlmProfile("http://ä..b/v1", "m")).ask([Message("user", "Hello?")])
