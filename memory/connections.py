@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
@@ -16,7 +17,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE, KEY
-from beacon_site.providers.endpoints import kind_by_address, kind_of
+from beacon_site.providers.endpoints import KINDS as MODEL_KINDS
+from beacon_site.providers.endpoints import address_of, kind_by_address, kind_of
+from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
@@ -97,6 +100,51 @@ def effective(row: Connection, field: str) -> str:
     return row.reveal_secret() if field == "secret" else str(getattr(row, field))
 
 
+# --- where a key may go ----------------------------------------------------------------------
+
+
+def key_for(row: Connection, base_url: str, kind: str = "") -> str:
+    """Return the key that goes with requests to `base_url`, "" where none may.
+
+    The environment's key was given by who runs the site, an address in Settings by staff: the two
+    are never put together, except where the address is the vendor's own.
+    """
+    if not from_environment(row.name, "secret") or may_have_environment_key(
+        row.name, base_url, kind
+    ):
+        return effective(row, "secret")
+    return ""
+
+
+def may_have_environment_key(name: str, base_url: str, kind: str = "") -> bool:
+    """Whether `base_url` is the environment's own address or leads to the vendor itself.
+
+    A model's vendor is who has the usual address of a kind of endpoint; "" is the usual address.
+    """
+    fixed = from_environment(name, "base_url").rstrip("/")
+    if fixed and base_url == fixed:
+        return True
+    if name == MODEL:
+        own = {_origin_of(each.default_url) for each in MODEL_KINDS.values() if each.default_url}
+        return _model_origin(base_url, kind or kind_by_address(base_url)) in own
+    return not base_url or _origin_of(base_url) == _origin_of(SET_UP[name].vendor_url)
+
+
+def _origin_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _model_origin(base_url: str, kind: str) -> str:
+    try:
+        return address_of(LlmProfile(base_url=base_url, model="", kind=kind)).origin.lower()
+    except ProviderRejected:
+        return ""
+
+
 # --- the model -------------------------------------------------------------------------------
 
 
@@ -110,7 +158,7 @@ def llm_profile() -> LlmProfile | None:
     profile = LlmProfile(
         base_url=base_url,
         model=model,
-        api_key=effective(row, "secret"),
+        api_key=key_for(row, base_url, kind_of_row(row)),
         kind=kind_of_row(row),
         price_in=stored_price(row.prices.get("in")),
         price_out=stored_price(row.prices.get("out")),
@@ -165,10 +213,11 @@ def search_profile(name: str, row: Connection | None = None) -> SearchProfile:
     if name not in SET_UP:
         return SearchProfile(service=name, contact=settings.BEACON_CONTACT)
     row = row or stored(name)
+    base_url = effective(row, "base_url").rstrip("/")
     return SearchProfile(
         service=name,
-        base_url=effective(row, "base_url").rstrip("/"),
-        api_key=effective(row, "secret") if SET_UP[name].key_variable else "",
+        base_url=base_url,
+        api_key=key_for(row, base_url) if SET_UP[name].key_variable else "",
         contact=settings.BEACON_CONTACT,
     )
 

@@ -118,9 +118,26 @@ class ConnectionForm(forms.Form):
         """Return what is stored, by the names of the form."""
         return {"base_url": connections.effective(self.row, "base_url")}
 
+    def may_have_environment_key(self, given: dict[str, Any]) -> bool:
+        """Whether the environment's key, if it sets one, may go to the address as given."""
+        return "secret" not in self.fixed or connections.may_have_environment_key(
+            self.name, given.get("base_url", ""), given.get("kind", "")
+        )
+
+    def complain_of_environment_key(self) -> None:
+        """Refuse an address that the environment's key was not given for."""
+        names = connections.VARIABLES[self.name]
+        told = _(
+            "The key is set by %(key)s and goes only to the vendor's own address, or to one that "
+            "the environment sets too. Leave the address as it is usual, or have %(url)s set."
+        )
+        self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
+
     def clean(self) -> dict[str, Any]:
-        """Keep a stored key from going to an address that it was not given for."""
+        """Keep a key from going to an address that it was not given for."""
         given: dict[str, Any] = super().clean() or {}
+        if "base_url" in given and not self.may_have_environment_key(given):
+            self.complain_of_environment_key()
         if "base_url" in given and self.keeps_key(given) and self.moves(given):
             self.add_error(
                 "secret",

@@ -190,22 +190,25 @@ class ModelListForm(ModelForm):
         given: dict[str, Any] = super(ConnectionForm, self).clean() or {}
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
+        elif "base_url" in given and not self.may_have_environment_key(given):
+            self.complain_of_environment_key()
         return given
 
     def profile(self) -> LlmProfile | None:
         """Return the endpoint as typed, None where its address or kind is wrong.
 
-        The stored key goes with it only to the address that it was given for.
+        A stored key goes with it only to the address that it was given for.
         """
         if self.errors.keys() & {"base_url", "kind"}:
             return None
         given = self.cleaned_data
         url, key = given["base_url"], given.get("secret", "")
+        kind = given.get("kind") or kind_by_address(url)
         if "secret" in self.fixed or (not key and not self.moves(given)):
-            key = connections.effective(self.row, "secret")
+            key = connections.key_for(self.row, url, kind)
         return LlmProfile(
             base_url=url,
             model=given.get("model", ""),
             api_key=key,
-            kind=given.get("kind") or kind_by_address(url),
+            kind=kind,
         )

@@ -60,6 +60,55 @@ def test_the_environment_alone_is_enough(db: None, settings: Any) -> None:
     assert (profile.kind, profile.api_key) == ("openai", KEY)
 
 
+def test_the_environments_key_never_goes_to_an_address_of_settings(db: None, settings: Any) -> None:
+    stored_model()
+    settings.OPENAI_API_KEY = "sk-of-the-environment"
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"tavily": "tvly-of-the-environment"}
+    Connection.objects.create(kind="search", name="tavily", base_url="http://stored")
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert (profile.base_url, profile.api_key) == ("http://stored/v1", "")
+    assert connections.search_profile("tavily").api_key == ""
+    assert connections.search_profiles()["tavily"].api_key == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "may"),
+    [
+        ("model", "", True),
+        ("model", "https://api.openai.com/v1", True),
+        ("model", "http://127.0.0.1:11434/v1", True),
+        ("model", "http://api.openai.com/v1", False),
+        ("model", "https://api.openai.com.example.org/v1", False),
+        ("model", "https://api.openai.com:8443/v1", False),
+        ("model", "http://[::1/v1", False),
+        ("serpapi", "", True),
+        ("serpapi", "https://SerpApi.com/search.json", True),
+        ("serpapi", "https://serpapi.com@example.org", False),
+        ("serpapi", "http://[::1", False),
+        ("brave", "https://serpapi.com", False),
+    ],
+)
+def test_the_environments_key_goes_to_the_vendor_alone(name: str, url: str, may: bool) -> None:
+    assert connections.may_have_environment_key(name, url) is may
+
+
+def test_the_environments_key_goes_to_the_environments_address(db: None, settings: Any) -> None:
+    stored_model()
+    settings.OPENAI_API_KEY = "sk-of-the-environment"
+    settings.BEACON_LLM_BASE_URL = "http://environment/v1/"
+
+    profile = connections.llm_profile()
+
+    assert profile is not None
+    assert (profile.base_url, profile.api_key) == (
+        "http://environment/v1",
+        "sk-of-the-environment",
+    )
+
+
 def test_what_a_test_found_out_holds_for_that_endpoint_only(db: None) -> None:
     row = stored_model()
     profile = connections.llm_profile()

@@ -84,6 +84,19 @@ def test_serpapi_is_tested_with_the_stored_key(browser: Client, httpserver: HTTP
     assert httpserver.log[0][0].args["api_key"] == KEY
 
 
+@pytest.mark.parametrize("name", ["serpapi", "tavily", "brave"])
+def test_the_environments_key_of_a_service_goes_to_no_address_that_is_typed(
+    browser: Client, settings: Any, name: str
+) -> None:
+    settings.SEARCH_KEYS = settings.SEARCH_KEYS | {name: KEY}
+
+    body = save(browser, name, base_url="http://127.0.0.1:1/typed")
+
+    assert f"have {name.upper()}_BASE_URL set" in body
+    assert 'value="http://127.0.0.1:1/typed"' in body
+    assert not Connection.objects.exists()
+
+
 # --- search services ----------------------------------------------------------------------------
 
 

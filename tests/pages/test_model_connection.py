@@ -301,6 +301,21 @@ def test_a_stored_key_is_not_sent_to_another_host_to_list_its_models(
     assert "Authorization" not in httpserver.log[0][0].headers
 
 
+def test_the_environments_key_is_not_sent_to_an_address_that_is_typed(
+    browser: Client, httpserver: HTTPServer, settings: Any
+) -> None:
+    settings.OPENAI_API_KEY, settings.BEACON_LLM_MODEL = KEY, "m"
+    told = "have BEACON_LLM_BASE_URL set"
+
+    assert told in models(browser, base_url=httpserver.url_for("/v1"))
+    assert told in save(browser, base_url=httpserver.url_for("/v1"))
+    Connection.objects.create(kind="model", name="model", base_url=httpserver.url_for("/v1"))
+    browser.post(f"{PAGE}model/test/")
+
+    assert KEY not in str([asked.headers for asked, _answer in httpserver.log])
+    assert "Saved" in save(browser, base_url="https://api.openai.com/v1")
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [("localhost:1", "begins with http"), ("http://127.0.0.1:1/v1", "callout bad")],
