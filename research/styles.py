@@ -24,6 +24,8 @@ _HEAD_LINE = re.compile(
     r"\s*>?\s*(?:[-*]\s+|#{1,6}\s+)?\**(?:to|from|date|re|subject|memo|memorandum)\b\**\s*(?::|\**$).*",
     re.IGNORECASE,
 )
+_TITLE = re.compile(r"\s*>?\s*(?:#{1,6}\s.*|\*\*[^*]+\*\*\s*)")
+_BLANK = " \t>-*_="  # a line of these alone says nothing
 # Words by which a sentence speaks of what follows: no "may", which is a month as well.
 _FOLLOWS = re.compile(
     r"\b(?:means?|meant|meaning|therefore|thus|hence|consequen\w+|result(?:s|ed)? in|leads? to|led to"
@@ -72,11 +74,20 @@ def framed(work: Work, body: str, notes: Sequence[str] = ()) -> str:
 
 
 def without_memo_head(body: str) -> str:
-    """Return a model's memo without the head that it wrote although it was asked not to."""
+    """Return a model's memo without the head that it wrote although it was asked not to.
+
+    Titles above the head go with it; a heading that no head follows is the memo's own.
+    """
     lines = body.lstrip().splitlines()
-    while lines and (not lines[0].strip(" >-*_") or _HEAD_LINE.fullmatch(lines[0])):
-        lines.pop(0)
-    return "\n".join(lines)
+    begins = 0
+    for place, line in enumerate(lines):
+        if _HEAD_LINE.fullmatch(line):
+            begins = place + 1
+        elif line.strip(_BLANK) and not _TITLE.fullmatch(line):
+            break
+    while begins < len(lines) and not lines[begins].strip(_BLANK):
+        begins += 1
+    return "\n".join(lines[begins:])
 
 
 def _memo_head(work: Work) -> str:

@@ -227,14 +227,16 @@ def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
     A report of bullets alone has no such paragraph, and an executive one has its own.
     """
     style = TopicSettings.Style(work.settings.report_style)
-    given = clean(report.body)[0]
+    given, lead = clean(report.body)[0], clean(report.summary)[0]
+    if style == TopicSettings.Style.MEMO:
+        given, lead = styles.without_memo_head(given), styles.without_memo_head(lead)
     body = report_text.tidy_body(
-        styles.without_memo_head(given) if style == TopicSettings.Style.MEMO else given,
+        given,
         title=work.topic.title,
         delta_heading=composing.heading(work, planning.known(work)),
     )
     body = report_text.spread_citations(body)
-    summary = report_text.spread_citations(report_text.first_paragraph(clean(report.summary)[0]))
+    summary = report_text.spread_citations(report_text.first_paragraph(lead))
     summary = summary or report_text.first_paragraph(body)
     begins_with_it = style in (TopicSettings.Style.STANDARD, TopicSettings.Style.MEMO)
     if begins_with_it and match_key(summary)[:80] not in match_key(body):

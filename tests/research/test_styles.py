@@ -114,6 +114,10 @@ def test_a_report_without_findings_still_says_so_in_every_style(style: str):
         ("**To:** the board\n**From:** me\n\nThe point.", "The point."),
         ("# Memo\n\n> To: the board\n> Re: cells\n\n---\n\nThe point.", "The point."),
         ("To keep it short: the point.", "To keep it short: the point."),
+        ("# Solid-state batteries\n\n**To:** Alice\n**Date:** today\n\nThe point.", "The point."),
+        ("**Solid-state batteries**\n\n## Memo\n\nTo: Alice\n***\nThe point.", "The point."),
+        ("## The point\n\nCells are made.", "## The point\n\nCells are made."),
+        ("To: Alice\n\n## The point\n\nCells are made.", "## The point\n\nCells are made."),
     ],
 )
 def test_a_head_that_the_model_wrote_goes(given: str, left: str):
@@ -193,6 +197,18 @@ def test_a_models_memo_gets_its_head_and_keeps_its_words(written: Callable[..., 
     assert f"> **Date:** {today}" in run.report.body
     assert "the board" not in run.report.body
     assert run.report.summary == "New lines make cells [1]."
+
+
+@pytest.mark.parametrize("summary", ["", "**To:** the board\n\nNew lines make cells [1]."])
+def test_a_memo_head_below_a_title_is_neither_body_nor_summary(
+    written: Callable[..., Run], summary: str
+):
+    body = "# Solid-state batteries\n\n**To:** the board\n**From:** me\n\nNew lines make cells [1]."
+
+    run = written("memo", cast.report(1, 2) | {"summary": summary, "body": body})
+
+    assert run.report.summary == "New lines make cells [1]."
+    assert "the board" not in run.report.body
 
 
 def test_a_models_bullets_get_no_paragraph_before_them(written: Callable[..., Run]):
