@@ -17,7 +17,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
-from beacon_site.providers.errors import ProviderError, ProviderNonsense
+from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Usage
 from beacon_site.providers.openai_reply import estimate
 from memory import connections
@@ -106,18 +106,21 @@ def _carry_out(
     """Return the answer; whatever happens the call is recorded, with what it spent."""
     usage, key = most, profile.api_key
     call.error = _("not waited for: whoever asked was stopped")
+    call.failure = ModelCall.Failure.LEFT
     began = time.monotonic()
     try:
         answer = wait_for(ask) if wait_for else ask()
-        usage, call.answer, call.error = answer.usage, _storable(answer.text, key), ""
+        usage, call.answer = answer.usage, _storable(answer.text, key)
+        call.error = call.failure = ""
         return answer
     except ProviderNonsense as exc:
         usage = Usage(exc.prompt_tokens, exc.completion_tokens)
         call.answer, call.error = _storable(exc.text, key), _storable(str(exc), key)
+        call.failure = failure_of(exc)
         raise
     except ProviderError as exc:
         usage = Usage(exc.prompt_tokens, exc.completion_tokens)
-        call.error = _storable(str(exc), key)
+        call.error, call.failure = _storable(str(exc), key), failure_of(exc)
         raise
     finally:
         call.milliseconds = round((time.monotonic() - began) * 1000)
@@ -134,6 +137,15 @@ def _carry_out(
             ms=call.milliseconds,
             tokens=usage.total,
         )
+
+
+def failure_of(exc: ProviderError) -> ModelCall.Failure:
+    """Return of what kind a failure was."""
+    if isinstance(exc, ProviderNonsense):
+        return ModelCall.Failure.NONSENSE
+    if isinstance(exc, ProviderUnavailable):
+        return ModelCall.Failure.UNAVAILABLE
+    return ModelCall.Failure.REJECTED
 
 
 def _redacted(on_text: OnText, secrets: Sequence[str]) -> OnText:

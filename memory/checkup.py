@@ -111,18 +111,23 @@ def _model() -> Check:
 
 
 def _last_answer(profile: LlmProfile) -> Check:
-    calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer")
-    last = calls.order_by("-id").first()
-    values = {"model": profile.model, "purpose": last.purpose if last else ""}
+    """Judge the model by its last call that was seen to its end; why it failed is its owner's."""
+    calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer", "error")
+    last = calls.exclude(failure=ModelCall.Failure.LEFT).order_by("-id").first()
+    name, values = _("Model"), {"model": profile.model}
     if last is None:
-        said = _("%(model)s is set up and was not asked yet.") % values
-        return Check(_("Model"), WARN, said, _("Test it in Connections."))
-    if not last.error:
+        said = _("%(model)s is set up and gave no answer yet.") % values
+        return Check(name, WARN, said, _("Test it in Connections."))
+    values["purpose"] = last.purpose
+    if not last.failure:
         said = _("%(model)s answered its last call (%(purpose)s).") % values
-        return Check(_("Model"), GOOD, said, at=last.created)
-    said = _("The last call of %(model)s (%(purpose)s) failed: %(why)s")
+        return Check(name, GOOD, said, at=last.created)
+    values["why"] = last.get_failure_display()
+    said = _("The last call of %(model)s (%(purpose)s) came to nothing: %(why)s.") % values
+    if last.failure == ModelCall.Failure.NONSENSE:  # one answer of one person's run
+        return Check(name, GOOD, said, at=last.created)
     todo = _("Test it in Connections. Until it answers, runs use their fallbacks and say so.")
-    return Check(_("Model"), BAD, said % {**values, "why": last.error}, todo, at=last.created)
+    return Check(name, BAD, said, todo, at=last.created)
 
 
 def _searches() -> Iterator[Check]:

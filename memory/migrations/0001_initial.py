@@ -463,6 +463,19 @@ class Migration(migrations.Migration):
                 ("prompt", models.JSONField(default=list)),
                 ("answer", models.TextField(blank=True)),
                 ("error", models.TextField(blank=True)),
+                (
+                    "failure",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("unavailable", "it could not be reached, or could not answer now"),
+                            ("rejected", "it refused the request"),
+                            ("nonsense", "it answered, but not as it was asked to"),
+                            ("left", "nobody waited for its answer"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "owner",

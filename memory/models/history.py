@@ -199,7 +199,17 @@ def _topic_of(subject: models.Model | None) -> Any:
 
 
 class ModelCall(models.Model):
-    """One call of a model: why, on whose behalf, what was said and what it cost."""
+    """One call of a model: why, on whose behalf, what was said and what it cost.
+
+    `error` tells its owner what went wrong, `failure` everybody who runs the site of what kind it
+    was; both are empty where an answer came that could be used.
+    """
+
+    class Failure(models.TextChoices):
+        UNAVAILABLE = "unavailable", _("it could not be reached, or could not answer now")
+        REJECTED = "rejected", _("it refused the request")
+        NONSENSE = "nonsense", _("it answered, but not as it was asked to")
+        LEFT = "left", _("nobody waited for its answer")
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -216,6 +226,7 @@ class ModelCall(models.Model):
     prompt = models.JSONField(default=list)
     answer = models.TextField(blank=True)
     error = models.TextField(blank=True)
+    failure = models.CharField(max_length=12, choices=Failure, blank=True)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[ModelCall]] = OwnedQuerySet.as_manager()

@@ -88,12 +88,18 @@ def test_nothing_is_asked_once_the_budget_is_reached(ask: Ask):
     assert not ModelCall.objects.exists()
 
 
-@pytest.mark.parametrize("failure", [ProviderUnavailable("busy"), ProviderRejected("bad key")])
-def test_a_call_that_failed_is_recorded_with_its_reason(ask: Ask, failure: ProviderError):
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [(ProviderUnavailable("busy"), "unavailable"), (ProviderRejected("bad key"), "rejected")],
+)
+def test_a_call_that_failed_is_recorded_with_its_reason(
+    ask: Ask, failure: ProviderError, kind: str
+):
     with pytest.raises(type(failure)):
         ask(failure)
 
-    assert ModelCall.objects.get().error == str(failure)
+    call = ModelCall.objects.get()
+    assert (call.error, call.failure) == (str(failure), kind)
 
 
 def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask):
@@ -104,7 +110,7 @@ def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask)
 
     call = ModelCall.objects.get()
     assert call.answer == "Just prose."
-    assert call.error
+    assert (bool(call.error), call.failure) == (True, "nonsense")
     assert meter.counted[0][0] == call.prompt_tokens + call.completion_tokens > 0
 
 
@@ -115,7 +121,8 @@ def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
     with pytest.raises(KeyboardInterrupt):
         ask("Much.", wait_for=given_up)
 
-    assert ModelCall.objects.get().error.startswith("not waited for")
+    call = ModelCall.objects.get()
+    assert (call.error[:14], call.failure) == ("not waited for", "left")
 
 
 def test_the_caller_may_carry_the_call_out_in_its_own_way(ask: Ask):

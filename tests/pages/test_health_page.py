@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +72,45 @@ def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
     assert "“make up” starts it" in body
 
 
-def test_a_models_last_failure_is_told_with_its_time(browser: Client, admin: User) -> None:
-    Connection.objects.create(kind="model", name="model", model="m1")
+def called(owner: User, error: str = "", failure: str = "") -> None:
+    Connection.objects.get_or_create(kind="model", name="model", model="m1")
     ModelCall.objects.create(
-        owner=admin, purpose="plan", source="run:1", model="m1", money=Decimal(0), error="no route"
+        owner=owner, purpose="plan", source="run:1", model="m1", error=error, failure=failure
     )
 
-    assert "The last call of m1 (plan) failed: no route" in page(browser)
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [("unavailable", "it could not be reached"), ("rejected", "it refused the request")],
+)
+def test_a_models_last_failure_is_told_by_its_kind_alone(
+    browser: Client, alice: User, failure: str, why: str
+) -> None:
+    called(alice, "“my secret plan” is too long", failure)
+
+    body = page(browser)
+
+    assert f"The last call of m1 (plan) came to nothing: {why}" in body
+    assert "secret plan" not in body
+
+
+def test_a_call_that_was_left_says_nothing_of_the_model(browser: Client, alice: User) -> None:
+    called(alice)
+    called(alice, "not waited for", "left")
+
+    assert "m1 answered its last call (plan)" in page(browser)
+
+
+def test_one_answer_that_makes_no_sense_does_not_break_the_model(
+    browser: Client, alice: User
+) -> None:
+    alive("worker", "upkeep", "beat")
+    called(alice, "no JSON", "nonsense")
+
+    body = page(browser)
+
+    assert "it answered, but not as it was asked to" in body
+    assert "does not work" not in body
 
 
 def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
