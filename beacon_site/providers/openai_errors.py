@@ -32,6 +32,7 @@ _NO_MODEL = re.compile(
     r"|\bmodel\b.{0,200}(?:does not exist|doesn't exist|not found|is not available)",
     re.S,
 )
+_STATUS = re.compile(r"[1-5][0-9]{2}")
 _OVERLOADED = re.compile(r"overload|server_error|rate_?limit|unavailable|timeout|internal|capacity")
 
 
@@ -45,7 +46,7 @@ def error_of(body: Any, *, otherwise: int = 400) -> tuple[str, str, int]:
         return str(error or ""), "", otherwise
     said = error.get("message") or error.get("detail") or error.get("error") or ""
     code = error.get("code") or error.get("type") or ""
-    if isinstance(code, str) and code.isdigit():
+    if isinstance(code, str) and _STATUS.fullmatch(code):
         code = int(code)
     if isinstance(code, int):
         status = code if 400 <= code <= 599 else otherwise

@@ -18,6 +18,7 @@ OnText = Callable[[str], None]
 
 EVERY = 0.2  # seconds between two calls of on_text
 FIELDS = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
+BLANK = b"\xef\xbb\xbf\r\n\t "  # the signs before an answer: of the byte order, and white space
 DONE = b"[DONE]"
 LARGEST_WHOLE = 2 * 1024 * 1024  # bytes of an answer that is no stream
 MOST_CALLS = 64  # tool calls in one answer
@@ -128,7 +129,9 @@ class StreamReading:
         for chunk in chunks:
             rest += chunk
             if not self.is_stream:
-                start = bytes(rest[:64]).lstrip(b"\xef\xbb\xbf\r\n\t ")
+                if rest and rest[0] in BLANK:  # keep-alives may come for minutes
+                    rest = rest.lstrip(BLANK)
+                start = bytes(rest[:64])
                 if _may_be_a_field(start):
                     self.is_stream = start.startswith(FIELDS)
                 elif len(rest) > LARGEST_WHOLE:

@@ -158,6 +158,7 @@ def data(event: object) -> bytes:
         [data(chunk({"content": "é😀"})), b"\r\n\r\n", data(LAST), b"\r\n\r\ndata: [DONE]\r\n"],
         [data(chunk({"content": "é😀"})).replace(b"data: ", b"data:"), b"\n", data(LAST), b"\n"],
         [b"\xef\xbb\xbfevent: m\nid: 1\n", data(chunk({"content": "é😀"})), b"\n\ndata: [DONE]"],
+        [b"\n" * 200, data(chunk({"content": "é😀"})), b"\n\n", data(LAST), b"\n\n"],
         [b"data: {broken\n\n", data(chunk({"content": "é😀"})), b"\n\n", data(LAST), b"\n\n"],
         [
             b'data: {"choices": [{"index": 0, "delta": {"content": "\xc3\xa9\\ud83d"}}]}\n\n',
@@ -174,7 +175,16 @@ def data(event: object) -> bytes:
             b"\n\n",
         ],
     ],
-    ids=["comment", "crlf", "no space", "bom", "broken event", "split character", "empty choices"],
+    ids=[
+        "comment",
+        "crlf",
+        "no space",
+        "bom",
+        "blanks",
+        "broken event",
+        "split character",
+        "empty choices",
+    ],
 )
 def test_every_way_to_write_a_stream_is_read(model, chat, heard, events):
     everything = raw(*events)
@@ -325,6 +335,9 @@ def test_a_stream_that_falls_silent_is_given_up_before_its_time_is_over(chat, mo
         ({"message": "the engine died", "type": "server_error"}, ProviderUnavailable, "died", 2),
         ({"message": f"no {KEY}", "code": 400}, ProviderRejected, r"no \[key\]", 1),
         ("plain words", ProviderUnavailable, "plain words", 2),
+        ({"message": "odd", "code": "²"}, ProviderUnavailable, "odd", 2),
+        ({"message": "odd", "code": "5" * 5000}, ProviderUnavailable, "odd", 2),
+        ({"message": "odd", "code": "422"}, ProviderRejected, "odd", 1),
         ({"message": "maximum context length is 9", "code": 400}, ProviderRejected, "too long", 1),
     ],
 )
