@@ -153,7 +153,10 @@ class GdeltSearch:
             raise odd_shape(self._http)
         hits = [self._hit(item) for item in list_of(self._http, body, "articles")]
         # The first of each title: an agency's story stands in many papers word for word.
-        return list({hit.title.casefold(): hit for hit in reversed(hits) if hit}.values())[::-1]
+        first: dict[str, SearchHit] = {}
+        for hit in filter(None, hits):
+            first.setdefault(hit.title.casefold(), hit)
+        return list(first.values())
 
     def _checked(self, reply: Reply) -> Reply:
         """Return a reply that may be JSON, its known faults repaired; raise for plain text."""

@@ -116,4 +116,7 @@ def _subject(query: str, about: str, empty: frozenset[str]) -> list[str]:
 
 
 def _distinct(terms: list[str]) -> list[str]:
-    return list({term.casefold(): term for term in reversed(terms)}.values())[::-1]
+    first: dict[str, str] = {}
+    for term in terms:
+        first.setdefault(term.casefold(), term)
+    return list(first.values())

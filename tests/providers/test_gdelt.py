@@ -126,6 +126,13 @@ def test_a_story_that_many_papers_print_is_one_hit(search, news):
     assert [hit.url[-1] for hit in search.search("chips", SearchOptions())] == ["1"]
 
 
+def test_a_reprint_further_down_does_not_move_the_best_story(search, news):
+    titles = ["Chips are scarce", "Chips are cheap", "Chips are scarce"]
+    news.results = [GdeltServer.result(number, title=title) for number, title in enumerate(titles)]
+
+    assert [hit.url[-1] for hit in search.search("chips", SearchOptions())] == ["0", "1"]
+
+
 def test_nothing_found_is_an_empty_object(search, news):
     news.results = []
 

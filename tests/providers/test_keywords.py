@@ -24,6 +24,7 @@ from research.facets import facet_queries
         ("intitle:secret -draft !wow a|b", ["intitle", "secret", "draft", "wow", "b"]),
         ("CVE-2026-1234 in 2026", ["CVE-2026-1234"]),
         ("Rust rust RUST", ["Rust"]),
+        ("Rust tokio rust", ["Rust", "tokio"]),
         ('an "unclosed quote', ["unclosed", "quote"]),
         ("固态电池 最新进展 2026年11月", ["固态电池"]),
         ("전고체 배터리 뉴스 2026년 11월 이후", ["전고체", "배터리"]),
