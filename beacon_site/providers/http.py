@@ -204,7 +204,8 @@ class ServiceHttp:
             )
         try:
             return self._exchange(method, url, request)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeError):
+            # UnicodeError: the resolver does not take the host, such as "a..b".
             failure: Exception = ServiceRefused(
                 _("%(name)s has no usable address. Correct its base URL.") % names
             )

@@ -13,7 +13,12 @@ import pytest
 from werkzeug import Request, Response
 
 from beacon_site.providers import timed
-from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ServiceUnreachable
+from beacon_site.providers.errors import (
+    ProviderRejected,
+    ProviderUnavailable,
+    ServiceRefused,
+    ServiceUnreachable,
+)
 from beacon_site.providers.http import ServiceHttp
 from tests.providers import servers
 from tests.providers.certificates import certificate
@@ -90,6 +95,11 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(echo, key):
     with pytest.raises(ProviderRejected, match="Enter it again") as failure:
         http.get(echo.origin, {})
     assert key[:3] not in str(failure.value)
+
+
+def test_a_host_that_the_resolver_does_not_take_is_no_usable_address():
+    with pytest.raises(ServiceRefused, match="no usable address"):
+        ServiceHttp("Vendor").get("http://a..b", {})
 
 
 @pytest.mark.parametrize("scene", [servers.slow(1.5), servers.trickle(3)])
