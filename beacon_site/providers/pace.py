@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -52,7 +53,7 @@ class Pace:
         self.patience = patience
         self._clock = clock
         self._sleep = sleep
-        self._held: set[int] = set()
+        self._held: dict[int, str] = {}  # the place and what marks it as this object's
         self._lock = threading.Lock()
 
     def covers(self, url: str) -> bool:
@@ -65,9 +66,9 @@ class Pace:
         with self._lock:
             if place in self._held:
                 return False
-            self._held.add(place)
+            mark = self._held[place] = uuid.uuid4().hex
         try:
-            taken = bool(cache.add(self._key(place), 1, timeout=math.ceil(seconds)))
+            taken = bool(cache.add(self._key(place), mark, timeout=math.ceil(seconds)))
         except RedisError as exc:
             logger.warning("pace kept by this process alone", name=self.name, why=str(exc))
             return True
@@ -76,15 +77,17 @@ class Pace:
         return taken
 
     def _free(self, place: int) -> None:
-        self._drop(place)
+        """Give a place back, unless its lease is over and it is another's by now."""
+        mark = self._drop(place)
         try:
-            cache.delete(self._key(place))
+            if cache.get(self._key(place)) == mark:
+                cache.delete(self._key(place))
         except RedisError as exc:
             logger.warning("pace frees its place later", name=self.name, why=str(exc))
 
-    def _drop(self, place: int) -> None:
+    def _drop(self, place: int) -> str:
         with self._lock:
-            self._held.discard(place)
+            return self._held.pop(place, "")
 
     def _key(self, place: int) -> str:
         return f"pace:{self.domain}:{place}"
@@ -148,7 +151,7 @@ class OneEvery(Pace):
 
     def _forget_before(self, slot: int) -> None:
         with self._lock:
-            self._held = {held for held in self._held if held >= slot}
+            self._held = {held: mark for held, mark in self._held.items() if held >= slot}
 
 
 class AtMost(Pace):

@@ -12,6 +12,7 @@ import pytest
 from django.core.cache import cache
 from redis.exceptions import ConnectionError as RedisGone
 
+from beacon_site.providers import pace as pace_module
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.pace import AtMost, OneEvery
 
@@ -46,6 +47,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RedisGone("Connection refused")
 
     monkeypatch.setattr(cache, "add", gone)
+    monkeypatch.setattr(cache, "get", gone)
     monkeypatch.setattr(cache, "delete", gone)
 
 
@@ -195,3 +197,15 @@ def test_a_request_that_fails_gives_its_place_back(domain):
         raise ValueError("broke")
     with pace.turn(url):
         pass
+
+
+def test_a_place_whose_lease_ran_out_is_not_taken_from_its_new_holder(domain, monkeypatch):
+    monkeypatch.setattr(pace_module, "LEASE", 1)
+    url = f"https://{domain}/"
+    slow, next_one = (AtMost("Wikipedia", domain, count=1, patience=5) for _process in range(2))
+
+    with slow.turn(url):
+        monkeypatch.setattr(pace_module, "LEASE", 60)
+        place = next_one._entered()
+    assert cache.get(next_one._key(place)) == next_one._held[place]
+    next_one._free(place)
