@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.providers import answers
 from beacon_site.providers.catalogue import BY_NAME
@@ -155,7 +156,9 @@ def _limited(http: ServiceHttp, reply: Reply, why: str) -> ProviderError:
         days = max(1, round(longest / 86400))
         reason = why or _("used up")
         if longest:
-            reason = _("%(why)s; new ones in %(days)d days") % {"why": reason, "days": days}
+            reason = ngettext(
+                "%(why)s; new ones in %(days)d day", "%(why)s; new ones in %(days)d days", days
+            ) % {"why": reason, "days": days}
         return answers.used_up(http, reason)
     failed = answers.failure(http, reply, why)
     return ProviderUnavailable(str(failed), retry_after=retry_after(reply.headers) or longest or 1)

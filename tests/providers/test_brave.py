@@ -134,6 +134,7 @@ def limited(detail: str, headers: dict[str, str]):
         (BraveServer.limits("0, 1985", "1, 864000"), ProviderUnavailable, "limits the rate"),
         (BraveServer.limits("1, 0", "1, 864000"), ProviderRejected, "new ones in 10 days"),
         (BraveServer.limits("0, 0", "1, 864000"), ProviderRejected, "new ones in 10 days"),
+        (BraveServer.limits("1, 0", "1, 80000"), ProviderRejected, r"new ones in 1 day\)"),
         # A plan paid by use has no limit of the month, told as 0.
         (BraveServer.limits("0, 0", "1, 864000", "50, 0"), ProviderUnavailable, "the rate"),
         ({}, ProviderUnavailable, "limits the rate"),
