@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -18,19 +18,17 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
+from beacon_site.providers.search import SearchOptions, SearchProvider
 from memory import connections, library
-from memory.canonical import canonical_url, domain_of, is_in_domain
+from memory.canonical import is_in_domain
 from memory.models import SeenUrl, Source
-from memory.text import clean, one_line
-from research import fusion, planning, searching
+from research import fusion, hits, planning, searching
 from research.models import Hit
 from research.searching import TRIES, Asked, Gate, Network
 from research.stepping import StepResult, Work
 
 HITS_A_QUERY = 10
 AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
-LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
 _OPENABLE = ("http://", "https://", "library:")
 
 
@@ -68,13 +66,14 @@ def search(work: Work) -> StepResult:
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
     order = [service.name for service in services]
     calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
+    places = hits.Order.of(order, work.output("plan")["queries"])
     place = work.run.hits.count()
     if calls:
         work.check_there_is_something(done)
     for batch in work.batches_of(calls, at_once=AT_ONCE):
         answers = [asked for outcome in batch for asked in outcome.get()]
         with transaction.atomic():  # hits and the note that they came: both, while it is held
-            place = _keep(work, answers, place)
+            place = hits.keep(work, answers, places, place)
             done += [asked.as_json() for asked in answers]
             work.progress(
                 _("%(done)d of %(all)d queries answered, %(hits)d hits")
@@ -176,72 +175,8 @@ def _pass_on_warnings(work: Work, services: Sequence[_Service], done: list[dict[
                 work.run.warn(str(warning))
 
 
-def _keep(work: Work, answers: Sequence[Asked], place: int) -> int:
-    """Store the hits of these answers, one row by canonical URL; return how many the run has now."""
-    found = [(asked, hit) for asked in answers for hit in _usable(work, asked)]
-    urls = [canonical_url(result.url) for _asked, result in found]
-    known = {hit.url: hit for hit in work.run.hits.filter(url__in=urls)}
-    fresh: dict[str, Hit] = {}
-    for (asked, result), url in zip(found, urls, strict=True):
-        hit = known.get(url) or fresh.get(url)
-        if hit is None:
-            place += 1
-            hit = fresh[url] = _row(work, result, url, place)
-        if not any(
-            (entry["query"], entry["service"]) == (asked.query, asked.service)
-            for entry in hit.queries
-        ):
-            # Twins of one page in one answer are one vote for it, that of the best.
-            entry = {"query": asked.query, "service": asked.service, "rank": result.rank}
-            hit.queries = [*hit.queries, entry]
-        hit.rank = min(hit.rank or result.rank, result.rank)
-    Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
-    Hit.objects.bulk_update(known.values(), ["queries", "rank"])
-    return place
-
-
-def _usable(work: Work, asked: Asked) -> list[SearchHit]:
-    """Return an answer's hits; one without an address, or one longer than any page's, is left out."""
-    usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
-    if len(usable) < len(asked.hits):
-        work.run.warn(
-            _("%(service)s gave hits without a usable address; they are left out")
-            % {"service": asked.service}
-        )
-    return usable
-
-
-def _cleaned(found: SearchHit) -> SearchHit:
-    return replace(
-        found,
-        url=clean(found.url)[0].strip(),
-        title=one_line(clean(found.title)[0])[:500],
-        snippet=one_line(clean(found.snippet)[0]),
-    )
-
-
-def _has_address(found: SearchHit) -> bool:
-    longest = max(len(found.url.encode()), len(canonical_url(found.url).encode()))
-    return 0 < longest <= LONGEST_URL
-
-
-def _row(work: Work, found: SearchHit, url: str, place: int) -> Hit:
-    return Hit(
-        run=work.run,
-        url=url,
-        link=found.url,
-        domain=domain_of(found.url)[:255],
-        title=(found.title or found.url)[:500],
-        snippet=found.snippet,
-        service=found.service,
-        rank=found.rank,
-        place=place,
-        published_at=found.published_at,
-    )
-
-
 def _searched(
-    work: Work, services: Sequence[_Service], done: list[dict[str, Any]], hits: int
+    work: Work, services: Sequence[_Service], done: list[dict[str, Any]], count: int
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
@@ -252,14 +187,14 @@ def _searched(
     complaints = searching.complaints(told)
     # An empty answer of one service says nothing of what another, which is down, would have found.
     silent = {entry["service"] for entry in failed} - answered
-    if silent and not hits:
+    if silent and not count:
         _raise_for(failed, complaints, answered)
     for complaint in complaints:
         work.run.warn(complaint)
     return StepResult(
         {"asked": done, "order": order},
-        detail=_detail(services, done, hits),
-        counts={"queries": len(done), "hits": hits, "failed": len(failed)},
+        detail=_detail(services, done, count),
+        counts={"queries": len(done), "hits": count, "failed": len(failed)},
         warning=" ".join(complaints),
     )
 
@@ -284,14 +219,14 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
     raise ProviderRejected(message)
 
 
-def _detail(services: Sequence[_Service], done: list[dict[str, Any]], hits: int) -> str:
+def _detail(services: Sequence[_Service], done: list[dict[str, Any]], count: int) -> str:
     """Return how many hits came from whom, and who was not asked every query."""
     answered = {entry["service"] for entry in done if not entry["problem"]}
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
     names = [service.name for service in services if service.name in gave]
     parts = [
         _("%(hits)d hits from %(services)s")
-        % {"hits": hits, "services": ", ".join(map(searching.label_of, names))}
+        % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
     ]
     parts += [
         _("%(service)s was asked the first %(some)d of %(all)d queries")
@@ -311,8 +246,8 @@ def filter_seen(work: Work) -> StepResult:
 
     A hit that fell out of the seen URLs but was read once is returning, never new.
     """
-    hits = list(work.run.hits.all())
-    urls = [hit.url for hit in hits]
+    found = list(work.run.hits.all())
+    urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
     if planning.known(work) is not None:
@@ -322,17 +257,17 @@ def filter_seen(work: Work) -> StepResult:
         read = set(
             Source.objects.filter(topic=work.topic, url__in=urls).values_list("url", flat=True)
         )
-    for hit in hits:
+    for hit in found:
         hit.state, hit.reason = _state(work, hit, seen, read)
-    _put_in_order(work, hits)
-    for place, hit in enumerate(hits, start=1):
+    _put_in_order(work, found)
+    for place, hit in enumerate(found, start=1):
         hit.place = place
-    counts = Counter(hit.state for hit in hits)
+    counts = Counter(hit.state for hit in found)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
-        Hit.objects.bulk_update(hits, ["state", "reason", "place"])
+        Hit.objects.bulk_update(found, ["state", "reason", "place"])
     return StepResult(
         {"new": new, "known": known, "returning": returning, "blocked": blocked},
         detail=_("%(new)d new, %(known)d known") % {"new": new, "known": known},
@@ -356,15 +291,14 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     return Hit.State.NEW, ""
 
 
-def _put_in_order(work: Work, hits: list[Hit]) -> None:
+def _put_in_order(work: Work, found: list[Hit]) -> None:
     """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
-    order = work.output("search").get("order", [])
-    places = {service: place for place, service in enumerate(order)}
-    queries = {query: place for place, query in enumerate(work.output("plan")["queries"])}
-    hits.sort(
+    services = work.output("search").get("order", [])
+    order = hits.Order.of(services, work.output("plan")["queries"])
+    found.sort(
         key=lambda hit: (
-            -fusion.fused(hit.queries, places),
-            fusion.first_vote(hit.queries, places, queries),
+            -fusion.fused(hit.queries, order.services),
+            order.first(hit.queries),
             hit.place,
         )
     )

@@ -1,0 +1,65 @@
+"""What stands on a hit that several services found, in whatever order they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from itertools import permutations
+from typing import Any
+
+from beacon_site.providers.search import SearchHit
+from memory.models import Topic
+from research import fusion, hits
+from research.searching import Asked
+from tests.research import cast
+
+ORDER = hits.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
+TOLD = ("link", "title", "snippet", "service", "published_at", "rank")
+DATE = date(2026, 5, 4)
+
+
+def answer(service: str, query: str = "cells", **said: Any) -> Asked:
+    """An answer with the one page, as this service spells and tells it."""
+    given = {"url": f"https://a.example/x?utm_source={service}{query}", "rank": 1} | said
+    hit = SearchHit(**({"title": "", "service": service} | given))
+    return Asked(query=query, service=service, hits=[hit], tries=1, milliseconds=1)
+
+
+def kept(topic: Topic, batches: Sequence[Sequence[Asked]]) -> list[dict[str, Any]]:
+    """Return what stands on the hits after these batches of answers came one after the other."""
+    work, count = cast.work_of(topic), 0
+    for batch in batches:
+        count = hits.keep(work, batch, ORDER, count)
+    told = list(work.run.hits.values(*TOLD))
+    work.run.delete()
+    return told
+
+
+def test_in_whatever_order_the_services_answer_a_hit_is_told_the_same(topic: Topic):
+    answers = [
+        answer("wikipedia", "lines", title="Lines", rank=4),
+        answer("wikipedia", "cells", rank=3),
+        answer("arxiv", title="Cells", snippet="of arXiv"),
+        answer("library", snippet="of the library", published_at=DATE),
+    ]
+
+    told = [kept(topic, [p[:2], p[2:3], p[3:]]) for p in permutations(answers)]
+
+    assert all(one == told[0] for one in told)
+    link = "https://a.example/x?utm_source=wikipediacells"
+    assert [tuple(told[0][0].values())] == [(link, "Lines", "of arXiv", "wikipedia", DATE, 1)]
+
+
+def test_a_page_that_nobody_gives_a_title_is_called_by_the_address_of_the_first(topic: Topic):
+    answers = [answer("arxiv"), answer("wikipedia")]
+
+    both = [kept(topic, [answers]), kept(topic, [answers[::-1]])]
+
+    assert both[0] == both[1]
+    assert both[0][0]["title"] == "https://a.example/x?utm_source=wikipediacells"
+
+
+def test_votes_count_the_same_in_whatever_order_they_came():
+    votes = [{"service": "x", "query": "q", "rank": rank} for rank in (1, 2, 3, 5, 7)]
+
+    assert len({fusion.fused(list(order), {}) for order in permutations(votes)}) == 1
