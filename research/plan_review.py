@@ -19,6 +19,7 @@ from memory.actors import RESEARCH, Actor
 from memory.models import Activity
 from research import outbox, planning
 from research.models import Run, Step, TopicSettings
+from research.models.reopening import reopen_plan
 from research.stepping import AwaitsPerson, Work
 
 DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
@@ -60,7 +61,6 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
                 "queries": queries,
                 "by": "person",
                 "proposed": step.output.get("proposed", step.output["queries"]),
-                "proposed_by": step.output.get("proposed_by", step.output["by"]),
             }
         _store(step, output)
         kind = "plan-edited" if edited else "plan-accepted"
@@ -71,10 +71,8 @@ def accept(run: Run, queries: list[str], *, seen: datetime, by: Actor) -> None:
 def plan_anew(run: Run, *, seen: datetime, by: Actor) -> None:
     """Have the run plan once more, and wait again then.  Raises PlanWentOn."""
     with transaction.atomic():
-        step = _held(run, seen)
-        Step.objects.filter(pk=step.pk).update(
-            state=Step.State.WAITING, output={}, counts={}, detail="", warning="", started_at=None
-        )
+        _held(run, seen)
+        reopen_plan(run)
         Activity.log(run.topic.owner, by, "plan-made-anew", subject=run)
 
 

@@ -117,7 +117,8 @@ def plan(work: Work) -> StepResult:
     warning = ""
     try:
         if work.run.rerun_of is not None:
-            queries, by = _repeated(work, work.run.rerun_of), "rerun"
+            queries, by = repeating.queries_of(work.run.rerun_of), "rerun"
+            warning = _what_is_gone(work, work.run.rerun_of)
         elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
         else:
@@ -141,10 +142,11 @@ def plan(work: Work) -> StepResult:
     )
 
 
-def _repeated(work: Work, was: Run) -> list[str]:
-    for warning in repeating.what_is_gone(work, was):
+def _what_is_gone(work: Work, was: Run) -> str:
+    gone = repeating.what_is_gone(work, was)
+    for warning in gone:
         work.run.warn(warning)
-    return repeating.queries_of(was)
+    return " ".join(gone)
 
 
 def in_words(count: int, by: str) -> str:

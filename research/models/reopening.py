@@ -40,13 +40,21 @@ def reopen_steps(run: Run, first: str = "") -> None:
     loaded = steps.filter(name="load_memory", state="done").first()
     if loaded is not None and _memory_moved_on(run, loaded.output.get("memory")):
         _empty(run, steps)
-    elif chosen is not None:
-        _empty(run, steps.filter(position__gte=chosen.position))
-    elif run.stop_reason:
-        # What was stopped early is done only in name; answers and pages that are there are kept.
-        steps.exclude(name__in=["load_memory", "plan"]).update(**_WAITING)
     else:
-        steps.exclude(state="done").update(**_WAITING)
+        if run.stop_reason:
+            # What was stopped early is done only in name; answers and pages there are are kept.
+            steps.exclude(name__in=["load_memory", "plan"]).update(**_WAITING)
+        if chosen is not None:
+            _empty(run, steps.filter(position__gte=chosen.position))
+        else:
+            steps.exclude(state="done").update(**_WAITING)
+    _keep_warnings(run)
+
+
+def reopen_plan(run: Run) -> None:
+    """Make the run plan once more: nothing of its plan is kept, its warning neither."""
+    _empty(run, run.steps.filter(name="plan", is_follow_up=False))
+    _keep_warnings(run)
 
 
 def _empty(run: Run, steps: QuerySet[Any]) -> None:
@@ -65,6 +73,16 @@ def _empty(run: Run, steps: QuerySet[Any]) -> None:
     if counts:
         type(run).objects.filter(pk=run.pk).update(**counts)
     steps.update(**_WAITING, **_EMPTY)
+
+
+def _keep_warnings(run: Run) -> None:
+    """Leave on the run the warnings of the steps that stay done; the others' come anew, or not."""
+    done = run.steps.filter(state="done", is_follow_up=False)
+    theirs = list(done.exclude(warning="").values_list("warning", flat=True))
+    rows = type(run).objects.filter(pk=run.pk)
+    said = rows.values_list("warnings", flat=True).get()
+    # A step holds all that it warned of in one line, the run each of them.
+    rows.update(warnings=[one for one in said if any(one in text for text in theirs)])
 
 
 def _memory_moved_on(run: Run, loaded: dict[str, Any] | None) -> bool:

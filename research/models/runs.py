@@ -42,7 +42,6 @@ _AS_IF_NEW: dict[str, Any] = {
     "worked_seconds": 0,
     "waited_seconds": 0,
     "stop_reason": "",
-    "warnings": [],
     "finished_at": None,
     "cancel_requested_at": None,
     "stop_requested_at": None,

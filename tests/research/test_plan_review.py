@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from beacon_site.providers.errors import ProviderRejected
 from memory.models import Activity, Topic
 from research import outbox, plan_review, scheduling, starting, tasks, topic_editing
 from research.models import Run, RunInTheWay, TopicSettings
@@ -156,6 +157,20 @@ def test_planned_anew_it_asks_the_model_again_and_waits_again(run: Run, provider
 
     assert plan_of(run)["queries"] == ["another", "plan"]
     assert seen(run) > first
+
+
+def test_planned_anew_nothing_of_the_plan_before_is_left(topic: Topic, providers: Providers):
+    providers.model = cast.model(ProviderRejected("no such model"), cast.PLAN)
+    run = cast.carried_out(cast.started(topic))
+    assert len(run.warnings) == 1
+
+    plan_review.plan_anew(run, seen=seen(run), by=topic.owner.actor)
+
+    step = run.steps.get(name="plan")
+    assert (step.state, step.started_at, step.finished_at) == ("waiting", None, None)
+    assert (step.input_hash, step.output, step.warning) == ("", {}, "")
+    run.refresh_from_db()
+    assert run.warnings == []
 
 
 def test_after_a_day_it_goes_on_by_itself_where_the_topic_says_so(topic: Topic):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from beacon_site.providers.errors import ProviderRejected
 from memory.models import SeenUrl, Topic
 from research import starting, topic_editing
 from research.models import Run, TopicSettings
@@ -129,6 +130,78 @@ def test_retried_from_the_reading_it_searches_no_second_time(topic: Topic, provi
     cast.carried_out(run)
 
     assert (_asked(providers), run.read_count, run.warnings) == (asked, 2, [])
+
+
+def _cancel(run: Run) -> None:
+    run.ask_to_cancel(by=run.topic.owner.actor)
+
+
+def _stopped_at(step: str, topic: Topic) -> Run:
+    """Return a run that is stopped early as `step` begins, and cancelled as it would write."""
+    run = cast.started(topic)
+    with (
+        cast.before_step(step, lambda: run.ask_to_stop(by=topic.owner.actor)),
+        cast.before_step("write", lambda: _cancel(run)),
+    ):
+        cast.carried_out(run)
+    assert (run.status, bool(run.stop_reason)) == ("cancelled", True)
+    return run
+
+
+def test_a_stopped_run_retried_from_its_reading_asks_the_queries_it_had_left(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1, 2)
+    run = _stopped_at("filter_seen", topic)
+    search = run.steps.get(name="search")
+    planned, search.output["asked"] = search.output["asked"], search.output["asked"][:2]
+    search.save()  # as if it had been stopped when two had answered
+    asked = _asked(providers)
+
+    starting.retry_run(run, by=topic.owner.actor, step="read")
+    cast.carried_out(run)
+
+    assert (run.status, run.warnings) == ("succeeded", [])
+    left = providers.search.asked[asked:]
+    assert sorted(left) == sorted(entry["query"] for entry in planned[2:])
+
+
+@pytest.mark.parametrize("step", ["write", "filter_seen"])
+def test_a_stopped_run_retried_from_any_step_reads_what_it_had_left(
+    topic: Topic, providers: Providers, step: str
+):
+    cast.set_up(providers, 1, 2, 3)
+    run = cast.started(topic)
+    with (
+        cast.before_step("read", lambda: run.ask_to_stop(by=topic.owner.actor)),
+        cast.before_step("verify", lambda: _cancel(run)),
+    ):
+        cast.carried_out(run)
+
+    starting.retry_run(run, by=topic.owner.actor, step=step)
+    cast.carried_out(run)
+
+    assert (run.status, run.read_count, run.warnings) == ("succeeded", 3, [])
+    assert SeenUrl.objects.count() == 3
+
+
+def test_a_retry_keeps_the_warnings_of_the_steps_it_keeps_and_no_other(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1, 2)
+    del providers.pages.pages[cast.url(2)]
+    providers.model = cast.model(ProviderRejected("no such model"))
+    run = _failed_at("write", topic)
+    planned, read = run.warnings
+
+    starting.retry_run(run, by=topic.owner.actor)
+    run.refresh_from_db()
+    assert run.warnings == [planned, read]
+    Run.objects.filter(pk=run.pk).update(status="failed")
+    starting.retry_run(run, by=topic.owner.actor, step="read")
+
+    run.refresh_from_db()
+    assert run.warnings == [planned]
 
 
 def test_retried_from_the_filter_blocked_hits_are_told_anew(topic: Topic, providers: Providers):
