@@ -20,32 +20,56 @@ from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
 from memory import connections
+from memory.asking import price, redact
+from memory.models import ModelCall, User
 
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
 LISTING_SECONDS = 12  # a person waits at the page
-PROBING_SECONDS = (
-    60  # above what a probe allows itself: a name that does not resolve knows no limit
-)
+# Above what a probe allows itself, since a name that does not resolve knows no limit; below the
+# 60 s after which a proxy in front of Beacon gives up, and the page's own 75 s.
+PROBING_SECONDS = 50
 
 
-def try_model() -> ProbeResult:
-    """Ask the model that is set up, and keep what that showed about it."""
+def try_model(by: User) -> ProbeResult:
+    """Ask the model that is set up, keep what that showed about it, and what it cost `by`."""
     profile = connections.llm_profile()
     if profile is None:
         text = _("No model is set up, so there is nothing to test. Name one and save first.")
         return ProbeResult(ok=False, message=text, ms=0)
-    began = time.monotonic()
+    began, ended = time.monotonic(), True
     try:
         result = ended_within(PROBING_SECONDS, lambda: probe(profile))
     except TimeoutError:
+        ended = False
         text = _("No answer came within %(seconds)d seconds. Is the address right?")
         result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, _since(began))
     connections.keep_probe(profile, result)
+    _record(profile, result, by, is_known=ended)
     logger.info("model tested", model=profile.model, ok=result.ok, ms=result.ms)
     return result
+
+
+def _record(profile: LlmProfile, result: ProbeResult, by: User, *, is_known: bool) -> None:
+    """Record a test as a call, so that what it spent stands in Spending; texts are left out."""
+    failure = ""
+    if not result.ok:
+        kinds = ModelCall.Failure
+        failure = kinds.REJECTED if result.refused else kinds.UNAVAILABLE
+    ModelCall.objects.create(
+        owner=by,
+        purpose="test",
+        source="connections",
+        model=profile.model,
+        prompt_tokens=result.usage.prompt_tokens,
+        completion_tokens=result.usage.completion_tokens,
+        money=price(result.usage, profile) if is_known else None,
+        milliseconds=result.ms,
+        error="" if result.ok else redact(result.message, profile.api_key),
+        failure=failure,
+    )
 
 
 def list_models(profile: LlmProfile) -> tuple[list[str], str]:
@@ -73,7 +97,7 @@ def ended_within(seconds: float, call: Callable[[], T]) -> T:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def try_service(name: str) -> ProbeResult:
+def try_service(name: str, _by: User) -> ProbeResult:
     """Search once by a service as it is set up, and keep what it said."""
     profile = connections.search_profile(name)
     result = try_search(profile)
@@ -105,6 +129,6 @@ def _since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-TESTS: dict[str, Callable[[], ProbeResult]] = {connections.MODEL: try_model} | {
+TESTS: dict[str, Callable[[User], ProbeResult]] = {connections.MODEL: try_model} | {
     name: partial(try_service, name) for name in connections.SET_UP
 }

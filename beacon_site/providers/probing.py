@@ -14,7 +14,7 @@ from beacon_site.providers.endpoints import (
     kind_of,
     list_models,
 )
-from beacon_site.providers.errors import ProviderError, ProviderUnavailable
+from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, Tool, Usage
 from beacon_site.providers.openai_learning import Learned
 from beacon_site.providers.openai_model import OpenAIModel
@@ -40,7 +40,8 @@ class ProbeResult:
     the rung of the ladder that worked ("" if none did); `count` a search's number of hits;
     `max_tokens_field` the name that the endpoint takes for the token limit.  `tools` and
     `streams` are None where that could not be found out, `embedding_dimensions` where nothing
-    embeds, `context_tokens` where the endpoint does not tell.  `notes` are the sentences, each in
+    embeds, `context_tokens` where the endpoint does not tell.  `refused` says of one that is not
+    `ok` that another try will not help.  `notes` are the sentences, each in
     `message` too, about what did not work.
     """
 
@@ -59,6 +60,7 @@ class ProbeResult:
     embedding_dimensions: int | None = None
     context_tokens: int | None = None
     notes: tuple[str, ...] = ()
+    refused: bool = False
 
 
 class ProbeShape(BaseModel):
@@ -94,7 +96,8 @@ class _Probing:
         try:
             said = self._ask("Reply with the one word: ready", listens=True)
         except ProviderError as exc:
-            return ProbeResult(False, str(exc), self._ms(), usage=self.usage)
+            refused = isinstance(exc, ProviderRejected)
+            return ProbeResult(False, str(exc), self._ms(), usage=self.usage, refused=refused)
         json_mode = self._json_mode()
         tools = self._tools()
         embedding_model, dimensions = self._embedding()

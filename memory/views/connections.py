@@ -164,7 +164,7 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     """Try one service as it is set up now, and show what it really answered."""
     if name not in trying.TESTS:
         raise Http404
-    result = trying.TESTS[name]()
+    result = trying.TESTS[name](request.user)
     more: dict[str, Any] = {"result": result}
     if not request.htmx:
         return _page(request, more, tested=name)
