@@ -652,9 +652,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="run",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("waiting_since", None), ("status", "queued"), _connector="OR"
-                ),
+                condition=models.Q(("waiting_since", None), ("status", "queued"), _connector="OR"),
                 name="run_waits_for_a_person_only_queued",
             ),
         ),
