@@ -8,6 +8,8 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+LEAST_SHOWN = Decimal("0.0001")
+
 
 def stored_price(value: Any) -> Decimal | None:
     """Return a stored price as an amount; None where none is stored: it is not known."""
@@ -24,6 +26,8 @@ def dollars(money: Decimal) -> str:
     """Return an amount with as many decimals as it takes to see it; nothing is `$0`."""
     if not money:
         return "$0"
+    if 0 < money < LEAST_SHOWN:
+        return _("less than %(least)s") % {"least": f"${LEAST_SHOWN}"}
     return f"${money:,.2f}" if money >= Decimal("0.01") else f"${money:.4f}"
 
 

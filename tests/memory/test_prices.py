@@ -15,6 +15,9 @@ from memory import prices
     [
         (Decimal(0), 0, "$0"),
         (Decimal("0.00042"), 0, "$0.0004"),
+        (Decimal("0.0001"), 0, "$0.0001"),
+        (Decimal("0.000099"), 0, "less than $0.0001"),
+        (Decimal("0.000001"), 2, "less than $0.0001 + 2 calls whose price is unknown"),
         (Decimal("1234.5"), 0, "$1,234.50"),
         (None, 0, "unknown"),
         (Decimal(0), 2, "unknown"),
