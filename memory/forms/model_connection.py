@@ -35,6 +35,11 @@ _NEGATIVE = gettext_lazy(
 )
 
 
+def without_call(url: str) -> str:
+    """Return an address without `/chat/completions`, which each request adds by itself."""
+    return url.removesuffix("/chat/completions").rstrip("/")
+
+
 def _price(**more: Any) -> forms.DecimalField:
     return forms.DecimalField(
         required=False,
@@ -132,6 +137,12 @@ class ModelForm(ConnectionForm):
         except ProviderRejected:
             return url, ""
 
+    def clean_base_url(self) -> str:
+        """Return the address without the end of an example that it was copied from."""
+        url = str(self.cleaned_data["base_url"])
+        # With a query it is Azure's classic one, which is kept as it was copied.
+        return url if urlsplit(url).query else without_call(url)
+
     def clean(self) -> dict[str, Any]:
         """Ask for a model where an address or a key is given, and for both prices or none."""
         given = super().clean()
@@ -162,13 +173,8 @@ class ModelForm(ConnectionForm):
         is_classic = kind == "azure" and {name for name, _v in parse_qsl(parts.query)} == {
             "api-version"
         }
-        if not is_classic:
-            if problem := surplus_in(url):
-                return problem
-            if parts.path.rstrip("/").endswith("/chat/completions"):
-                return _(
-                    "Leave out /chat/completions: Beacon adds it. The address usually ends in /v1."
-                )
+        if not is_classic and (problem := surplus_in(url)):
+            return problem
         return complaint_about(url, kind)
 
     def _keep_more(self) -> None:

@@ -42,12 +42,17 @@ def save(browser: Client, name: str = "model", *, htmx: bool = False, **fields: 
         ("http://[::1/v1", "cannot be read"),
         ("http://me:secret@h/v1", "Leave name and password out"),
         ("http://h/v1?key=1", "what follows ? or #"),
-        ("http://h/v1/chat/completions", "Leave out /chat/completions"),
     ],
 )
 def test_a_bad_address_is_explained(browser: Client, url: str, told: str) -> None:
     assert told in save(browser, base_url=url, model="m")
     assert not Connection.objects.exists()
+
+
+@pytest.mark.parametrize("end", ["/chat/completions", "/chat/completions/"])
+def test_an_address_copied_from_an_example_loses_its_end(browser: Client, end: str) -> None:
+    assert "Saved" in save(browser, base_url=f"http://h/v1{end}", model="m")
+    assert Connection.objects.get().base_url == "http://h/v1"
 
 
 def test_a_key_without_a_model_asks_for_the_model(browser: Client) -> None:
