@@ -242,8 +242,16 @@ def serpapi_engine() -> str:
 
 def is_ready(profile: SearchProfile) -> bool:
     """Whether a service has what it needs to be asked: a key, an address, or nothing."""
+    return not lacks(profile)
+
+
+def lacks(profile: SearchProfile) -> str:
+    """Return what a service needs and has not: catalogue.KEY, ADDRESS, or "" for nothing.
+
+    An address of one's own does instead of a key.
+    """
     needs = BY_NAME[profile.service].needs
-    return not needs or bool(profile.base_url or (needs == KEY and profile.api_key))
+    return "" if profile.base_url or (needs == KEY and profile.api_key) else needs
 
 
 def search_services(names: Sequence[str] = ()) -> list[str]:

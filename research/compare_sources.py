@@ -10,9 +10,10 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from beacon_site.providers.catalogue import CATALOGUE
 from memory.models import Topic
+from research import planning
 from research.models import Report, Run, TopicSettings
+from research.searching import label_of
 from research.shown import Link, link_of
 
 # Told as they are kept with the run; budgets and schedules do not change what it looks for.
@@ -34,7 +35,6 @@ _TOLD = (
     "max_pages",
     "max_minutes",
 )
-_SERVICES = {service.name: service.label for service in CATALOGUE}
 _UNSET = gettext_lazy("not set")
 
 
@@ -110,7 +110,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
     told = {_("Written by"): _("no model") if report.is_extractive else report.written_by}
     planned_by = run.manifest.get("planned_by")
     if planned_by:
-        told[_("Planned by")] = str(planned_by)
+        told[_("Plan")] = planning.by_words(planned_by)
     if run.settings:
         asked = TopicSettings.from_json(topic, run.settings)
         for name in _TOLD:
@@ -118,7 +118,7 @@ def _made_with(topic: Topic, report: Report) -> dict[str, str]:
             told[label[:1].upper() + label[1:]] = _words(asked, name)
     asked_services = run.manifest.get("services")
     if asked_services is not None:
-        told[_("Services asked")] = _listed([str(_SERVICES.get(n, n)) for n in asked_services])
+        told[_("Services asked")] = _listed([label_of(name) for name in asked_services])
     if run.manifest.get("beacon"):
         told[_("Beacon")] = str(run.manifest["beacon"])
     return told
@@ -128,7 +128,7 @@ def _words(asked: TopicSettings, name: str) -> str:
     """Return one setting in words; empty where it is not set."""
     value = getattr(asked, name)
     if name == "services":
-        return _listed([str(_SERVICES.get(one, one)) for one in value])
+        return _listed([label_of(one) for one in value])
     if isinstance(value, list):
         return _listed([str(one) for one in value])
     display = getattr(asked, f"get_{name}_display", None)

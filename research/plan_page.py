@@ -9,16 +9,22 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory import connections
-from research import plan_review, planning, repeating
+from research import plan_review, planning, searching
 from research.forms.plan import PlanForm
 from research.models import Run, Step
 
 
 def context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
-    """Return the plan that waits, as `form` where a person has been at it, and its grounds."""
+    """Return the plan that waits, as `form` where a person has been at it, and its grounds.
+
+    Empty where the plan is gone: it was made anew since `run` was read, which is read again then.
+    """
     rows = Step.objects.filter(run=run, name__in=("load_memory", "plan"))
     steps = {step.name: step for step in rows}
     plan, loaded = steps["plan"].output, steps["load_memory"]
+    if not plan:
+        run.refresh_from_db(fields=["status", "waiting_since", "progress"])
+        return {}
     token = token_of(run)
     initial = {"queries": "\n".join(plan["queries"]), "seen": token}
     settings = run.asked_for
@@ -28,7 +34,9 @@ def context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
         "planned_by": planning.by_words(plan["by"]),
         "goes_on_at": plan_review.goes_on_at(run),
         "asked_for": settings,
-        "services": repeating.labels(connections.search_services(settings.services)),
+        "services": [
+            searching.label_of(name) for name in connections.search_services(settings.services)
+        ],
         "memory": loaded.output.get("memory") or {},
         "memory_words": loaded.detail,
     }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.catalogue import BY_NAME, KEY
+from beacon_site.providers.catalogue import KEY
 from memory import connections, library
+from research import searching
 from research.models import Run, Step
 from research.stepping import Work
 
@@ -28,21 +27,11 @@ def what_is_gone(work: Work, was: Run) -> list[str]:
     """Return in words which service or model of the run `was` this one cannot use any more."""
     gone = [
         _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
-        % {"run": was, "service": _label(name), "why": why}
+        % {"run": was, "service": searching.label_of(name), "why": why}
         for name, why in _services_gone(work)
     ]
     model = _model_gone(was)
     return [*gone, model] if model else gone
-
-
-def labels(services: Iterable[str]) -> list[str]:
-    """Return what people call these services."""
-    return [_label(name) for name in services]
-
-
-def _label(service: str) -> str:
-    found = BY_NAME.get(service)
-    return str(found.label) if found else service
 
 
 def _services_gone(work: Work) -> list[tuple[str, str]]:
@@ -55,8 +44,8 @@ def _services_gone(work: Work) -> list[tuple[str, str]]:
         profile = profiles.get(name)
         if name not in allowed:
             gone.append((name, _("this Beacon does not ask it (BEACON_SEARCH)")))
-        elif profile is not None and not connections.is_ready(profile):
-            missing = _("its key") if BY_NAME[name].needs == KEY else _("its address")
+        elif profile is not None and (lacks := connections.lacks(profile)):
+            missing = _("its key") if lacks == KEY else _("its address")
             gone.append((name, _("%(what)s is not set up") % {"what": missing}))
         elif name == "library" and library.is_empty(work.topic.owner):
             gone.append((name, _("the library holds no document")))

@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
 from memory.markdown import link_citations, render
-from research import memory_changes, searching, shown
+from research import memory_changes, planning, searching, shown
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -355,7 +355,7 @@ _MANIFEST = {
     "allow_domains": gettext_lazy("Only these domains"),
     "block_domains": gettext_lazy("Never these domains"),
     "queries": gettext_lazy("Queries"),
-    "planned_by": gettext_lazy("Planned by"),
+    "planned_by": gettext_lazy("Plan"),
     "proposed": gettext_lazy("Planned before it was changed"),
     "rerun_of": gettext_lazy("Repeats"),
     "written_by": gettext_lazy("Written by"),
@@ -365,12 +365,15 @@ _MANIFEST = {
     "phrases": gettext_lazy("Phrases for the next plan"),
 }
 
+_IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}
+
 
 def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
     """Return what the run was made with, as labels and values; what was not set is left out."""
     rows = []
     for name, value in run.manifest.items():
-        values = _values(value)
+        in_words = _IN_WORDS.get(name, str)
+        values = [in_words(one) for one in _values(value)]
         if values:
             rows.append((str(_MANIFEST.get(name, name.replace("_", " ").capitalize())), values))
     return rows

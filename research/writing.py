@@ -30,6 +30,7 @@ from research.depth import depth_of
 from research.drafting import LiveDraft
 from research.extractive import Reading
 from research.models import TopicSettings
+from research.repeating import EXTRACTIVE
 from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
@@ -277,6 +278,6 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
         body="",
         findings=statements[:MOST_FINDINGS],
         more=statements[MOST_FINDINGS:],
-        written_by="extractive",
+        written_by=EXTRACTIVE,
         is_extractive=True,
     )

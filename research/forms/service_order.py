@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.catalogue import BY_NAME, KEY
+from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY
 from beacon_site.providers.search import SERVICES, SearchProfile
 from memory import connections
 from research import searching
@@ -54,11 +54,11 @@ def rows(ticked: Sequence[str]) -> list[ServiceRow]:
 
 
 def _lacks(name: str, profiles: dict[str, SearchProfile]) -> str:
-    if name not in profiles or connections.is_ready(profiles[name]):
-        return ""
-    if BY_NAME[name].needs == KEY:
-        return _("needs a key, and none is set")
-    return _("needs an address, and none is set")
+    """Return in words what a service lacks before it can be asked."""
+    return {
+        KEY: _("needs a key, and none is set"),
+        ADDRESS: _("needs an address, and none is set"),
+    }.get(connections.lacks(profiles[name]) if name in profiles else "", "")
 
 
 def moved(ticked: Sequence[str], name: str, by: int) -> list[str]:

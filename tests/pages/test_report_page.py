@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Report, Run
+from research.report_page import manifest_rows
 from tests.research.factories import (
     make_call,
     make_fact,
@@ -399,3 +400,12 @@ def test_pages_read_are_counted_as_the_hits_are(browser: Client, topic: Topic):
 
 def test_its_memory_expires_in_the_topic_pages_words(browser: Client, run: Run):
     assert "Expires in 30 days. Each saved run renews it." in page(browser, run)
+
+
+def test_what_a_run_was_made_with_is_told_in_words(run: Run):
+    run.manifest = {"services": ["hackernews"], "planned_by": "fallback"}
+
+    assert manifest_rows(run) == [
+        ("Services", ["Hacker News"]),
+        ("Plan", ["planned without the model, which failed"]),
+    ]

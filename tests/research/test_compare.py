@@ -340,3 +340,17 @@ def test_another_writer_is_a_difference(topic: Topic):
     (row,) = compare_sources.compare(topic, old, new)["settings"]
 
     assert (row.label, row.old, row.new) == ("Written by", "no model", "a-model")
+
+
+def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topic: Topic):
+    for by, services in (("facets", ["brave"]), ("rerun", ["brave", "arxiv"])):
+        run = ran(topic)
+        Run.objects.filter(pk=run.pk).update(manifest={"planned_by": by, "services": services})
+    old, new = Report.objects.select_related("run").order_by("run__number")
+
+    rows = compare_sources.compare(topic, old, new)["settings"]
+
+    assert [(row.label, row.old, row.new) for row in rows] == [
+        ("Plan", "planned by templates", "taken from the run that this one repeats"),
+        ("Services asked", "Brave", "Brave, arXiv"),
+    ]
