@@ -328,7 +328,8 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
         "focus": settings.focus,
         "time_frame": settings.time_frame,
         "languages": settings.languages,
-        "services": sorted({entry["service"] for entry in work.output("search")["asked"]}),
+        # All that were asked, in their order, which counts when hits are put in one order.
+        "services": work.output("search")["order"],
         "allow_domains": settings.allow_domains,
         "block_domains": settings.block_domains,
         "queries": plan["queries"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
 from memory import connections
 from memory.models import Topic
@@ -50,6 +51,10 @@ def was(services: list[str], **manifest: Any) -> Any:
     return of
 
 
+def refuse(query: str, options: Any) -> Any:
+    raise ProviderRejected("no")
+
+
 def test_it_asks_the_very_queries_and_no_model_for_a_plan(first: Run, providers: Providers):
     providers.search, providers.model = FakeSearch([cast.hit(2)]), cast.model(cast.report(2))
     providers.pages = cast.pages(1, 2)
@@ -71,6 +76,24 @@ def test_it_keeps_the_settings_of_then_and_a_retry_of_it_does_too(first: Run, to
 
     again.refresh_from_db()
     assert (again.asked_for.objective, again.asked_for.block_domains) == ("", [])
+
+
+def test_it_asks_the_services_in_their_order_those_too_that_did_not_answer(
+    topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    names = ["wikipedia", "arxiv", "gdelt"]
+    cast.set_up(providers, 1)
+    found = {name: FakeSearch([cast.hit(1)]) for name in names}
+    for name, search in found.items():
+        search.service = name
+    monkeypatch.setattr(found["arxiv"], "search", refuse)
+    monkeypatch.setattr(connections, "search_services", lambda wanted=(): wanted or names)
+    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: found[name])
+    run = cast.carried_out(cast.started(topic))
+
+    again = starting.rerun(run, by=topic.owner.actor)
+
+    assert (run.number, again.asked_for.services) == (1, names)
 
 
 def test_what_it_finds_is_told_against_the_memory_of_now(first: Run, providers: Providers):
