@@ -44,6 +44,8 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
 
     While its plan waits for a person that is in it too, in `plan_form` as they left it.
     """
+    # First, for it finds out whether the plan waits still.
+    plan = plan_page.context(run, plan_form) if run.waiting_since else {}
     budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
@@ -68,7 +70,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "waiting": waiting_words(run),
         "is_silent": _is_silent(run),
         "failure": _failure(run, steps),
-    } | (plan_page.context(run, plan_form) if run.waiting_since else _again(run, steps))
+    } | (plan or _again(run, steps))
 
 
 def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
@@ -98,18 +100,30 @@ def _queries(
 ) -> list[QueryRow]:
     planned = stored.get("plan", {}).get("queries", [])
     rows = {query: QueryRow(query) for query in planned}
-    for entry in stored.get("search", {}).get("asked", []):
+    places = {query: place for place, query in enumerate(planned)}
+    asked = stored.get("search", {}).get("asked", [])
+    said: set[tuple[str, str]] = set()
+    for entry in sorted(asked, key=lambda entry: places.get(entry["query"], len(places))):
         row = rows.setdefault(entry["query"], QueryRow(entry["query"]))
         row.is_answered = True
         row.hits += entry["hits"]
         row.services.append(entry["service"])
         if entry["problem"]:
-            row.problems.append(f"{entry['service']}: {entry['problem']}")
+            row.problems.append(_problem(entry, said))
     if is_told:
         new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
         for row in rows.values():
             row.new, row.known = new[row.query], known[row.query]
     return list(rows.values())
+
+
+def _problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
+    """Return why a service did not answer a query; a reason that was `said` is not repeated."""
+    why = entry["problem"]
+    if (entry["service"], why) in said:
+        why = _("failed likewise") if entry["tries"] else _("not asked any more")
+    said.add((entry["service"], entry["problem"]))
+    return f"{entry['service']}: {why}"
 
 
 def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import frame, outbox, plan_review
+from research import frame, outbox, plan_page, plan_review
 from research.models import Run, Step
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
@@ -82,6 +82,25 @@ def waits(run: Run) -> bool:
 
 
 # --- it works -----------------------------------------------------------------------------------
+
+
+def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
+    browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    context, token = plan_page.context, run.waiting_since
+    assert token is not None
+
+    def anew_first(seen: Run, form: Any = None) -> Any:
+        mine = Run.objects.get(pk=seen.pk)
+        plan_review.plan_anew(mine, seen=token, by=run.topic.owner.actor)
+        return context(seen, form)
+
+    monkeypatch.setattr(plan_page, "context", anew_first)
+
+    text = page(browser, run)
+
+    assert "Go on with these queries" not in text
+    assert "Waiting to start" in text
 
 
 def test_it_shows_the_planned_queries_and_what_they_were_made_from(browser: Client, run: Run):

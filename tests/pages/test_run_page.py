@@ -70,6 +70,21 @@ def test_a_run_that_goes_on_shows_its_steps_with_the_live_one_marked(browser: Cl
     assert '<progress value="9" max="14"' in shown
 
 
+def test_a_reason_that_all_queries_of_a_service_met_is_said_once(browser: Client, run: Run):
+    why = "the key was refused"
+    asked = [
+        {"query": query, "service": "brave", "hits": 0, "tries": tries, "ms": 1, "problem": why}
+        for query, tries in (("end of life", 0), ("PostgreSQL 18", 1), ("a third", 1))
+    ]
+    run.steps.filter(name="search").update(output={"asked": asked})
+
+    text = page(browser, run)
+
+    assert (text.count(why), text.count("brave: not asked any more")) == (1, 1)
+    assert text.index(f"brave: {why}") < text.index("not asked any more")
+    assert text.count("brave: failed likewise") == 1
+
+
 def test_it_shows_queries_with_what_came_of_each(browser: Client, run: Run):
     shown = page(browser, run)
 
