@@ -60,13 +60,15 @@ def list_models(profile: LlmProfile, *, timeout: float = PATIENCE) -> list[str]:
     return [name for entry in entries if (name := _name(entry))][:MOST_MODELS]
 
 
-def missing_model(profile: LlmProfile, said: str) -> ProviderRejected | None:
+def missing_model(
+    profile: LlmProfile, said: str, *, timeout: float = PATIENCE
+) -> ProviderRejected | None:
     """Return the failure of a model that is not there, naming those that are.
 
     None if the endpoint tells of none, or lists the model: then something else is missing.
     """
     try:
-        names = list_models(profile)
+        names = list_models(profile, timeout=timeout)
     except ProviderError:
         return None
     if not names or profile.model in names or f"{profile.model}:latest" in names:

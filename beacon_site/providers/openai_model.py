@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.providers.endpoint_kinds import kind_of
-from beacon_site.providers.endpoints import missing_model
+from beacon_site.providers.endpoints import PATIENCE, missing_model
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_errors import is_final, is_missing_model
@@ -37,6 +37,7 @@ from beacon_site.providers.openai_reply import (
     Completion,
     estimate,
     read_reply,
+    wasted,
     wire_message,
     wire_tool,
 )
@@ -125,7 +126,8 @@ class OpenAIModel:
         """Return one completion, asked for in the form that the endpoint takes.
 
         What it refuses by name, the token limit's field or a stream, is left out or named
-        otherwise, and remembered once that has worked.  Raises CallFailed.
+        otherwise, and remembered once that has worked.  All of it ends within the profile's
+        time.  Raises CallFailed.
         """
         params: dict[str, Any] = {
             "model": self.profile.model,
@@ -139,25 +141,29 @@ class OpenAIModel:
         streams = on_text is not None and learned.streams is not False
         form = Form(learned.limit_field, streams, learned.stream_counts)
         tried: list[Form] = []
+        lost: tuple[str, ...] = ()
+        wire = self._wire  # whose first import is none of the endpoint's time
+        ends_at = min(self.ends_at, time.monotonic() + self.profile.timeout)
         while True:
             tried.append(form)
             try:
-                completion = self._wire.complete(
+                completion = wire.complete(
                     in_form(params, form, max_tokens),
                     retries=retries,
                     final=BROKE_ON_FORMAT if response_format else (),
                     on_text=on_text,
                     stream=form.stream,
-                    seconds=max(0.1, min(self.profile.timeout, self.ends_at - time.monotonic())),
+                    ends_at=ends_at,
                 )
             except CallFailed as exc:
+                lost = exc.lost = lost + exc.lost
                 other = another_form(form, exc)
                 if other is None or other in tried:
                     raise
                 form = other
             else:
                 self._remember(tried[0], form, completion)
-                return completion
+                return replace(completion, lost=lost + completion.lost)
 
     def _remember(self, first: Form, form: Form, completion: Completion) -> None:
         learned = self.learned
@@ -233,24 +239,16 @@ class _Asking:
         return self._answer(reply, text, parsed)
 
     def failure_of(self, failed: CallFailed) -> ProviderError:
-        """Return the failure to raise for a call, with what it spent.
+        """Return the failure to raise for a call, with what the question spent.
 
-        A refused flood counts what it may have cost, a stream that broke off what it said.  Where
-        the model is not there, the sentence names those that are.
+        Where the model is not there, the sentence names those that are.
         """
-        failure = failed.failure
+        failure, model = failed.failure, self._model
         if is_missing_model(failed.status, failed.code, failed.said):
-            failure = missing_model(self._model.profile, failed.said) or failure
-        spent = self._usage
-        for text in failed.lost:
-            spent += estimate(self._messages, text)
-        if failed.too_large:
-            asked = estimate(self._messages, "").prompt_tokens
-            spent += Usage(asked, self._max_tokens)
-        failure.prompt_tokens, failure.completion_tokens = (
-            spent.prompt_tokens,
-            spent.completion_tokens,
-        )
+            patience = max(0.1, min(PATIENCE, model.ends_at - time.monotonic()))
+            failure = missing_model(model.profile, failed.said, timeout=patience) or failure
+        failure.prompt_tokens = self._usage.prompt_tokens
+        failure.completion_tokens = self._usage.completion_tokens
         return failure
 
     def _descend(self, schema: type[BaseModel]) -> tuple[ChatReply, int]:
@@ -313,14 +311,18 @@ class _Asking:
     ) -> ChatReply:
         """Return one reply and count what it spent.  A refusal is no answer to work with."""
         self.calls += 1
-        completion = self._model.complete(
-            messages,
-            self._max_tokens,
-            response_format=response_format,
-            retries=retries,
-            on_text=self._on_text,
-            tools=self._tools,
-        )
+        try:
+            completion = self._model.complete(
+                messages,
+                self._max_tokens,
+                response_format=response_format,
+                retries=retries,
+                on_text=self._on_text,
+                tools=self._tools,
+            )
+        except CallFailed as exc:  # whatever is made of it, what it cost counts
+            self._usage += wasted(exc, messages, self._max_tokens)
+            raise
         for text in completion.lost:
             self._usage += estimate(messages, text)
         reply = read_reply(completion.body)

@@ -90,6 +90,20 @@ def estimate(messages: Sequence[Message], text: str) -> Usage:
     )
 
 
+def wasted(failed: CallFailed, messages: Sequence[Message], max_tokens: int) -> Usage:
+    """Return what a call that failed may have cost all the same.
+
+    A refused flood counts all that it was allowed, a stream that broke off what it said.
+    """
+    spent = Usage()
+    for text in failed.lost:
+        spent += estimate(messages, text)
+    if failed.too_large:
+        asked = estimate(messages, "").prompt_tokens
+        spent += Usage(asked, max_tokens, estimated=True)
+    return spent
+
+
 def wire_message(message: Message) -> dict[str, Any]:
     """Return a message as the API takes it; lone surrogates, which JSON cannot carry, become ?"""
     wire: dict[str, Any] = {

@@ -41,6 +41,7 @@ logger = structlog.get_logger(__name__)
 MAX_RETRIES = 1
 LONGEST_WAIT = 5.0  # seconds before the retry; a longer Retry-After is the caller's to keep
 FIRST_WAIT = 0.5
+LEAST_SECONDS = 0.1  # for a try
 CLOSING_SECONDS = 2.0  # for the usage and the last line, once the answer itself has ended
 MOST_PER_TOKEN = 20  # characters; a tokenizer's longest words are shorter
 SLACK = 4000  # characters over that
@@ -59,7 +60,6 @@ class ChatWire:
             raise CallFailed(exc) from None
         key = profile.api_key.strip()
         self._key = key
-        self._seconds = profile.timeout
         self._model = profile.model
         self._kind = kind_of(profile)
         self._host = address.host
@@ -81,7 +81,7 @@ class ChatWire:
             project="",
             base_url=address.base_url,  # never None: OPENAI_BASE_URL would rule
             default_query=dict(address.query),
-            timeout=self._seconds,
+            timeout=IDLE_SECONDS,  # `complete` gives each try its own
             max_retries=0,  # `complete` retries: it knows which 429 and 500 are final
             default_headers=headers,
             http_client=httpx2.Client(transport=Bounded(), trust_env=False, follow_redirects=False),
@@ -95,18 +95,19 @@ class ChatWire:
         final: Container[int] = (),
         on_text: OnText | None = None,
         stream: bool = False,
-        seconds: float | None = None,
+        ends_at: float,
     ) -> Completion:
         """Return the completion; raises CallFailed.
 
         Tried again at most `retries` times, only after what may pass within seconds, and not
         after a status in `final`.  With `stream` it is asked for in pieces, and `on_text` is told
-        of them; a server that sends it whole all the same is as good.  `seconds` is for one try.
+        of them; a server that sends it whole all the same is as good.  All tries and the pauses
+        between them end at `ends_at` (monotonic).
         """
         left = retries
         lost: tuple[str, ...] = ()
-        seconds = self._seconds if seconds is None else min(seconds, self._seconds)
         while True:
+            seconds = max(LEAST_SECONDS, ends_at - time.monotonic())
             if stream:
                 outcome = self._in_pieces(params, seconds, on_text or _nobody)
             else:
@@ -117,7 +118,12 @@ class ChatWire:
                 return replace(outcome, lost=lost)
             lost += outcome.lost
             wait = _pause(outcome)
-            if not left or wait is None or outcome.status in final:
+            if (
+                not left
+                or wait is None
+                or outcome.status in final
+                or time.monotonic() + wait + LEAST_SECONDS > ends_at
+            ):
                 outcome.lost = lost
                 raise outcome
             left -= 1

@@ -22,6 +22,7 @@ from beacon_site.providers.openai_model import OpenAIModel
 PROBE_TOKENS = 512  # a thinking model spends some hundred before its one word
 PATIENCE = 20.0  # seconds for one answer
 WHOLE_SECONDS = 45.0  # for all of a test; what is left untried then says so
+LEAST_SECONDS = 0.2  # for one more call of it
 LOOK_SECONDS = 4.0  # for a plain GET
 LITTLE_CONTEXT = 8192  # tokens: a report's pages and its answer hardly fit
 
@@ -75,7 +76,8 @@ def probe(profile: LlmProfile) -> ProbeResult:
 
     It is `ok` if the model chats; the rest are capabilities, to be kept in the profile, and what
     does not work has its sentence: Beacon then works with its fallbacks.  Nothing is raised, no
-    key is in the result, and no answer is waited for longer than PATIENCE seconds.
+    key is in the result, no answer is waited for longer than PATIENCE seconds, and all of it ends
+    within WHOLE_SECONDS, but for a name that does not resolve.
     """
     return _Probing(profile).result()
 
@@ -160,11 +162,11 @@ class _Probing:
 
     def _embedding(self) -> tuple[str, int | None]:
         """Return the embedding model and its dimensions, ("", None) if there is none."""
-        model = self._embedding_model()
-        if not model:
-            self.notes.append(_("No embedding model was found there."))
-            return "", None
         try:
+            model = self._embedding_model()
+            if not model:
+                self.notes.append(_("No embedding model was found there."))
+                return "", None
             patience = min(PATIENCE / 2, self._left())
             return model, embedding_dimensions(self.profile, model, timeout=patience)
         except ProviderError as exc:
@@ -180,8 +182,9 @@ class _Probing:
             return chosen
         if kind.name == "llamacpp":
             return self.profile.model
+        patience = min(LOOK_SECONDS, self._left())
         try:
-            names = list_models(self.profile, timeout=min(LOOK_SECONDS, self._left()))
+            names = list_models(self.profile, timeout=patience)
         except ProviderError:
             return ""
         return next((name for name in names if "embed" in name.lower()), "")
@@ -189,7 +192,11 @@ class _Probing:
     def _context(self) -> int | None:
         """Return the size of the model's window, if the endpoint tells it."""
         kind = kind_of(self.profile)
-        found = context_tokens(self.profile, timeout=min(LOOK_SECONDS, self._left()))
+        try:
+            patience = min(LOOK_SECONDS, self._left() / 2)  # it may take two of them
+        except ProviderUnavailable:
+            return None
+        found = context_tokens(self.profile, timeout=patience)
         if found is None and kind.default_context:
             self.notes.append(f"{kind.hint} {kind.context}")
         elif found is not None and found < LITTLE_CONTEXT:
@@ -223,8 +230,12 @@ class _Probing:
         return answer
 
     def _left(self) -> float:
-        """Return the seconds left of the whole, at least one."""
-        return max(1.0, self.began + WHOLE_SECONDS - time.monotonic())
+        """Return the seconds left of the whole; raises ProviderUnavailable where none are."""
+        left = self.began + WHOLE_SECONDS - time.monotonic()
+        if left < LEAST_SECONDS:
+            text = _("the %(seconds)g seconds that a test may take were over")
+            raise ProviderUnavailable(text % {"seconds": WHOLE_SECONDS})
+        return left
 
     def _ms(self) -> int:
         return round((time.monotonic() - self.began) * 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,6 +214,16 @@ def test_a_deployment_that_azure_does_not_have_is_told_without_a_list(chat):
     with pytest.raises(ProviderRejected, match="no deployment “gone”") as failure:
         OpenAIModel(LlmProfile(chat.base_url, "gone", kind="azure")).ask(HELLO)
     assert "loopback-1" not in str(failure.value)
+
+
+def test_the_models_are_not_looked_for_beyond_the_time_of_the_question(chat):
+    chat.enqueue(status(404, "no such model"))
+    chat.pages["/v1/models"] = servers.slow(4)
+    began = time.monotonic()
+
+    with pytest.raises(ProviderRejected):
+        OpenAIModel(LlmProfile(chat.base_url, "gone"), ends_at=began + 1).ask(HELLO)
+    assert time.monotonic() - began < 2.5
 
 
 def test_a_wrong_address_is_told_from_a_missing_model(chat):

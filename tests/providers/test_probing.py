@@ -128,6 +128,19 @@ def test_a_chosen_embedding_model_that_is_not_there_has_its_sentence(chat):
     assert "cannot embed with “gone” (HTTP 404: nothing is here)" in result.message
 
 
+@pytest.mark.parametrize("kind", ["compatible", "llamacpp", "ollama"])
+def test_all_of_a_test_ends_within_its_time(chat, kind, monkeypatch):
+    monkeypatch.setattr(probing, "WHOLE_SECONDS", 1.5)
+    chat.standing = lambda body: servers.slow(4) if "stream" not in body else "ready"
+    for path in ("/v1/embeddings", "/v1/models", "/props", "/api/ps"):
+        chat.pages[path] = servers.slow(4)
+
+    result = probe(LlmProfile(chat.base_url, "tiny", kind=kind))
+
+    assert result.ok and result.ms < 2500
+    assert "Tools could not be tried: the 1.5 seconds" in result.message
+
+
 @pytest.mark.parametrize(
     "scene", [servers.slow(5), chat_streams.falls_silent(5, "re"), servers.trickle(5)]
 )

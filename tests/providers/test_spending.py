@@ -1,0 +1,70 @@
+"""What a question costs and how long it takes, over all the tries and forms that it needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel
+
+from beacon_site.providers.errors import ProviderNonsense, ProviderUnavailable
+from beacon_site.providers.llm import LlmProfile, Message, Usage
+from beacon_site.providers.openai_model import OpenAIModel, learned_about
+from tests.providers import chat_streams, servers
+from tests.providers.chat_streams import sse, text_chunks
+from tests.providers.servers import ScriptedChatServer, says
+
+HELLO = [Message("user", "Hello?")]
+
+
+class Plan(BaseModel):
+    queries: list[str]
+
+
+GOOD = Plan(queries=["one"]).model_dump_json()
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ScriptedChatServer]:
+    with ScriptedChatServer() as server:
+        yield server
+
+
+@pytest.fixture
+def model(endpoint: ScriptedChatServer) -> OpenAIModel:
+    learned_about.cache_clear()
+    endpoint.forget()
+    return OpenAIModel(LlmProfile(endpoint.base_url, "tiny", timeout=2))
+
+
+def test_a_second_try_ends_with_the_time_of_the_first(model, endpoint):
+    endpoint.enqueue(sse(*text_chunks("half an ", "ans"), pace=0.3), servers.slow(4))
+    began = time.monotonic()
+
+    with pytest.raises(ProviderUnavailable):
+        model.ask(HELLO, on_text=lambda _text: None)
+
+    assert len(endpoint.asked) == 2
+    assert time.monotonic() - began < 2.8  # of 2 seconds; each try by itself would end at 3.4
+
+
+@pytest.mark.parametrize("about", ["Streaming is not supported", "no such response_format"])
+def test_what_a_refused_form_had_said_is_counted_too(model, endpoint, about):
+    endpoint.enqueue(chat_streams.error_event({"message": about, "code": 400}, "half"), says(GOOD))
+
+    answer = model.ask(HELLO, schema=Plan, on_text=lambda _text: None)
+
+    assert answer.usage == Usage(10 + 2, 5 + 1, estimated=True)  # "half" is one token
+
+
+@pytest.mark.parametrize(
+    ("broken", "cost"),
+    [(chat_streams.cut_stream(), 3 + 3), (servers.in_one(servers.huge()), 1024)],
+)
+def test_a_repair_that_breaks_off_is_counted_too(model, endpoint, broken, cost):
+    endpoint.enqueue(says("no JSON"), broken, broken)
+
+    with pytest.raises(ProviderNonsense) as failure:
+        model.ask(HELLO, schema=Plan, on_text=lambda _text: None)
+    assert failure.value.completion_tokens == 5 + cost
