@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.actors import RESEARCH, Actor
-from memory.models import Activity
+from memory.models import Activity, Topic
 from research import outbox, planning
 from research.models import Run, Step, TopicSettings
 from research.models.reopening import reopen_plan
-from research.stepping import AwaitsPerson, Work
+from research.stepping import AwaitsPerson, Cancelled, Work
 
 DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
 REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it
@@ -34,7 +34,8 @@ def hold(work: Work) -> None:
     """Raise AwaitsPerson where the run's settings ask that somebody looks at its plan first.
 
     Not for a run that repeats another, is to stop, or has begun to search.  A cancelled one is
-    not held either: Cancelled is raised as by every look.
+    not held either: Cancelled is raised as by every look, and here for an archived topic too,
+    for whose plan nobody would look.
     """
     wanted = work.settings.plan_review
     if wanted == TopicSettings.PlanReview.NO or work.run.rerun_of_id or work.has_begun("search"):
@@ -42,6 +43,8 @@ def hold(work: Work) -> None:
     if REVIEWED in work.output("plan"):
         return
     work.look(at_once=True)
+    if Topic.objects.filter(pk=work.topic.pk).exclude(archived_at=None).exists():
+        raise Cancelled(_("the topic was archived"))
     if not work.is_stopping:
         raise AwaitsPerson(DAY if wanted == TopicSettings.PlanReview.DAY else None)
 

@@ -180,7 +180,8 @@ def trash_topic(topic: Topic, *, by: Actor) -> bool:
 def archive_topic(topic: Topic, *, by: Actor) -> bool:
     """Put the topic away and cancel the run that waits in the queue; whether there was one.
 
-    A run that is at work already finishes: what it found is kept with the topic.
+    A run that is at work already finishes: what it found is kept with the topic.  One whose plan
+    somebody was to look at is cancelled once it is planned (`plan_review.hold`).
     """
     with transaction.atomic():
         topic.archive(by=by)

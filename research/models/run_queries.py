@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from django.db import IntegrityError, models, transaction
-from django.db.models import Case, F, Q, When
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Case, ExpressionWrapper, F, Q, When
+from django.db.models.expressions import CombinedExpression
+from django.db.models.functions import Coalesce, Extract, Now
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -182,6 +183,13 @@ class RunQuerySet(models.QuerySet[Any]):
 def settings_now(topic: Topic) -> dict[str, Any]:
     """Return the topic's settings as a run keeps them."""
     return TopicSettings.objects.get(topic=topic).as_json()
+
+
+def waited_by_now() -> CombinedExpression:
+    """Return, for an UPDATE, the seconds a run has waited for people, a wait of now included."""
+    wait = ExpressionWrapper(Now() - F("waiting_since"), output_field=models.DurationField())
+    seconds = Coalesce(Extract(wait, "epoch"), 0.0, output_field=models.FloatField())
+    return F("waited_seconds") + seconds
 
 
 def end_in(status: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from research.models.run_queries import (
     end_in,
     queued_again,
     settings_now,
+    waited_by_now,
 )
 from research.models.topic_settings import TopicSettings
 
@@ -244,31 +245,32 @@ class Run(models.Model):
         """Let go of the run until somebody has looked at its plan; False if it is not held.
 
         After `at_most` it goes on by itself (`waited_long_enough`); None is for ever.  A run that
-        is cancelled at this very moment is queued as usual, and so cancelled when it is claimed.
+        is cancelled or stopped at this very moment, or whose topic is archived, is queued as
+        usual, and so ended when it is claimed.
         """
         fields = queued_again() | {
             "not_before": Now() + (at_most or timedelta(0)),
             "worked_seconds": F("worked_seconds") + (time.monotonic() - self.claimed),
             "waiting_since": Now(),
         }
-        done = bool(self.held().filter(cancel_requested_at=None).update(**fields))
+        with transaction.atomic():
+            # Held, so that whoever archives the topic sees a run that waits, or is seen here.
+            topic = Topic.objects.select_for_update().get(pk=self.topic_id)
+            wanted = self.held().filter(cancel_requested_at=None, stop_requested_at=None)
+            done = topic.archived_at is None and bool(wanted.update(**fields))
         if done:
             Activity.log(self.topic.owner, RESEARCH, "plan-waits", subject=self)
-        return done or self.requeue(_("cancelled by hand"))
+        return done or self.requeue(_("it is to end, so its plan waits for nobody"))
 
     def go_on(self, waiting_since: datetime) -> bool:
         """Queue the run again that has waited for a person since then; False if it does not.
 
         To be called in a transaction with what is written to its plan: the row is held.
         """
-        waited = max(0.0, (timezone.now() - waiting_since).total_seconds())
         waiting = Run.objects.filter(
             pk=self.pk, status=Run.Status.QUEUED, waiting_since=waiting_since
         )
-        fields = queued_again() | {
-            "waiting_since": None,
-            "waited_seconds": F("waited_seconds") + waited,
-        }
+        fields = queued_again() | {"waiting_since": None, "waited_seconds": waited_by_now()}
         return bool(waiting.update(**fields))
 
     # --- a person's acts --------------------------------------------------------------------------
@@ -276,11 +278,14 @@ class Run(models.Model):
     def ask_to_cancel(self, *, by: Actor) -> bool:
         """Cancel a queued run at once, a running one at its next look; False if it has ended."""
         queued = Run.objects.filter(pk=self.pk, status=Run.Status.QUEUED)
-        asked = queued.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
+        fields: dict[str, Any] = {"cancel_requested_at": Now(), "waited_seconds": waited_by_now()}
+        asked = queued.update(**fields, **end_in(Run.Status.CANCELLED))
         asked = asked or Run.objects.filter(pk=self.pk).unfinished().update(
-            # A run that was queued again between the two is cancelled when it is claimed.
-            cancel_requested_at=Now(),
+            # A run that was queued again between the two is cancelled when it is claimed, which
+            # it can be at once: it does not wait for its day, nor for another try.
+            **fields,
             waiting_since=None,
+            not_before=Now(),
             progress=F("progress") + 1,
         )
         if asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,8 +13,9 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected
 from memory.models import Activity, Topic
-from research import outbox, plan_review, scheduling, starting, tasks, topic_editing
+from research import outbox, plan_review, scheduling, shown, starting, tasks, topic_editing
 from research.models import Run, RunInTheWay, TopicSettings
+from research.models.run_queries import RunQuerySet
 from research.plan_review import PlanWentOn
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -284,6 +286,82 @@ def test_cancelled_at_the_moment_when_it_would_wait_it_is_cancelled(
     cast.carried_out(cast.carried_out(run))
 
     assert run.status == "cancelled"
+
+
+def _while_planned(act: Callable[[Run], object], topic: Topic) -> Run:
+    """Return a run for which `act` is done once it was decided that its plan waits."""
+    run, wait = cast.started(topic), Run.wait_for_a_person
+
+    def act_first(self: Run, **how: Any) -> bool:
+        act(run)
+        return wait(self, **how)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "wait_for_a_person", act_first)
+        return cast.carried_out(run)
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        (lambda run: run.ask_to_stop(by=run.topic.owner.actor), "stopped before a search"),
+        (
+            lambda run: topic_editing.archive_topic(run.topic, by=run.topic.owner.actor),
+            "the topic was archived",
+        ),
+    ],
+)
+def test_stopped_or_archived_at_the_moment_when_it_would_wait_it_is_ended(
+    topic: Topic, act: Callable[[Run], object], why: str
+):
+    run = _while_planned(act, topic)
+    assert run.waiting_since is None
+
+    cast.carried_out(run)
+
+    assert run.status == "cancelled" and why in run.error
+
+
+def test_archived_while_it_plans_it_waits_for_nobody(topic: Topic):
+    run = cast.started(topic)
+
+    with cast.before_step("plan", lambda: topic_editing.archive_topic(topic, by=topic.owner.actor)):
+        cast.carried_out(run)
+
+    assert (run.status, run.error) == ("cancelled", "the topic was archived")
+
+
+@pytest.mark.parametrize("act", ["cancel", "trash"])
+def test_cancelled_as_it_begins_to_wait_for_a_day_it_is_ended_at_once(topic: Topic, act: str):
+    TopicSettings.objects.update(plan_review="day")
+    run = cast.started(topic)
+    held = Run.objects.claim(run.pk, worker="test")
+    assert held is not None
+    update, by = RunQuerySet.update, topic.owner.actor
+
+    def wait_after(self: Any, **fields: Any) -> int:
+        done = update(self, **fields)
+        if not done and "cancel_requested_at" in fields:
+            patch.undo()
+            assert held.wait_for_a_person(at_most=plan_review.DAY)
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunQuerySet, "update", wait_after)
+        run.ask_to_cancel(by=by) if act == "cancel" else topic_editing.trash_topic(topic, by=by)
+
+    assert cast.carried_out(run).status == "cancelled"
+
+
+def test_cancelled_while_it_waits_its_waiting_is_not_told_as_work(run: Run):
+    at = timezone.now() - timedelta(days=2)
+    Run.objects.filter(pk=run.pk).update(waiting_since=at, started_at=at - timedelta(seconds=5))
+
+    run.ask_to_cancel(by=run.topic.owner.actor)
+
+    run.refresh_from_db()
+    assert run.waited_seconds > 2 * 86400 - 1
+    assert shown.took(run).startswith("5.")
 
 
 def test_nothing_can_be_written_from_what_waits(run: Run):
