@@ -6,6 +6,8 @@ Settings.  What is returned here holds secrets; its classes keep them out of the
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -323,11 +325,37 @@ def last_found(row: Connection) -> dict[str, Any]:
 # --- changing one ----------------------------------------------------------------------------
 
 
-def save(row: Connection, *, by: User, new_secret: str = "", remove_secret: bool = False) -> None:
+class Moved(Exception):
+    """Somebody else changed the connection since it was read."""
+
+
+def version_of(row: Connection) -> str:
+    """Return what a connection is set to, as a short digest: no key can be had from it.
+
+    What a test found out is no part of it: a test does not stand in the way of a change.
+    """
+    profile = {
+        name: value
+        for name, value in row.profile.items()
+        if name != "probed" and value not in (None, "")
+    }
+    told = json.dumps([row.base_url, row.model, row.secret, profile, row.prices], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def save(
+    row: Connection,
+    *,
+    by: User,
+    new_secret: str = "",
+    remove_secret: bool = False,
+    version: str = "",
+) -> None:
     """Store a connection as staff set it; without a new secret the stored one stays.
 
     What a test found out since `row` was read stays too, marked as older than a changed key.  The
-    log says that it changed and by whom, never a value.
+    log says that it changed and by whom, never a value.  Raises Moved where it is set to something
+    else than `version` says.
     """
     fields = ["base_url", "model", "profile", "prices", "updated"]
     has_new_key = bool(new_secret) or remove_secret
@@ -336,8 +364,10 @@ def save(row: Connection, *, by: User, new_secret: str = "", remove_secret: bool
         fields.append("secret")
     with transaction.atomic():
         now, made = Connection.objects.select_for_update().get_or_create(
-            kind=row.kind, name=row.name, defaults={"secret": row.secret}
+            kind=row.kind, name=row.name
         )
+        if version and version != version_of(now):
+            raise Moved
         row.pk = now.pk
         if not made and "probed" in now.profile:
             found = now.profile["probed"] | ({"of_another_key": True} if has_new_key else {})

@@ -50,6 +50,7 @@ class ConnectionForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     remove_secret = forms.BooleanField(label=gettext_lazy("Remove the stored key"), required=False)
+    version = forms.CharField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, name: str, data: Any = None, *, row: Connection | None = None) -> None:
         self.name = name
@@ -64,7 +65,8 @@ class ConnectionForm(forms.Form):
             del self.fields["remove_secret"]
 
     def _initial(self) -> dict[str, Any]:
-        return {name: getattr(self.row, name) for name in self.PLAIN} | dict(self.row.profile)
+        version = {"version": connections.version_of(self.row)}
+        return {name: getattr(self.row, name) for name in self.PLAIN} | self.row.profile | version
 
     def _fix(self, field: str, variable: str) -> None:
         """Make a field read-only that the environment sets; a key's value is not shown."""
@@ -88,6 +90,15 @@ class ConnectionForm(forms.Form):
         else:
             told = _("No key is stored. What you enter is encrypted and never shown again.")
         self.fields["secret"].help_text = told
+
+    def clean_secret(self) -> str:
+        """Return the key; one that no header can carry would only replace one that works."""
+        secret = str(self.cleaned_data.get("secret") or "")
+        if not (secret.isascii() and secret.isprintable()):
+            raise ValidationError(
+                _("This has characters that no key has, such as a line break. Copy it once more.")
+            )
+        return secret
 
     @property
     def key_ending(self) -> str:
@@ -133,9 +144,41 @@ class ConnectionForm(forms.Form):
         )
         self.add_error("base_url", told % {"key": names["secret"], "url": names["base_url"]})
 
+    def look_for_a_change(self, given: dict[str, Any]) -> None:
+        """Refuse to replace what somebody else set meanwhile; the next try knows of it."""
+        now = str(self.initial["version"])
+        if given.get("version", "") in ("", now):
+            return
+        self.data = self.data.copy()
+        self.data[self.add_prefix("version")] = now
+        theirs = [
+            _("%(label)s: %(value)s") % {"label": field.label, "value": self._shown(name)}
+            for name, field in self.fields.items()
+            if name in given and self._is_others(name, given[name])
+        ]
+        told = _("Somebody else changed this while you were at it. Nothing of yours is stored yet.")
+        todo = _("Save again to put what stands below in its place.")
+        if theirs:
+            told = _("%(told)s Theirs is – %(theirs)s.") % {
+                "told": told,
+                "theirs": "; ".join(theirs),
+            }
+        self.add_error(None, f"{told} {todo}")
+
+    def _is_others(self, name: str, given: Any) -> bool:
+        if name in {"secret", "remove_secret", "version"} or self.fields[name].disabled:
+            return False
+        return self.fields[name].has_changed(self.initial.get(name), given)
+
+    def _shown(self, name: str) -> str:
+        value = self.initial.get(name)
+        choices = dict(getattr(self.fields[name], "choices", ()))
+        return str(choices.get(value or "", value or _("nothing")))
+
     def clean(self) -> dict[str, Any]:
         """Keep a key from going to an address that it was not given for."""
         given: dict[str, Any] = super().clean() or {}
+        self.look_for_a_change(given)
         if "base_url" in given and not self.may_have_environment_key(given):
             self.complain_of_environment_key()
         if "base_url" in given and self.keeps_key(given) and self.moves(given):
@@ -149,7 +192,10 @@ class ConnectionForm(forms.Form):
         return given
 
     def save(self, *, by: User) -> Connection:
-        """Store what the person may set; fixed fields keep what the row held."""
+        """Store what the person may set; fixed fields keep what the row held.
+
+        Raises connections.Moved where somebody else was quicker.
+        """
         for name in self.PLAIN:
             if name not in self.fixed:
                 setattr(self.row, name, self.cleaned_data[name])
@@ -160,6 +206,7 @@ class ConnectionForm(forms.Form):
             by=by,
             new_secret=self.cleaned_data.get("secret", "") if open_key else "",
             remove_secret=bool(self.cleaned_data.get("remove_secret")),
+            version=self.cleaned_data.get("version", ""),
         )
         return self.row
 
@@ -241,6 +288,10 @@ class FeedTestForm(forms.Form):
     def clean_url(self) -> str:
         """Return the address, which must be one."""
         url = str(self.cleaned_data["url"])
-        if urlsplit(url).scheme not in {"http", "https"}:
+        if not url.lower().startswith(("http://", "https://")):
             raise ValidationError(_("A feed's address begins with http:// or https://."))
+        try:
+            urlsplit(url)
+        except ValueError as exc:
+            raise ValidationError(_("This is no address: its host cannot be read.")) from exc
         return url

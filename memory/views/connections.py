@@ -130,18 +130,32 @@ def save_connection(request: BeaconRequest, name: str) -> HttpResponse:
     """Store one service's settings."""
     if name not in connections.KINDS:
         raise Http404
-    form = (
-        ModelForm(request.POST) if name == connections.MODEL else service_form(name, request.POST)
-    )
-    saved = form.is_valid()
+    form, saved = _saved(request, name)
     if saved:
-        form.save(by=request.user)
         messages.success(request, _("Saved. A test shows whether it works."))
         if not request.htmx:
             return redirect("memory:connections")
     if not request.htmx:
         return _page(request, {}, form=form)
     return _section(request, name, None if saved else form)
+
+
+def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
+    """Return the form as posted, and whether it could be stored."""
+    form = _posted(request, name)
+    try:
+        if form.is_valid():
+            form.save(by=request.user)
+            return form, True
+    except connections.Moved:  # between the look and the lock: the next look sees it
+        form = _posted(request, name)
+    return form, False
+
+
+def _posted(request: BeaconRequest, name: str) -> ConnectionForm:
+    return (
+        ModelForm(request.POST) if name == connections.MODEL else service_form(name, request.POST)
+    )
 
 
 def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) -> HttpResponse:

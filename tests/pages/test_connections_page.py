@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
+from beacon_site.providers.probing import ProbeResult
 from memory import connections
 from memory.models import Activity, Connection, User
 
@@ -36,6 +38,15 @@ def test_without_a_model_the_page_tells_what_works(browser: Client) -> None:
     assert "No model is set up: here is what works" in body
     assert "Search services that need nothing" in body
     assert "A topic that names no service searches: Feeds, Library." in body
+
+
+@pytest.mark.parametrize("secret", ["k\r\nX-Evil: 1", "ключ-длинный"])
+def test_a_key_that_no_header_can_carry_replaces_none(browser: Client, secret: str) -> None:
+    save(browser, base_url="http://h/v1", model="m", secret=KEY)
+    body = save(browser, base_url="http://h/v1", model="m", secret=secret)
+
+    assert "characters that no key has" in body
+    assert connections.stored("model").reveal_secret() == KEY
 
 
 @pytest.mark.requirement("R236")
@@ -95,6 +106,57 @@ def test_the_environments_key_of_a_service_goes_to_no_address_that_is_typed(
     assert f"have {name.upper()}_BASE_URL set" in body
     assert 'value="http://127.0.0.1:1/typed"' in body
     assert not Connection.objects.exists()
+
+
+# --- two people at once -------------------------------------------------------------------------
+
+
+def version(browser: Client, name: str) -> str:
+    return version_in(browser.get(PAGE).content.decode(), name)
+
+
+def version_in(body: str, name: str) -> str:
+    found = re.search(rf'name="{name}-version" value="(\w+)"', body)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize("htmx", [False, True])
+def test_what_another_set_meanwhile_is_shown_and_replaced_only_at_the_second_try(
+    browser: Client, htmx: bool
+) -> None:
+    seen = version(browser, "model")
+    save(browser, base_url="http://theirs/v1", model="theirs", kind="vllm")
+
+    mine = {"base_url": "http://mine/v1", "model": "mine", "htmx": htmx}
+    body = save(browser, **mine, version=seen)  # type: ignore[arg-type]
+
+    assert "Somebody else changed this while you were at it" in body
+    assert "Kind of endpoint: vLLM; Address (base URL): http://theirs/v1; Model: theirs" in body
+    assert 'value="http://mine/v1"' in body
+    assert Connection.objects.get().model == "theirs"
+    again = version_in(body, "model")
+    assert "Saved" in save(browser, **mine, version=again)  # type: ignore[arg-type]
+    assert Connection.objects.get().model == "mine"
+
+
+def test_a_test_made_meanwhile_stands_in_nobodys_way(browser: Client) -> None:
+    save(browser, "brave", secret=KEY)
+    seen = version(browser, "brave")
+    connections.keep_search_test(connections.search_profile("brave"), ProbeResult(True, "", 1))
+
+    assert "Saved" in save(browser, "brave", version=seen)
+
+
+def test_a_change_between_the_look_and_the_lock_is_seen(admin: User) -> None:
+    opened = connections.stored("brave")
+    seen = connections.version_of(opened)
+    connections.save(connections.stored("brave"), by=admin, new_secret=KEY)
+
+    with pytest.raises(connections.Moved):
+        connections.save(opened, by=admin, new_secret="BSA-another-key", version=seen)
+
+    assert connections.stored("brave").reveal_secret() == KEY
 
 
 # --- search services ----------------------------------------------------------------------------
