@@ -31,6 +31,7 @@ VENDOR = BY_NAME["serpapi"]
 ENGINES = ("google", "google_news", "google_scholar", "google_jobs", "bing")
 ENGINE_NAMES = [(name, name.replace("_", " ").title()) for name in ENGINES]  # as people call them
 RESULT_LISTS = ("organic_results", "news_results", "jobs_results")  # the first that is there
+OWN = (*RESULT_LISTS, "search_metadata")  # JSON without any of these is somebody else's
 PAGE = 10  # results a page of Google, Scholar and Bing
 
 REGIONAL = ("zh-cn", "zh-tw", "zh-hk", "pt-br", "pt-pt", "es-419")
@@ -108,6 +109,8 @@ class SerpApiSearch:
             if _status(body) == "error":
                 raise ProviderUnavailable(_("SerpAPI failed: %(why)s") % {"why": said})
             logger.debug("search found nothing", service=self.service, said=said)
+        elif not any(name in body for name in OWN):
+            raise answers.odd_shape(self._http)
         return body
 
     def _hit(self, item: Mapping[str, Any]) -> SearchHit | None:

@@ -101,6 +101,8 @@ def test_nothing_found_is_an_empty_list_not_a_failure(search, serp):
         (answer(error="Invalid API key."), ProviderRejected, "Invalid"),
         (answer(error="boom", search_metadata={"status": "Error"}), ProviderUnavailable, "boom"),
         (answer(organic_results="x"), ProviderUnavailable, "shape"),
+        (answer(), ProviderUnavailable, "shape"),
+        (servers.says("no results here"), ProviderUnavailable, "shape"),
     ],
 )
 def test_each_failure_has_its_kind_and_is_not_tried_again_here(search, serp, scene, kind, words):
