@@ -130,6 +130,8 @@ def _decodable(text: str) -> Iterator[str]:
             if exc.msg.startswith("Unterminated"):
                 return
             at = max(exc.pos, start + 1)  # what lies before belongs to the broken one
+        except ValueError:  # a number of more digits than Python reads: a model that repeats itself
+            return
         else:
             yield text[start:at]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -58,9 +58,10 @@ class PlanForm(forms.Form):
         """Return since when the plan waited that the form was made from; None if it says nothing."""
         try:
             found = parse_datetime(self.data.get("seen", ""))
-        except ValueError:
+            # In UTC the ends of the calendar are out of reach, of Postgres too.
+            return found.astimezone(UTC) if found is not None and found.tzinfo else None
+        except (ValueError, OverflowError):
             return None
-        return found if found is not None and found.tzinfo is not None else None
 
 
 def _problem(query: str) -> str:

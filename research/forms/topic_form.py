@@ -335,7 +335,7 @@ class TopicForm(ScheduleForm):
         """Return what the person saw when the form was opened; empty if that was tampered with."""
         try:
             base = json.loads(self.cleaned_data.get("base") or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return base if isinstance(base, dict) else {}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -21,6 +23,7 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
+from memory.text import clean
 from research import plan_page, plan_review, report_page, run_page, shown, starting
 from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
@@ -89,11 +92,12 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
     """
     words = _("The run is over: %(how)s.") % {"how": run.get_status_display()}
     page = reverse("research:run", args=[run.topic.slug, run.pk])
-    answer = HttpResponseStopPolling(
-        format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
-    )
-    if not request.GET.get("plan"):
-        answer["HX-Refresh"] = "true"
+    over = format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
+    if request.GET.get("plan"):
+        gone = {"plan_gone": plan_review.became_of(run)}
+        return HttpResponseStopPolling(over + render_to_string("research/_plan_gone.html", gone))
+    answer = HttpResponseStopPolling(over)
+    answer["HX-Refresh"] = "true"
     return answer
 
 
@@ -149,7 +153,9 @@ def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Queue a failed or cancelled run again: from a `step`, or behind its last finished one."""
     run = _run(request, slug, run_id)
     try:
-        done = starting.retry_run(run, by=request.actor, step=request.POST.get("step", ""))
+        done = starting.retry_run(
+            run, by=request.actor, step=clean(request.POST.get("step", ""))[0]
+        )
     except RunInTheWay as exc:
         return refused(request, _in_the_way(run, exc))
     except NotNow as exc:
@@ -190,7 +196,7 @@ def run_plan(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return _plan(request, run, form)
     try:
         if seen is None or not form.is_valid():
-            raise PlanWentOn(plan_review.became_of(run))
+            raise PlanWentOn(_of_no_plan(run, seen))
         plan_review.accept(run, form.cleaned_data["queries"], seen=seen, by=request.actor)
     except PlanWentOn as exc:
         return _plan_gone(request, run, str(exc))
@@ -204,11 +210,17 @@ def run_plan_anew(request: BeaconRequest, slug: str, run_id: int) -> HttpRespons
     run, seen = _run(request, slug, run_id), PlanForm(request.POST).seen_at()
     try:
         if seen is None:
-            raise PlanWentOn(plan_review.became_of(run))
+            raise PlanWentOn(_of_no_plan(run, seen))
         plan_review.plan_anew(run, seen=seen, by=request.actor)
     except PlanWentOn as exc:
         return _plan_gone(request, run, str(exc))
     return _went_on(request, run)
+
+
+def _of_no_plan(run: Run, seen: datetime | None) -> str:
+    if seen is None and run.waiting_since is not None:
+        return _("This form does not say which plan it was made from. Load the page anew.")
+    return plan_review.became_of(run)
 
 
 def _went_on(request: BeaconRequest, run: Run) -> HttpResponse:

@@ -62,7 +62,7 @@ def test_a_recurring_topic_really_runs_again_by_beat_each_time_with_its_report(
         beacon.rows(
             "UPDATE research_schedule SET preset = 'daily', cron = '0 7 * * *', next_run_at = now()"
         )
-        beacon.wait_for_run(number)
+        beacon.wait_for_run(number, 120)  # twice what is promised
 
     runs = beacon.rows("SELECT number, trigger, status FROM research_run ORDER BY number")
     assert runs[1:] == [(2, "schedule", "succeeded"), (3, "schedule", "succeeded")]

@@ -242,6 +242,7 @@ def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client
     answer = browser.get(address, headers=HTMX)
 
     assert answer.status_code == 286 and "HX-Refresh" not in answer
+    assert "The run was cancelled meanwhile." in text_of(answer)
 
 
 def plan_token(run: Run) -> str:
@@ -318,7 +319,17 @@ def test_of_a_plan_that_was_made_anew_both_are_shown(browser: Client, run: Run):
     assert "for the old plan</textarea>" in text and "PostgreSQL 18 faults</textarea>" in text
 
 
-@pytest.mark.parametrize("seen", ["", "nonsense", "2026-13-45", "2026-11-22T10:00:00"])
+@pytest.mark.parametrize(
+    "seen",
+    [
+        "",
+        "nonsense",
+        "2026-13-45",
+        "2026-11-22T10:00:00",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00+23:59",
+    ],
+)
 def test_a_form_that_names_no_plan_changes_nothing(browser: Client, run: Run, seen: str):
     for name in ("run-plan", "run-plan-anew"):
         answer = browser.post(url(name, run), {"queries": "mine", "seen": seen})

@@ -188,7 +188,7 @@ def test_a_schedule_that_both_changed_is_shown_as_a_phrase(browser: Client, topi
     assert Schedule.objects.get(topic=topic).preset == "monthly"
 
 
-@pytest.mark.parametrize("base", ["", "nonsense", "[]", "{"])
+@pytest.mark.parametrize("base", ["", "nonsense", "[]", "{", "[" * 200_000])
 def test_a_form_without_its_base_overwrites_nothing_silently(
     browser: Client, topic: Topic, base: str
 ):
