@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from functools import partial
-from typing import TypeVar
 
 import structlog
 from django.utils.translation import gettext as _
@@ -15,6 +12,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers import endpoints
 from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.in_time import ended_within, ms_since
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
@@ -24,8 +22,6 @@ from memory.asking import price, redact
 from memory.models import ModelCall, User
 
 logger = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 LISTING_SECONDS = 12  # a person waits at the page
 # Above what a probe allows itself, since a name that does not resolve knows no limit; below the
@@ -45,7 +41,7 @@ def try_model(by: User) -> ProbeResult:
     except TimeoutError:
         ended = False
         text = _("No answer came within %(seconds)d seconds. Is the address right?")
-        result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, _since(began))
+        result = ProbeResult(False, text % {"seconds": PROBING_SECONDS}, ms_since(began))
     connections.keep_probe(profile, result)
     _record(profile, result, by, is_known=ended)
     logger.info("model tested", model=profile.model, ok=result.ok, ms=result.ms)
@@ -84,19 +80,6 @@ def list_models(profile: LlmProfile) -> tuple[list[str], str]:
         }
 
 
-def ended_within(seconds: float, call: Callable[[], T]) -> T:
-    """Return what `call` returns; raises TimeoutError where that takes longer than `seconds`.
-
-    It is left to end by itself then: a name that does not resolve hangs beyond a client's limits.
-    """
-    pool = ThreadPoolExecutor(max_workers=1)
-    try:
-        context = copy_context()  # with the person's language
-        return pool.submit(context.run, call).result(timeout=seconds)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
 def try_service(name: str, _by: User) -> ProbeResult:
     """Search once by a service as it is set up, and keep what it said."""
     profile = connections.search_profile(name)
@@ -114,7 +97,7 @@ def try_feed(url: str) -> ProbeResult:
             "", SearchOptions(limit=50, feeds=(url,))
         )
     except ProviderError as exc:
-        return ProbeResult(ok=False, message=str(exc), ms=_since(began))
+        return ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
     text = _("The feed can be read, but has no entries.")
     if hits:
         text = ngettext(
@@ -122,11 +105,7 @@ def try_feed(url: str) -> ProbeResult:
             "The feed has %(count)d entries (at most 50 are read); the newest is “%(title)s”.",
             len(hits),
         ) % {"count": len(hits), "title": hits[0].title}
-    return ProbeResult(ok=True, message=text, ms=_since(began), count=len(hits))
-
-
-def _since(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
+    return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))
 
 
 TESTS: dict[str, Callable[[User], ProbeResult]] = {connections.MODEL: try_model} | {

@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -33,6 +34,18 @@ PATIENCE = 30.0  # seconds that a request waits for its turn at most
 SLACK = 0.1  # seconds between two turns beyond what is asked: sleepers wake late
 LEASE = 60  # seconds after which the place of a killed process is free; no request takes longer
 POLL = 0.1  # seconds between two looks for a free place
+
+_LONGEST_WAIT = ContextVar("longest wait for a turn", default=math.inf)
+
+
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """Let no turn that is asked for meanwhile be waited for longer: a person waits at the page."""
+    token = _LONGEST_WAIT.set(seconds)
+    try:
+        yield
+    finally:
+        _LONGEST_WAIT.reset(token)
 
 
 class Pace:
@@ -50,11 +63,16 @@ class Pace:
         """`name` is for people; `domain` and all below it are paced, and share one limit."""
         self.name = name
         self.domain = domain
-        self.patience = patience
+        self._patience = patience
         self._clock = clock
         self._sleep = sleep
         self._held: dict[int, str] = {}  # the place and what marks it as this object's
         self._lock = threading.Lock()
+
+    @property
+    def patience(self) -> float:
+        """Return the seconds that a turn is waited for at most."""
+        return min(self._patience, _LONGEST_WAIT.get())
 
     def covers(self, url: str) -> bool:
         """Return whether `url` leads to the vendor."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from beacon_site.providers import search_probe
+from beacon_site.providers.http import Reply, ServiceHttp
+from beacon_site.providers.pace import OneEvery
 from beacon_site.providers.search import SearchProfile
 from beacon_site.providers.search_probe import try_search
 from tests.providers.search_servers import SerpApiServer, result
@@ -50,6 +53,26 @@ def test_a_test_that_hangs_ends_with_a_clear_word(serp, monkeypatch, scene):
 
     assert not outcome.ok and outcome.ms < 1500
     assert outcome.message.startswith("SerpAPI did not answer within 0.5 seconds.")
+
+
+def test_a_turn_that_others_have_first_is_not_told_as_the_vendors_fault(serp, monkeypatch):
+    pace = OneEvery("SerpAPI", "127.0.0.1", seconds=3, patience=60)
+    monkeypatch.setattr(ServiceHttp, "get", in_turn(pace, ServiceHttp.get))
+    for _search in range(6):
+        pace._reserved()
+
+    outcome = try_search(serp.profile())
+
+    assert not outcome.ok and outcome.ms < 2000 and not serp.asked
+    assert outcome.message.startswith("SerpAPI may be asked once in 3 seconds, and the next 8")
+
+
+def in_turn(pace: OneEvery, get: Callable[..., Reply]) -> Callable[..., Reply]:
+    def paced(http: ServiceHttp, url: str, params: Any, **more: Any) -> Reply:
+        with pace.turn(url):
+            return get(http, url, params, **more)
+
+    return paced
 
 
 @pytest.mark.parametrize(
