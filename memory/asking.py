@@ -88,11 +88,24 @@ def ask_model(
 
     def ask() -> Answer:
         shown = _redacted(on_text, secrets) if on_text else None
-        return model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown)
+        answer = model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown)
+        if schema is not None and answer.parsed is None and answer.tool_calls:
+            raise _called_a_tool(answer)
+        return answer
 
     # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
     return _carry_out(call, model.profile, ask, most, meter, wait_for)
+
+
+def _called_a_tool(answer: Answer) -> ProviderNonsense:
+    told = {"tool": clean(answer.tool_calls[0].name)[0][:80]}
+    return ProviderNonsense(
+        _("The model wanted the tool “%(tool)s” called, and none was offered to it.") % told,
+        text=answer.text,
+        prompt_tokens=answer.usage.prompt_tokens,
+        completion_tokens=answer.usage.completion_tokens,
+    )
 
 
 def _carry_out(

@@ -16,7 +16,7 @@ from beacon_site.providers.errors import (
     ProviderUnavailable,
 )
 from beacon_site.providers.fakes import FakeLanguageModel
-from beacon_site.providers.llm import Answer, LlmProfile, Message, Usage
+from beacon_site.providers.llm import Answer, LlmProfile, Message, ToolCall, Usage
 from memory import connections
 from memory.asking import BudgetReached, ask_model, price, redact
 from memory.models import ModelCall
@@ -112,6 +112,16 @@ def test_an_answer_that_is_not_what_was_asked_is_recorded_and_paid_for(ask: Ask)
     assert call.answer == "Just prose."
     assert (bool(call.error), call.failure) == (True, "nonsense")
     assert meter.counted[0][0] == call.prompt_tokens + call.completion_tokens > 0
+
+
+def test_a_tool_call_that_nobody_offered_is_no_answer_and_is_paid_for(ask: Ask):
+    wants = Answer("", Usage(7, 3), "dear", "tool_calls", tool_calls=(ToolCall("1", "browse", {}),))
+
+    with pytest.raises(ProviderNonsense, match="“browse” called, and none was offered"):
+        ask(wants, schema=Word)
+
+    call = ModelCall.objects.get()
+    assert (call.failure, call.prompt_tokens, call.completion_tokens) == ("nonsense", 7, 3)
 
 
 def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
