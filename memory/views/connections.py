@@ -182,10 +182,12 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     more: dict[str, Any] = {"result": result}
     if not request.htmx:
         return _page(request, more, tested=name)
+    row = connections.stored(name)
     if name == connections.MODEL:
-        more |= _model_state(connections.stored(name)) | {"tested": name}
+        more |= _model_state(row) | {"tested": name}
         return render(request, "memory/_connection_probe.html", more)
-    return render(request, "memory/_connection_test.html", {**more, "name": name})
+    more |= {"name": name, "found": connections.last_found(row), "beside": True}
+    return render(request, "memory/_connection_test.html", more)
 
 
 @sensitive_post_parameters()

@@ -108,6 +108,23 @@ def test_the_environments_key_of_a_service_goes_to_no_address_that_is_typed(
     assert not Connection.objects.exists()
 
 
+def test_the_folded_line_of_a_service_follows_its_test(
+    browser: Client, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_oneshot_request("/search.json").respond_with_data("no", status=401)
+    found = {"organic_results": [{"link": "https://example.org/", "title": "An example"}]}
+    httpserver.expect_request("/search.json").respond_with_json(found)
+    save(browser, "serpapi", base_url=httpserver.url_for(""), secret=KEY)
+
+    failed, worked = (
+        browser.post(f"{PAGE}serpapi/test/", headers=HTMX).content.decode() for _try in range(2)
+    )
+
+    tag = '<span id="tested_serpapi" class="tag bad"'
+    assert f'{tag}  hx-swap-oob="true">its test failed</span>' in failed
+    assert f'{tag} hidden hx-swap-oob="true"></span>' in worked
+
+
 # --- two people at once -------------------------------------------------------------------------
 
 
