@@ -6,13 +6,13 @@ of endpoints, and what their addresses mean, stand in endpoint_kinds.py and are 
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.answers import parsed, plain_text, said
 from beacon_site.providers.endpoint_kinds import (
     KINDS,
     Address,
@@ -25,7 +25,7 @@ from beacon_site.providers.endpoint_kinds import (
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.results import one_line, text_of_html
+from beacon_site.providers.results import one_line
 
 __all__ = [
     "KINDS",
@@ -123,12 +123,12 @@ def embedding_dimensions(profile: LlmProfile, model: str, *, timeout: float) -> 
     query = f"?{urlencode(address.query)}" if address.query else ""
     http = _http(profile, address, timeout)
     reply = http.post(f"{address.base_url}/embeddings{query}", body)
-    data = _parsed(reply).get("data")
+    data = _object(reply).get("data")
     first = data[0] if isinstance(data, list) and data else None
     vector = first.get("embedding") if isinstance(first, dict) else None
     if reply.status == 200 and isinstance(vector, list) and vector:
         return len(vector)
-    why = http.scrubbed(_said(reply))
+    why = said(http, parsed(reply)) or plain_text(http, reply)
     words = _("it cannot embed with “%(model)s” (HTTP %(status)d: %(why)s)")
     told = words % {"model": model, "status": reply.status, "why": why or _("no reason given")}
     may_pass = reply.status >= 500 and reply.status != HTTPStatus.NOT_IMPLEMENTED
@@ -158,7 +158,7 @@ def _json(profile: LlmProfile, url: str, timeout: float) -> dict[str, Any]:
         reply = _get(profile, url, timeout)
     except ProviderError:
         return {}
-    return _parsed(reply) if reply.status == 200 else {}
+    return _object(reply) if reply.status == 200 else {}
 
 
 def _entries(profile: LlmProfile, timeout: float) -> list[Any] | None:
@@ -168,8 +168,8 @@ def _entries(profile: LlmProfile, timeout: float) -> list[Any] | None:
     if "/deployments/" in base:  # Azure's classic interface lists beside the deployments
         base = base.partition("/deployments/")[0]
     reply = _get(profile, f"{base}/models", timeout)
-    parsed = _parsed(reply)
-    found = parsed.get("data", parsed.get("models"))
+    body = _object(reply)
+    found = body.get("data", body.get("models"))
     return found if reply.status == 200 and isinstance(found, list) else None
 
 
@@ -180,22 +180,11 @@ def _quietly(profile: LlmProfile, timeout: float) -> list[Any] | None:
         return None
 
 
-def _parsed(reply: Reply) -> dict[str, Any]:
-    try:
-        parsed = json.loads(reply.content)
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(parsed, list):  # Together lists without an envelope
-        return {"data": parsed}
-    return parsed if isinstance(parsed, dict) else {}
-
-
-def _said(reply: Reply) -> str:
-    error: Any = _parsed(reply).get("error") or _parsed(reply).get("detail") or ""
-    if isinstance(error, dict):
-        error = error.get("message", "")
-    text = str(error) or reply.content[:2000].decode("utf-8", "replace")
-    return text_of_html(text, 200).rstrip(".")
+def _object(reply: Reply) -> dict[str, Any]:
+    body = parsed(reply)
+    if isinstance(body, list):  # Together lists without an envelope
+        return {"data": body}
+    return body if isinstance(body, dict) else {}
 
 
 def _name(entry: Any) -> str:

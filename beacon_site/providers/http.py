@@ -81,6 +81,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), 86400.0) if seconds == seconds else None
 
 
+def reason_of(exc: Exception) -> str:
+    """Return why a connection failed, in the system's words without its number."""
+    first = next(iter(str(exc).splitlines()), "")
+    return _ERRNO.sub("", first) or _("nobody answers there")
+
+
 def read_bounded(chunks: Iterable[bytes], *, encoding: str, limit: int, deadline: float) -> bytes:
     """Return the inflated body of at most `limit` bytes, read until `deadline` (monotonic).
 
@@ -235,8 +241,7 @@ class ServiceHttp:
         raise failure  # outside the handlers: no exception of the client hangs on to it
 
     def _why(self, exc: Exception) -> str:
-        first = _ERRNO.sub("", next(iter(str(exc).splitlines()), "")) or _("nobody answers there")
-        return self.scrubbed(first).rstrip(".")
+        return self.scrubbed(reason_of(exc)).rstrip(".")
 
     def _exchange(self, method: str, url: str, request: dict[str, Any]) -> Reply:
         deadline = CLOCK.ends_at = time.monotonic() + self.timeout

@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.endpoint_kinds import Address, address_of, kind_of
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
-from beacon_site.providers.http import CONNECT_SECONDS, BodyTooLarge, scrub, user_agent
+from beacon_site.providers.http import CONNECT_SECONDS, BodyTooLarge, reason_of, scrub, user_agent
 from beacon_site.providers.llm import LlmProfile, OnText
 from beacon_site.providers.openai_errors import error_of, failure_for
 from beacon_site.providers.openai_reply import CallFailed, Completion, read_reply
@@ -238,7 +238,7 @@ class ChatWire:
 
     def _unreachable(self, exc: Exception) -> CallFailed:
         cause = exc.__cause__ or exc
-        why = self._clean(str(cause)) or type(cause).__name__
+        why = self._clean(reason_of(cause))
         names = {"host": self._host, "why": why.rstrip(".")}
         if isinstance(cause, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
             text = _("The model's base URL “%(host)s” is no usable address: %(why)s.")

@@ -14,6 +14,7 @@ from beacon_site.providers.endpoints import (
     address_of,
     complaint_about,
     context_tokens,
+    embedding_dimensions,
     kind_by_address,
     list_models,
 )
@@ -224,6 +225,23 @@ def test_the_models_are_not_looked_for_beyond_the_time_of_the_question(chat):
     with pytest.raises(ProviderRejected):
         OpenAIModel(LlmProfile(chat.base_url, "gone"), ends_at=began + 1).ask(HELLO)
     assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("before", [180, 195, 290])
+def test_a_key_that_a_long_reason_repeats_is_taken_out_before_it_is_cut(chat, before):
+    chat.pages["/v1/embeddings"] = status(400, {"message": "x" * before + KEY})
+
+    with pytest.raises(ProviderRejected) as failure:
+        embedding_dimensions(LlmProfile(chat.base_url, "m", api_key=KEY), "e", timeout=2)
+    assert KEY[:5] not in str(failure.value)
+
+
+def test_a_server_that_does_not_run_is_said_without_the_systems_numbers():
+    with pytest.raises(
+        ProviderUnavailable, match="reached or broke off: Connection ref"
+    ) as failure:
+        OpenAIModel(LlmProfile("http://127.0.0.1:9/v1", "m")).ask(HELLO)
+    assert "Errno" not in str(failure.value)
 
 
 def test_a_wrong_address_is_told_from_a_missing_model(chat):
