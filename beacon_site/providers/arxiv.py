@@ -24,6 +24,7 @@ from beacon_site.providers.answers import (
     said,
 )
 from beacon_site.providers.asked_once import AskedOnce
+from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.feeds import read_apart
 from beacon_site.providers.http import Reply, ServiceHttp
@@ -33,7 +34,7 @@ from beacon_site.providers.results import one_line, parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 PACE = OneEvery("arXiv", "arxiv.org", seconds=3)
-VENDOR_URL = "https://export.arxiv.org"
+VENDOR_URL = BY_NAME["arxiv"].vendor_url
 PAPER_URL = "https://arxiv.org/abs/"
 MOST_A_PAGE = 100
 ATOM = "application/atom+xml, application/xml;q=0.9"

@@ -26,6 +26,7 @@ from beacon_site.providers.answers import (
     plain_text,
 )
 from beacon_site.providers.asked_once import AskedOnce
+from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.keywords import keywords, phrase
@@ -35,7 +36,7 @@ from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 # It asks for five seconds, but counts them where it stands, behind the network.
 PACE = OneEvery("GDELT", "gdeltproject.org", seconds=6)
-VENDOR_URL = "https://api.gdeltproject.org"
+VENDOR_URL = BY_NAME["gdelt"].vendor_url
 MOST_RECORDS = 250
 REPRINTS = (
     3  # times as many articles are asked for as wanted: agencies' stories come again and again

@@ -15,12 +15,13 @@ from beacon_site.providers.answers import (
     odd_shape,
 )
 from beacon_site.providers.asked_once import AskedOnce
+from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.keywords import keywords
 from beacon_site.providers.results import parse_date, usable_url
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
-VENDOR_URL = "https://hn.algolia.com"
+VENDOR_URL = BY_NAME["hackernews"].vendor_url
 ITEM_URL = "https://news.ycombinator.com/item?id="
 MOST_A_PAGE = 100
 _BY_RELEVANCE, _BY_DATE = "/api/v1/search", "/api/v1/search_by_date"

@@ -23,6 +23,7 @@ from beacon_site.providers.answers import (
     odd_shape,
 )
 from beacon_site.providers.asked_once import AskedOnce
+from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp, retry_after
 from beacon_site.providers.keywords import keywords
@@ -31,7 +32,7 @@ from beacon_site.providers.results import one_line, parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 PACE = AtMost("Wikipedia", "wikipedia.org", count=3)
-VENDOR_URL = "https://en.wikipedia.org"  # of one language; the others are beside it
+VENDOR_URL = BY_NAME["wikipedia"].vendor_url  # of one language; the others are beside it
 MOST_A_PAGE = 50
 MOST_PAGES = 3
 MAXLAG = 5.0  # seconds that a database may be behind; Wikimedia asks robots to wait beyond it
