@@ -81,7 +81,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), 86400.0) if seconds == seconds else None
 
 
-def reason_of(exc: Exception) -> str:
+def reason_of(exc: BaseException) -> str:
     """Return why a connection failed, in the system's words without its number."""
     first = next(iter(str(exc).splitlines()), "")
     return _ERRNO.sub("", first) or _("nobody answers there")
