@@ -11,8 +11,10 @@ import pytest
 from tests.faults.conftest import Say
 from tests.faults.outside import MODEL_KEY, Outside
 from tests.faults.processes import Site
+from tests.providers.chat_streams import endless
 from tests.providers.servers import (
     Scene,
+    calls_tool,
     cut,
     half,
     html,
@@ -43,11 +45,17 @@ SCENES: dict[str, tuple[Callable[[dict[str, Any]], Scene], str, str]] = {
     "500": (_always(status(500)), "partial", "500"),
     "reset in mid-answer": (_always(cut()), "partial", "broke off"),
     "a web page with 200": (_always(html()), "partial", "not as a model does"),
-    "truncated JSON": (half, "partial", ""),
+    "truncated JSON": (half, "partial", "JSON is not whole"),
     "JSON in prose": (in_prose, "succeeded", ""),
-    "wrong types": (_always(says(json.dumps(WRONG))), "partial", ""),
+    "wrong types": (_always(says(json.dumps(WRONG))), "partial", "valid string"),
     "an empty answer": (_always(says("")), "partial", "no JSON"),
     "5 MB": (_always(huge()), "partial", "MiB"),
+    "endless tool calls": (
+        _always(calls_tool("search", {"query": MARK})),
+        "partial",
+        "none was offered",
+    ),
+    "an unknown tool": (_always(calls_tool("browse", MARK)), "partial", "“browse”"),
     "a refusal": (_always(refuses()), "partial", "cannot help"),
 }
 TITLES = {f"Harbour cranes case {chr(97 + n)}": name for n, name in enumerate(SCENES)}
@@ -96,19 +104,28 @@ def test_what_a_model_answers_ends_in_a_report_that_says_how_it_was_made(
 
 
 @pytest.mark.long
-def test_a_model_that_does_not_answer_is_waited_for_once(beacon: Site, outside: Outside, say: Say):
-    title = "Harbour cranes silent"
-    outside.scenes[title, "write"] = slow(150)
+@pytest.mark.parametrize(
+    ("kind", "scene", "word"),
+    [
+        ("silent", slow(150), "did not answer within"),
+        ("dripping", endless(pace=0.5, seconds=150), "did not finish within"),
+    ],
+)
+def test_a_model_that_does_not_end_its_answer_is_waited_for_once(
+    beacon: Site, outside: Outside, say: Say, kind: str, scene: Scene, word: str
+):
+    title = f"Harbour cranes {kind}"
+    outside.scenes[title, "write"] = scene
     beacon.act("queue", title)
     [run] = beacon.ended(title, seconds=260)
     seconds = (run.finished_at - run.started_at).total_seconds()
     say(
-        "a model that says nothing for 150 s",
+        f"a model that is {kind} for 150 s",
         "at most 3 tries, within the run's 15 minutes; fallback with a readable cause",
         f"{run.status} after {seconds:.0f} s, tried {outside.calls(title, 'write')} times; “{run.warnings[-1]}”",
     )
 
     assert run.status == "partial"
     assert outside.calls(title, "write") <= 3
-    assert "did not answer within" in run.warnings[-1]
+    assert word in run.warnings[-1]
     assert "14 electric cranes" in _report(beacon, title)

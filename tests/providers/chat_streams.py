@@ -80,12 +80,12 @@ def torn_stream(*pieces: str) -> Scene:
     return scene
 
 
-def endless(piece: str = "word ", *, pace: float = 0.0) -> Scene:
-    """A stream that never ends by itself; it stops when nobody listens any more."""
+def endless(piece: str = "word ", *, pace: float = 0.0, seconds: float = 30) -> Scene:
+    """A stream that goes on for longer than anybody should listen."""
 
     def lines() -> Iterator[bytes]:
         line = f"data: {json.dumps(chunk({'content': piece}))}\n\n".encode()
-        until = time.monotonic() + 30
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             time.sleep(pace)
             yield line
