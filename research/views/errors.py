@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
@@ -13,6 +15,7 @@ from django.utils.translation import gettext as _
 from beacon_site.http import Respond
 
 HOME = "/"
+TRY_AGAIN = 5  # seconds after which a database that restarts is mostly back
 
 
 def problem(request: HttpRequest, status: int, *, why: str = "", back: str = HOME) -> HttpResponse:
@@ -43,8 +46,23 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer that Beacon itself failed; nothing that could fail again is asked for."""
+    """Answer that Beacon failed, or its database is away; nothing that could fail again is asked.
+
+    Called while the exception is handled.
+    """
+    if _is_database_gone(sys.exc_info()[1]):
+        answer = render(None, "503.html", status=503)
+        answer["Retry-After"] = str(TRY_AGAIN)
+        return answer
     return render(None, "500.html", status=500)
+
+
+def _is_database_gone(exc: BaseException | None) -> bool:
+    """Whether there is no connection: no code of the server, or one of 08 (connection), 57P (stop)."""
+    if not isinstance(exc, OperationalError | InterfaceError):
+        return False
+    code = getattr(exc.__cause__, "sqlstate", None) or ""
+    return not code or code.startswith(("08", "57P"))
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
