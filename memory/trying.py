@@ -108,6 +108,7 @@ def try_feed(url: str) -> ProbeResult:
     return ProbeResult(ok=True, message=text, ms=ms_since(began), count=len(hits))
 
 
-TESTS: dict[str, Callable[[User], ProbeResult]] = {connections.MODEL: try_model} | {
-    name: partial(try_service, name) for name in connections.SET_UP
+TESTS: dict[str, Callable[[User], ProbeResult]] = {
+    connections.MODEL: try_model,
+    **{name: partial(try_service, name) for name in connections.SET_UP},
 }

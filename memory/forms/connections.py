@@ -66,7 +66,8 @@ class ConnectionForm(forms.Form):
 
     def _initial(self) -> dict[str, Any]:
         version = {"version": connections.version_of(self.row)}
-        return {name: getattr(self.row, name) for name in self.PLAIN} | self.row.profile | version
+        plain = {name: getattr(self.row, name) for name in self.PLAIN}
+        return plain | dict(self.row.profile) | version
 
     def _fix(self, field: str, variable: str) -> None:
         """Make a field read-only that the environment sets; a key's value is not shown."""
@@ -149,8 +150,9 @@ class ConnectionForm(forms.Form):
         now = str(self.initial["version"])
         if given.get("version", "") in ("", now):
             return
-        self.data = self.data.copy()
-        self.data[self.add_prefix("version")] = now
+        self.data = {name: self.data.get(name) for name in self.data} | {
+            self.add_prefix("version"): now
+        }
         theirs = [
             _("%(label)s: %(value)s") % {"label": field.label, "value": self._shown(name)}
             for name, field in self.fields.items()
