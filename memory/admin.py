@@ -252,11 +252,11 @@ class ModelCallAdmin(ReadOnlyAdmin):
         "money",
         "created",
     )
-    list_filter = ("purpose", "model", ("error", admin.EmptyFieldListFilter))
+    list_filter = ("purpose", "model", "failure")
     list_select_related = ("owner",)
     search_fields = ("source", "purpose", "owner__username")
     date_hierarchy = "created"
-    MASKED = ("prompt", "answer")
+    MASKED = ("prompt", "answer", "error")
 
     def is_sensitive(self, row: Any) -> bool:
         """Treat all as sensitive: a prompt may hold anything its owner stored."""

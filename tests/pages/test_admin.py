@@ -55,7 +55,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.PublishDue.objects.create(owner=owner, slug=SECRET_TEXT)
     memory.ModelCall.objects.create(
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
-        answer=SECRET_TEXT,
+        answer=SECRET_TEXT, error=SECRET_TEXT,
     )  # fmt: skip
     memory.Use.objects.create(
         owner=owner, record_type="topic", record_id=topic.pk, place=f"run:{n}"
