@@ -123,11 +123,10 @@ class OpenAIModel:
         on_text: OnText | None = None,
         tools: Sequence[Tool] = (),
     ) -> Completion:
-        """Return one completion, asked for in the form that the endpoint takes.
+        """Return one completion, asked for in the form that the endpoint takes, within its time.
 
         What it refuses by name, the token limit's field or a stream, is left out or named
-        otherwise, and remembered once that has worked.  All of it ends within the profile's
-        time.  Raises CallFailed.
+        otherwise, and remembered once that has worked.  Raises CallFailed.
         """
         params: dict[str, Any] = {
             "model": self.profile.model,

@@ -13,6 +13,7 @@ from beacon_site.providers.llm import LlmProfile, Message, Usage
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
 from tests.providers import chat_streams, servers
 from tests.providers.chat_streams import sse, text_chunks
+from tests.providers.raw_server import RawServer
 from tests.providers.servers import ScriptedChatServer, says
 
 HELLO = [Message("user", "Hello?")]
@@ -68,3 +69,16 @@ def test_a_repair_that_breaks_off_is_counted_too(model, endpoint, broken, cost):
     with pytest.raises(ProviderNonsense) as failure:
         model.ask(HELLO, schema=Plan, on_text=lambda _text: None)
     assert failure.value.completion_tokens == 5 + cost
+
+
+def test_headers_that_come_a_byte_at_a_time_end_with_the_time():
+    def drip(connection):
+        for byte in b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 500:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+
+    with RawServer(drip) as server:
+        began = time.monotonic()
+        with pytest.raises(ProviderUnavailable, match="within 1 seconds"):
+            OpenAIModel(LlmProfile(f"{server.url}v1", "tiny", timeout=1)).ask(HELLO)
+    assert time.monotonic() - began < 3
