@@ -36,7 +36,9 @@ def endpoint() -> Iterator[ScriptedChatServer]:
 def model(endpoint: ScriptedChatServer) -> OpenAIModel:
     learned_about.cache_clear()
     endpoint.forget()
-    return OpenAIModel(LlmProfile(endpoint.base_url, "tiny", timeout=2))
+    made = OpenAIModel(LlmProfile(endpoint.base_url, "tiny", timeout=2))
+    assert made._wire  # loaded, so that no test takes the time of the first import
+    return made
 
 
 def test_a_second_try_ends_with_the_time_of_the_first(model, endpoint):
@@ -47,7 +49,7 @@ def test_a_second_try_ends_with_the_time_of_the_first(model, endpoint):
         model.ask(HELLO, on_text=lambda _text: None)
 
     assert len(endpoint.asked) == 2
-    assert time.monotonic() - began < 2.8  # of 2 seconds; each try by itself would end at 3.4
+    assert time.monotonic() - began < 3  # of 2 seconds; each try by itself would end at 3.4
 
 
 @pytest.mark.parametrize("about", ["Streaming is not supported", "no such response_format"])
