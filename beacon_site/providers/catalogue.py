@@ -111,7 +111,7 @@ CATALOGUE = (
     SearchService(
         "gdelt",
         "GDELT",
-        _("news of the world, asked one query every five seconds, as far as it answers"),
+        _("news of the world, asked one query every six seconds, as far as it answers"),
         adapter=_HERE + "gdelt:GdeltSearch",
         vendor_url="https://api.gdeltproject.org",
         url_variable="GDELT_BASE_URL",

@@ -1,4 +1,4 @@
-"""GDELT: news of the last three months in 65 languages; no key, one request every five seconds.
+"""GDELT: news of the last three months in 65 languages; no key, one request every six seconds.
 
 Best effort: it often refuses when it is busy, however politely it is asked, and it writes its
 refusals as plain text with status 200.  It gives titles only, no text.
