@@ -64,8 +64,9 @@ def compare(
     """Return what changed, listed kinds first, and how many findings repeat what was struck.
 
     A finding that says what a current or retired fact says is confirmed, the same with other
-    numbers changed (contradicted where a person holds the old one), any other new.  Current facts
-    that nothing spoke of have gone quiet.
+    numbers changed (contradicted where a person holds the old one), any other new.  A fact that one
+    source confirms and another changes is changed.  Current facts that nothing spoke of have gone
+    quiet.
     """
     previous = [*facts, *retired]
     texts = [fact.text for fact in previous]
@@ -88,6 +89,8 @@ def compare(
                 continue
             spoken_of.add(change.previous_id)
         changes.append(change)
+    replaced = {c.previous_id for c in changes if c.status in (Status.CHANGED, Status.CONTRADICTED)}
+    changes = [c for c in changes if c.status != Status.CONFIRMED or c.previous_id not in replaced]
     quiet = [fact for fact in facts if fact.id not in spoken_of]
     changes += [
         Change(Status.GONE_QUIET, fact.text, previous_id=fact.id, previous_text=fact.text)

@@ -13,6 +13,8 @@ from research.models import Schedule
 OLD = "The pilot line in Kyoto made 12,000 cells in May 2026."
 OTHER = "The maker of the cells moved its head office to Geneva in March."
 
+SAFETY = "The fire test in Graz was passed by 9 of the cells in the series in June."
+
 
 def fact(text: str, key: str = "1", *, kept: bool = False) -> KnownFact:
     return KnownFact(key, text, is_kept=kept)
@@ -79,11 +81,26 @@ def test_a_finding_said_twice_counts_once():
 
 
 def test_listed_kinds_come_first():
-    found = [Statement(OLD), Statement(OTHER), Statement(OLD.replace("12,000", "15,000"))]
+    found = [Statement(OLD), Statement(OTHER), Statement(SAFETY.replace("9", "11"))]
+    facts = [fact(OLD), fact("Nobody speaks of this any more.", "2"), fact(SAFETY, "3")]
 
-    changes, _dropped = compare(found, [fact(OLD), fact("Nobody speaks of this any more.", "2")])
+    changes, _dropped = compare(found, facts)
 
     assert statuses(changes) == ["changed", "new", "confirmed", "gone quiet"]
+
+
+@pytest.mark.parametrize(("kept", "status"), [(False, "changed"), (True, "contradicted")])
+@pytest.mark.parametrize("newer_comes", ["first", "last"])
+def test_a_fact_that_one_source_confirms_and_another_changes_is_changed(
+    newer_comes: str, kept: bool, status: str
+):
+    found = [Statement(OLD), Statement(OLD.replace("12,000", "15,000"))]
+
+    changes, _dropped = compare(
+        found if newer_comes == "last" else found[::-1], [fact(OLD, kept=kept)]
+    )
+
+    assert statuses(changes) == [status]
 
 
 @pytest.mark.requirement("R41")
