@@ -29,6 +29,7 @@ AT_LARGE = ("tavily", "brave", "serpapi", "searxng")  # the web as a whole, wher
 class TopicTemplate:
     """One template: `hint` shows what kind of name fits, `values` are fields of the form.
 
+    What a person has yet to name stands in `focus_help`, never in `values`: the focus is searched.
     `services` are in their order; those that lack a key or an address here are left out.
     """
 
@@ -38,6 +39,7 @@ class TopicTemplate:
     hint: str | Promise
     services: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
+    focus_help: str | Promise = ""
 
     def filled_in(self) -> dict[str, Any]:
         """Return the fields that the template fills in, as this Beacon can carry them out."""
@@ -74,10 +76,10 @@ TEMPLATES = (
         services=(*AT_LARGE, "hackernews", "gdelt", "wikipedia", "feeds", "library"),
         values={
             "objective": _(
-                "Know what the competitors below released, charge or announced since the last "
+                "Know what the competitors released, charge or announced since the last "
                 "report, and what it means for us."
             ),
-            "focus": _("Competitors: name them here. Our own product: name it here."),
+            "focus": _("new products, prices, announcements"),
             "time_frame": Frame.MONTH.value,
             "preset": Preset.WEEKLY.value,
             "weekday": "1",
@@ -85,6 +87,7 @@ TEMPLATES = (
             "reading": Reading.NORMAL.value,
             "plan_review": PlanReview.DAY.value,
         },
+        focus_help=_("Begin with the competitors' names: what stands here is searched for."),
     ),
     TopicTemplate(
         "research-field",

@@ -257,12 +257,15 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
     """Show the page with its form, over htmx the form alone."""
     template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
     preview = _preview(form.data if form.is_bound else form.initial)
+    taken = topic_templates.BY_NAME.get(form["template"].value() or "")
+    if taken is not None and taken.focus_help:
+        form["focus"].help_text = taken.focus_help
     context = {
         "form": form,
         "preview": preview,
         "page": name,
         "usual": DEFAULTS["quick"],
         "templates": topic_templates.TEMPLATES if name == "topic_new" else (),
-        "template": topic_templates.BY_NAME.get(form["template"].value() or ""),
+        "template": taken,
     }
     return render(request, template, context | more)

@@ -320,6 +320,14 @@ def test_each_template_fills_in_the_form_and_what_it_fills_in_can_be_saved(
     assert topic.schedule.preset == template.values["preset"]
 
 
+def test_what_a_template_leaves_to_be_named_is_its_help_and_no_query(browser: Client):
+    page = text_of(browser.get(URL, {"template": "competitor-scan"}))
+
+    assert "Begin with the competitors&#x27; names" in page
+    assert shown(page, "focus") == "new products, prices, announcements"
+    assert not [one for one in topic_templates.TEMPLATES if "here" in str(one.values["focus"])]
+
+
 def test_a_template_names_no_service_that_lacks_its_key(browser: Client, settings: Any):
     without = chosen(text_of(browser.get(URL, {"template": "release-watch"})), "services")
     settings.SEARCH_KEYS = settings.SEARCH_KEYS | {"brave": "key-of-a-test"}
