@@ -6,7 +6,7 @@ report -> the step's output, every citation renumbered to the sources that are s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,12 @@ from django.utils.translation import ngettext
 from beacon_site.providers import sample
 from memory.canonical import domain_of
 from memory.models import TopicFact
-from memory.text import match_key, shorten
+from memory.text import match_key, shorten, without_citations
 from memory.topic_memory import KnownFact, TopicMemory
 from research import delta, quiet, report_text, styles
 from research.delta import Change, Statement, Status
 from research.extractive import Reading
+from research.matching import match
 from research.models import Schedule
 from research.stepping import Work
 
@@ -106,19 +107,38 @@ def _lay_out(
     """Set summary and body of an extractive report."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
-    fresh = [s for s in draft.findings if match_key(s.sentence) not in known_keys]
-    more = [s for s in draft.more if match_key(s.sentence) not in known_keys | listed]
+    # What the section above calls superseded is not told below it as it were still so.
+    old = [c.previous_text for c in changes if c.status == Status.CHANGED and c.is_listed]
+    fresh = [
+        s
+        for s in draft.findings
+        if match_key(s.sentence) not in known_keys and not _is_superseded(s.sentence, old, listed)
+    ]
+    more = [
+        s
+        for s in draft.more
+        if match_key(s.sentence) not in known_keys | listed
+        and not _is_superseded(s.sentence, old, listed)
+    ]
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing)
     parts = styles.Parts(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
         more=[_cite(statement) for statement in more],
-        known=[_known(fact) for fact in standing],
+        known=[_known(fact) for fact in standing if not _is_superseded(fact.text, old, listed)],
         is_baseline=memory is None,
     )
     label = _("Extractive: every sentence is taken from its source, written without a model.")
     body = styles.laid_out(work.settings.report_style, parts)
     draft.body = styles.framed(work, body, [label] if fresh or more else [])
+
+
+def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:
+    """Whether a sentence says what one of the `old` says; what is listed as news does not."""
+    if not old or match_key(sentence) in listed:
+        return False
+    found = match(without_citations(sentence), old)
+    return found is not None and found.kind == "confirmed"
 
 
 def _summary(

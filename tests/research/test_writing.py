@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.llm import Answer, Usage
 from memory.models import ModelCall, Topic, TopicFact
 from research import writing
@@ -339,3 +340,20 @@ def test_a_report_whose_question_was_cut_short_is_kept_and_the_run_warns(write: 
 
     assert run.report.written_by == "fake"
     assert "read only 2050 tokens" in run.warnings
+
+
+def test_what_is_superseded_above_is_not_told_below_as_if_it_were_still_so(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    old = "A pilot line for solid-state batteries in Kyoto made 3,400 cells in May 2026."
+    providers.search = FakeSearch([cast.hit(0)])
+    providers.pages = FakeFetcher({cast.url(0): f"Cells\n\n{old}"})
+    run_of(topic)
+    providers.search = FakeSearch([cast.hit(n) for n in (1, 2)])
+    newer = f"News\n\n{old.replace('3,400', '9,900')}"
+    providers.pages = FakeFetcher({cast.url(1): newer, cast.url(2): f"Old\n\n{old}"})
+
+    report = run_of(topic).report
+
+    assert "9,900" in report.delta and f"before: {old}" in report.delta
+    assert old not in report.body
