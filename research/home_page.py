@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, F, Max, Q, Sum
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, Sum, Window
 from django.db.models.functions import Coalesce, TruncDate
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -25,6 +25,7 @@ from research.models import DeltaItem, Report, Run, Schedule, Step
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
+MOST_FAILED = 5
 MOST_BESIDE = 6
 SOON = timedelta(days=7)
 WIDTH, HEIGHT = 240, 36
@@ -163,6 +164,28 @@ def same_runs(one: str, other: str) -> bool:
     return [part.split(".")[0] for part in one.split("-")] == [
         part.split(".")[0] for part in other.split("-")
     ]
+
+
+# --- runs that failed --------------------------------------------------------------------------------
+
+
+def failed_of(user: User) -> dict[str, Any]:
+    """Return the active topics whose last run failed, the latest first: one query.
+
+    `failed` are at most MOST_FAILED such runs, `failed_count` counts all; `failed_why` is their
+    reason where those shown have one and the same, else empty.
+    """
+    runs = Run.objects.of(user).filter(status=Run.Status.FAILED)
+    runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
+    later = Run.objects.filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
+    last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
+    found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MOST_FAILED])
+    reasons = {run.error for run in found}
+    return {
+        "failed": found,
+        "failed_count": found[0].all if found else 0,
+        "failed_why": reasons.pop() if len(reasons) == 1 else "",
+    }
 
 
 # --- beside it ---------------------------------------------------------------------------------------
@@ -305,4 +328,4 @@ def context(user: User) -> dict[str, Any]:
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
         return found
-    return found | {"expiring": expiring_soon(user), "month": month_of(user)}
+    return found | failed_of(user) | {"expiring": expiring_soon(user), "month": month_of(user)}

@@ -102,6 +102,13 @@ class TopicRow:
         return self.last_run.status if self.last_run else "never"
 
     @property
+    def last_failed(self) -> bool:
+        """Whether the last run failed, the state does not say so, and nothing is under way."""
+        if self.last_run is None or self.unfinished is not None:
+            return False
+        return self.last_run.status == Run.Status.FAILED != self.state
+
+    @property
     def state_word(self) -> str:
         """Return the word for states that are none of a run's."""
         words = {"archived": _("Archived"), "never": _("Not run yet")}

@@ -168,6 +168,30 @@ def test_calls_of_unknown_price_are_named_beside_the_months_cost(browser: Client
     assert "$0.25 + one call whose price is unknown" in home(browser)
 
 
+def test_topics_whose_last_run_failed_are_told_with_their_common_reason(
+    browser: Client, alice: Any
+):
+    for number in range(7):
+        run = make_run(make_topic(alice, f"Topic {number}"), saved=False)
+        Run.objects.filter(pk=run.pk).update(status=Run.Status.FAILED, error="no route")
+
+    body = home(browser)
+
+    assert "7 topics could not be researched" in body
+    assert body.count("No route") == 1
+    assert f'/runs/{run.pk}/"><bdi>Topic 6' in body
+    assert "Topic 1" not in body
+
+
+def test_a_failure_that_a_later_run_followed_is_no_news(browser: Client, alice: Any):
+    topic = make_topic(alice)
+    failed = make_run(topic, saved=False)
+    Run.objects.filter(pk=failed.pk).update(status=Run.Status.FAILED, error="no route")
+    make_run(topic)
+
+    assert "could not be researched" not in home(browser)
+
+
 def test_home_shows_nothing_of_others(browser: Client, alice: Any, bob: Any):
     make_second_run(make_topic(bob, "A secret of Bob's"))
     make_run(make_topic(bob, "Another secret"), saved=False)

@@ -98,6 +98,17 @@ def test_a_schedule_of_another_time_zone_names_it(browser: Client, alice: Any):
     assert "every Monday at 07:00 (UTC)" in text_of(browser.get(URL))
 
 
+def test_a_scheduled_topic_whose_last_run_failed_says_so(browser: Client, alice: Any):
+    topic = make(alice, "Batteries", preset="weekly")
+    ended = {"status": Run.Status.FAILED, "finished_at": timezone.now()}
+    run = Run.objects.create(topic=topic, **ended)
+
+    page = text_of(browser.get(URL))
+
+    assert "Scheduled" in page
+    assert f'href="/topics/batteries/runs/{run.pk}/">! last run failed' in page
+
+
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize(
     ("preset", "status", "words"),
