@@ -8,29 +8,40 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from beacon_site import embedded
+from beacon_site.embedded.errors import EmbeddedError
+from beacon_site.embedded.places import read_state
 
 # These load the settings and touch no database: they get addresses at which nothing listens.
 NO_SERVERS = {
     "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
     "REDIS_URL": "redis://127.0.0.1:1/0",
 }
+NOTHING_YET = (
+    "There is nothing in {place} yet: run `make up` first, or set BEACON_DATA_DIR to the folder of "
+    "the Beacon that you mean."
+)
 COMMANDS_WITHOUT_SERVERS = frozenset(
     {"", "help", "--help", "-h", "version", "--version", "makemessages", "compilemessages"}
 )
+# Beacon's own commands work on what is there: they make no folder and no database.
+COMMANDS_ON_DATA = frozenset({"research", "first_account_link", "api_token"})
 
 
 @contextmanager
 def servers_for(arguments: Sequence[str]) -> Iterator[None]:
     """Put DATABASE_URL and REDIS_URL into the environment for the command in `arguments`.
 
-    What is set already stays.  Raises EmbeddedError.
+    What is set already stays.  Raises EmbeddedError, also for a command on data where there is none.
     """
     embedded.load_env_file()
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
     if not missing:
         yield
         return
-    if (arguments[0] if arguments else "") in COMMANDS_WITHOUT_SERVERS:
+    command = arguments[0] if arguments else ""
+    if command in COMMANDS_ON_DATA and "DATABASE_URL" in missing and not _was_used():
+        raise EmbeddedError(NOTHING_YET.format(place=embedded.data_dir()))
+    if command in COMMANDS_WITHOUT_SERVERS:
         os.environ |= {name: NO_SERVERS[name] for name in missing}
         yield
         return
@@ -39,3 +50,9 @@ def servers_for(arguments: Sequence[str]) -> Iterator[None]:
             print(f"Beacon: {note}", file=sys.stderr)
         os.environ |= servers.urls
         yield
+
+
+def _was_used() -> bool:
+    """Whether servers ran on the data folder before; with root's own storage, its note says so."""
+    folder = embedded.data_dir()
+    return bool(read_state(folder)) or (folder / "postgres").exists()

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from axes.helpers import get_cool_off
+from django.conf import settings
 from django.contrib import messages
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
@@ -74,7 +75,7 @@ def welcome(request: HttpRequest) -> HttpResponse:
     """Say how the first account is made, while there is none."""
     if User.objects.exists():
         return redirect("memory:sign-in")
-    return render(request, "memory/first_visit.html")
+    return render(request, "memory/first_visit.html", {"data_folder": settings.DATA_DIR})
 
 
 @never_cache

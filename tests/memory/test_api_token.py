@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from memory.models import ApiToken, Invitation, User
 
@@ -36,3 +37,13 @@ def test_an_unknown_scope_is_named_with_those_that_exist(alice: User, scopes: st
 def test_an_account_that_is_not_there_is_named(db: None) -> None:
     with pytest.raises(CommandError, match="'nobody'"):
         call_command("api_token", "nobody")
+
+
+@pytest.mark.parametrize("command", ["api_token", "first_account_link", "research"])
+def test_a_database_without_tables_is_told_in_a_sentence(
+    db: None, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(connection.introspection, "table_names", list)
+
+    with pytest.raises(CommandError, match=r"There is nothing in .* yet: run `make up` first"):
+        call_command(command, *([] if command == "first_account_link" else ["anything"]))

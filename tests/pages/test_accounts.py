@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
@@ -47,6 +48,7 @@ def test_the_first_visit_tells_how_to_get_the_one_time_link(db: None, browser: C
 
     assert response.redirect_chain[-1][0] == "/welcome/"
     assert b".venv/bin/python manage.py first_account_link" in response.content
+    assert str(settings.DATA_DIR) in response.content.decode()
 
 
 def test_the_first_account_is_staff_and_signed_in_at_once(db: None, browser: Client) -> None:

@@ -197,6 +197,20 @@ def test_help_starts_no_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("command", ["research", "first_account_link", "api_token"])
+def test_a_command_on_data_that_is_not_there_says_so_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    folder = tmp_path / "data"
+    monkeypatch.setenv("BEACON_DATA_DIR", str(folder))
+    monkeypatch.setenv("DATABASE_URL", "")
+
+    with pytest.raises(embedded.EmbeddedError, match="run `make up` first") as told:
+        servers_for([command]).__enter__()
+    assert str(folder) in str(told.value)
+    assert not folder.exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 def test_under_a_folder_that_the_service_user_cannot_enter_the_database_lies_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

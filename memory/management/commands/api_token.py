@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from beacon_site.own_command import OwnCommand
 from memory import tokens
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import User
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     """Make an API token; only its hash is stored, so this is the one time it is shown."""
 
     help = "Make an API token for a person's agent and print the token alone."

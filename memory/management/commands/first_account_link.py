@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from beacon_site.own_command import OwnCommand
 from memory.models import Invitation, User
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     """Print the link alone; if there is an account already, say so on stderr."""
 
     help = "Print the one-time link that makes the first account; nothing if there is one."

@@ -8,13 +8,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.http import zone_of
+from beacon_site.own_command import OwnCommand
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic, User
@@ -27,7 +28,7 @@ WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be 
 NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
 
 
-class Command(BaseCommand):
+class Command(OwnCommand):
     """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
 
     help = "Start a run of a topic (made if there is none); with --wait print its report."
