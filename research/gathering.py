@@ -14,6 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
@@ -76,12 +77,7 @@ def search(work: Work) -> StepResult:
             place = hits.keep(work, answers, places, place)
             done += [asked.as_json() for asked in answers]
             work.progress(
-                _("%(done)d of %(all)d queries answered, %(hits)d hits")
-                % {
-                    "done": len(done),
-                    "all": sum(len(service.queries) for service in services),
-                    "hits": place,
-                },
+                _so_far(done, sum(len(service.queries) for service in services), place),
                 output={"asked": done, "order": order},
                 queries=len(done),
                 hits=place,
@@ -89,6 +85,20 @@ def search(work: Work) -> StepResult:
     _pass_on_warnings(work, services, done)
     work.check_there_is_something(done)
     return _searched(work, services, done, place)
+
+
+def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
+    """Return how many of `count` queries were answered, failed or given up, and what came."""
+    failed = sum(bool(entry["problem"]) and entry["tries"] > 0 for entry in done)
+    unasked = sum(bool(entry["problem"]) and not entry["tries"] for entry in done)
+    parts = [
+        _("%(done)d of %(all)d queries answered")
+        % {"done": len(done) - failed - unasked, "all": count},
+        _("%(n)d failed") % {"n": failed} if failed else "",
+        _("%(n)d not asked any more") % {"n": unasked} if unasked else "",
+        ngettext("%(n)d hit", "%(n)d hits", hits) % {"n": hits},
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _services(work: Work, queries: list[str]) -> list[_Service]:

@@ -152,11 +152,16 @@ def _read(work: Work, wanted: list[Hit]) -> StepResult:
         work.run.warn(warning)
     return StepResult(
         {"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
-        detail=_("%(read)d pages read, %(same)d near-duplicates set aside")
-        % {"read": len(read_hits), "same": len(repeated)},
+        detail=_in_words(len(read_hits), len(repeated)),
         counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
         warning=warning,
     )
+
+
+def _in_words(pages: int, same: int) -> str:
+    read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
+    aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
+    return f"{read}, {aside % {'n': same}}"
 
 
 def _say_what_was_left(work: Work, wanted: int) -> None:

@@ -13,14 +13,16 @@ from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.markdown import render
-from research import plan_page, shown, starting
+from research import plan_page, searching, shown, starting
 from research.budget import budget_of
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
+from research.models.runs import MAX_TRIES
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
@@ -68,8 +70,9 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "most_tokens": f"{budget.tokens:,}",
         "started_by": shown.started_by(run),
         "waiting": waiting_words(run),
+        "is_put_off": _is_put_off(run),
         "is_silent": _is_silent(run),
-        "failure": _failure(run, steps),
+        "failure": _failure(run, steps, stored.get("search", {}).get("asked", [])),
     } | (plan or _again(run, steps))
 
 
@@ -142,11 +145,19 @@ def waiting_words(run: Run) -> str:
         return ""
     if run.waiting_since is not None:
         return plan_page.in_words(run)
-    if run.not_before > timezone.now() + timedelta(seconds=1) and run.error:
-        return _("Put off, and tried again by itself: %(why)s") % {"why": run.error}
+    if _is_put_off(run):
+        at = date_format(timezone.localtime(run.not_before), "H:i")
+        told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
+        return _("Put off; tries again at %(at)s (try %(n)d of %(most)d): %(why)s") % told
     if run.started_at is not None:
         return _("Interrupted: it goes on behind its last finished step when a worker takes it.")
     return _("In the queue: it starts when a worker takes it, most often at once.")
+
+
+def _is_put_off(run: Run) -> bool:
+    is_later = run.not_before > timezone.now() + timedelta(seconds=1)
+    is_queued = run.status == Run.Status.QUEUED and run.waiting_since is None
+    return is_queued and is_later and bool(run.error)
 
 
 def _is_silent(run: Run) -> bool:
@@ -155,8 +166,11 @@ def _is_silent(run: Run) -> bool:
     return timezone.now() - run.beat_at > LEASE
 
 
-def _failure(run: Run, steps: Iterable[Step]) -> dict[str, str] | None:
-    """Return what happened to a run that ended without a report, why, and what to do about it."""
+def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> dict[str, str] | None:
+    """Return what happened to a run that ended without a report, why, and what to do about it.
+
+    `asked` is what the step `search` kept of each query.
+    """
     if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
         return None
     last = _ended_in(steps)
@@ -170,7 +184,7 @@ def _failure(run: Run, steps: Iterable[Step]) -> dict[str, str] | None:
     return {
         "what": what,
         "why": run.error or (last.warning if last else ""),
-        "todo": _todo(run, last),
+        "todo": _todo(run, last, asked),
         "step": label,
         "where": last.name if last else "",
     }
@@ -181,11 +195,16 @@ def _ended_in(steps: Iterable[Step]) -> Step | None:
     return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
 
 
-def _todo(run: Run, step: Step | None) -> str:
+def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
     if run.status == Run.Status.CANCELLED:
         return _("Retry it to go on where it stopped, or run the topic anew.")
     if run.crashes:
         return _("The worker's log tells what ended it. Retry the run once that is mended.")
+    if step is not None and step.name == "search" and searching.unreachable(asked):
+        return _(
+            "Check this machine's network (or its proxy), then retry; the library and the sample "
+            "need none."
+        )
     if step is not None and step.name == "search":
         return _("Look at the topic's services and at Settings, Connections; then retry the run.")
     if step is not None and step.name in ("plan", "write"):

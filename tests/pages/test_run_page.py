@@ -119,7 +119,12 @@ def test_a_run_that_was_put_off_says_why(browser: Client, topic: Topic):
     later = timezone.now() + timedelta(minutes=2)
     run = make_run(topic, saved=False, status="queued", not_before=later, error="serpapi: 429")
 
-    assert "tried again by itself: serpapi: 429" in page(browser, run)
+    shown = page(browser, run)
+    at = timezone.localtime(later).strftime("%H:%M")
+
+    assert f"tries again at {at} (try 1 of 3): serpapi: 429" in shown
+    assert 'id="run-heading" >Put off<' in shown
+    assert "Stop now writes a partial report" not in shown
 
 
 @pytest.mark.requirement("R52")
