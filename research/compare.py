@@ -182,7 +182,9 @@ def context(topic: Topic, asked: Asked) -> dict[str, Any]:
     if asked.view == "facts":
         first, last = sorted(numbers.values())
         runs = [one.run for one in choices]
-        return shown | {"groups": compare_facts.compare(topic, runs, first, last)}
+        groups = compare_facts.compare(topic, runs, first, last)
+        is_alike = bool(groups) and all(group.kind in compare_facts.ALIKE for group in groups)
+        return shown | {"groups": groups, "is_alike": is_alike}
     reports = Report.objects.filter(run__in=(older.run.pk, newer.run.pk)).select_related("run")
     by_run = {report.run_id: report for report in reports}
     old, new = by_run[older.run.pk], by_run[newer.run.pk]

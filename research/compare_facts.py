@@ -2,7 +2,7 @@
 
 Data flow: the lives of the facts and the delta items of the runs between -> chains (a fact that was
 changed goes on in the one that replaced it) -> one Entry a chain: new, changed, contradicted, gone,
-come and gone, confirmed or quiet, with each run in which something happened to it.
+come and gone, confirmed, quiet or the same, with each run in which something happened to it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ KINDS = {
     "passing": gettext_lazy("Came and went"),
     "confirmed": gettext_lazy("Confirmed"),
     "quiet": gettext_lazy("Gone quiet"),
+    "same": gettext_lazy("Still stands"),
 }
-FOLDED = ("passing", "confirmed", "quiet")
+ALIKE = ("confirmed", "quiet", "same")
+FOLDED = ("passing", *ALIKE)
 
 
 @dataclass(slots=True)
@@ -298,5 +300,6 @@ def _kind(before: str, now: str, items: Sequence[DeltaItem]) -> str:
         return "changed"
     said = [i.status for i in items if i.status in (Status.CONFIRMED, Status.CONTRADICTED)]
     if not said:
-        return "quiet"
+        # Where the runs between read nothing, no source could have spoken of it.
+        return "quiet" if any(i.status == Status.GONE_QUIET for i in items) else "same"
     return "contradicted" if said[-1] == Status.CONTRADICTED else "confirmed"

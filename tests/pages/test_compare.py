@@ -101,6 +101,17 @@ def test_confirmed_and_quiet_facts_are_folded_with_their_counts(browser: Client,
     assert "<details open" not in shown
 
 
+def test_runs_that_know_the_same_are_said_not_to_differ(browser: Client, alice: User):
+    topic = make_topic(alice, "It still stands")
+    make_fact(topic, "Version 18 is out.", make_run(topic))
+    wrote(topic, "One.", "Two.")
+
+    shown = page(browser, topic, from_=2, to=3)
+
+    assert "No differences: both runs know the same facts" in shown
+    assert "Still stands 1" in words(shown) and "Gone quiet" not in shown
+
+
 def test_runs_that_knew_nothing_say_so(browser: Client, alice: User):
     topic = make_topic(alice, "Nothing is known of it")
     wrote(topic, "One.", "Two.")

@@ -132,6 +132,14 @@ def test_a_fact_that_a_run_leaves_out_is_gone(topic: Topic):
     assert (entry.kind, told(entry)) == ("gone", ["left out in Run #2"])
 
 
+def test_a_fact_has_not_gone_quiet_where_nothing_was_read(topic: Topic):
+    learn(ran(topic), PRICE)
+    ran(topic)
+
+    assert became(topic, 1, 2)[PRICE].kind == "same"
+    assert compare.context(topic, Asked(older="1", newer="2"))["is_alike"]
+
+
 @pytest.mark.parametrize("status", ["confirmed", "gone quiet"])
 def test_a_fact_in_the_same_words_is_confirmed_or_has_gone_quiet(topic: Topic, status: str):
     fact = learn(ran(topic), SAFETY)
