@@ -15,7 +15,9 @@ LONGEST_SNIPPET = 1000
 LARGEST_HTML = 20_000  # characters of markup looked at for one snippet
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_TAG = re.compile(r"<[^<>]{0,2000}>")
+_NO_WORDS = re.compile(r"<(script|style|svg)\b[^<>]*>.*?(?:</\1\s*>|$)", re.I | re.S)
+# The text may end within a tag, since callers cut it; "a < b" is none.
+_TAG = re.compile(r"<[^<>]*>|</?[A-Za-z][\w:-]*(?:\s[^<>]*=[^<>]*)?$|</?$|<!--[^<>]*$")
 _ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _US = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)")
 _EAST = re.compile(r"(\d{4})\s*年\s*(\d{1,2})\s*月\s*(\d{1,2})\s*日")
@@ -71,7 +73,8 @@ def text_of_html(value: object, limit: int) -> str:
     """Return the words of a short piece of HTML as one line of at most `limit` characters."""
     if not isinstance(value, str):
         return ""
-    return one_line(html.unescape(_TAG.sub(" ", value[:LARGEST_HTML])), limit)
+    words = _TAG.sub(" ", _NO_WORDS.sub(" ", value[:LARGEST_HTML]))
+    return one_line(html.unescape(words), limit)
 
 
 def plain_json(value: object, *, depth: int = 5) -> object:

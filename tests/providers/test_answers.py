@@ -16,6 +16,7 @@ from beacon_site.providers.errors import (
     ServiceUnreachable,
 )
 from beacon_site.providers.http import Reply, ServiceHttp
+from beacon_site.providers.results import text_of_html
 from beacon_site.providers.search import SearchHit, SearchOptions
 
 KEY = "shared-secret-0123456789"
@@ -153,3 +154,18 @@ def test_doubles_old_ones_and_what_is_none_are_left_out():
 )
 def test_a_query_is_cut_behind_a_whole_word(query, characters, words, short):
     assert answers.shortened(query, characters=characters, words=words) == short
+
+
+@pytest.mark.parametrize(
+    ("markup", "words"),
+    [
+        ('Skip to <b>it</b> <circle cx="8" cy=', "Skip to it"),
+        ("Skip to it <circle", "Skip to it"),
+        (f'Skip to it <path d="{"M0 8 " * 900}"/>', "Skip to it"),
+        ('Skip <svg width="8"><circle cx="8"/>to it', "Skip"),
+        ("<style>p {color: red}</style>Skip to it", "Skip to it"),
+        ("3 < 4 and a <b or so", "3 < 4 and a <b or so"),
+    ],
+)
+def test_no_markup_is_left_of_a_piece_of_html(markup: str, words: str):
+    assert text_of_html(markup, 300) == words
