@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Any
 
 import structlog
@@ -122,10 +123,13 @@ def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[date
     Pausing is not looked at.  An unreadable line (only ever one that was put there past
     check_cron) raises CronSimError.
     """
+    return list(islice(_slots(schedule, after), count))
+
+
+def _slots(schedule: Schedule, after: datetime) -> Iterator[datetime]:
     if schedule.preset == Preset.NONE or not schedule.cron:
-        return []
-    found = cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
-    return list(islice(found, count))
+        return iter(())
+    return cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
 
 
 def next_run(schedule: Schedule, after: datetime) -> datetime | None:
@@ -282,7 +286,8 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
     try:
         following = next_run(schedule, at)
         on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)
-        due = 1 + sum(later <= at for later in next_slots(schedule, slot, MOST_COUNTED))
+        later = takewhile(lambda one: one <= at, _slots(schedule, slot))
+        due = 1 + len(list(islice(later, MOST_COUNTED)))
     except CronSimError as exc:
         _give_up(schedule, str(exc))
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -235,6 +236,23 @@ def test_a_scheduled_run_says_what_started_it(weekly: Topic):
     (run,) = scheduling.start_due(MONDAY)
 
     assert (run.trigger, run.actor, run.status) == ("schedule", "research", "queued")
+
+
+def test_a_due_schedule_looks_no_further_ahead_than_its_next_slot(
+    weekly: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[datetime] = []
+    slots = scheduling.cron.slots
+
+    def counted(*args: Any) -> Iterator[datetime]:
+        for slot in slots(*args):
+            seen.append(slot)
+            yield slot
+
+    monkeypatch.setattr(scheduling.cron, "slots", counted)
+
+    assert len(scheduling.start_due(MONDAY)) == 1
+    assert len(seen) <= 3
 
 
 def test_nothing_starts_before_its_time(weekly: Topic):
