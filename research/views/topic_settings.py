@@ -259,7 +259,7 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
     preview = _preview(form.data if form.is_bound else form.initial)
     taken = topic_templates.BY_NAME.get(form["template"].value() or "")
     if taken is not None and taken.focus_help:
-        form["focus"].help_text = taken.focus_help
+        form["focus"].help_text = str(taken.focus_help)
     context = {
         "form": form,
         "preview": preview,
