@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from memory import text_diff
 from memory.models import Topic
+from memory.text import plain
 from research import compare_facts, compare_sources
 from research.fact_lives import Saved
 from research.models import Report
@@ -31,6 +32,8 @@ VIEWS = {
 MOST_ROWS = 500  # lines of a difference on one page
 # Every report numbers its sources anew, so its marks differ where nothing else does.
 _MARKS = re.compile(r"[ \t]*\[\d{1,3}\](?!\()")
+_BULLET = re.compile(r"\s*[-*+]\s")
+_ESCAPED = re.compile(r"\\([^\w\s])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class Choice:
 
     run: Saved
     is_read: bool
+    is_quiet: bool = False
 
     @property
     def number(self) -> int:
@@ -108,11 +112,11 @@ def choices_of(topic: Topic) -> list[Choice]:
     """Return the topic's runs that left a report, by number: one query."""
     reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
     rows = reports.order_by("run__number").values_list(
-        "run_id", "run__number", "run__finished_at", "created", "read_at"
+        "run_id", "run__number", "run__finished_at", "created", "read_at", "is_quiet"
     )
     return [
-        Choice(Saved(pk, number, at or created), read_at is not None)
-        for pk, number, at, created, read_at in rows
+        Choice(Saved(pk, number, at or created), read_at is not None, is_quiet)
+        for pk, number, at, created, read_at, is_quiet in rows
     ]
 
 
@@ -195,7 +199,7 @@ def context(topic: Topic, asked: Asked) -> dict[str, Any]:
 
 def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
     """Return the two reports' texts as rows: without their marks, unchanged lines folded."""
-    bare = [_MARKS.sub("", report.body).strip() for report in (old, new)]
+    bare = [_as_read(_MARKS.sub("", report.body)) for report in (old, new)]
     rows = text_diff.diff(*(f"{text}\n" if text else "" for text in bare))
     # Blank lines part paragraphs: where they come and go the paragraphs tell it.
     rows = [row for row in rows if not row.is_blank]
@@ -208,7 +212,19 @@ def _texts(old: Report, new: Report, asked: Asked) -> dict[str, Any]:
         "change_count": changes,
         "is_alike": not changes,
         "is_empty": not rows,
+        "has_other_style": len({_style_of(old), _style_of(new)} - {""}) > 1,
     }
+
+
+def _as_read(markdown: str) -> str:
+    """Return a report's lines without their markup; a bullet keeps its sign."""
+    lines = (line.rstrip().removesuffix("\\") for line in markdown.strip().splitlines())
+    shown = (("• " if _BULLET.match(line) else "") + plain(line) for line in lines)
+    return _ESCAPED.sub(r"\1", "\n".join(shown))
+
+
+def _style_of(report: Report) -> str:
+    return str(report.run.settings.get("report_style", ""))
 
 
 # --- addresses ----------------------------------------------------------------------------------------
