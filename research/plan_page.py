@@ -47,6 +47,14 @@ def token_of(run: Run) -> str:
     return run.waiting_since.isoformat() if run.waiting_since else ""
 
 
+def words_of(run: Run, typed: str) -> str:
+    """Return `typed` if a person wrote any of it; empty for the queries as they were planned."""
+    step = Step.objects.filter(run=run, name="plan", part=0).first()
+    plan = step.output if step else {}
+    lines = [line.strip() for line in typed.splitlines() if line.strip()]
+    return "" if lines in (plan.get("proposed"), plan.get("queries")) else typed
+
+
 def in_words(run: Run) -> str:
     """Return what a run waits for whose plan somebody is to look at."""
     goes_on = plan_review.goes_on_at(run)

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
@@ -94,8 +94,10 @@ def _over(request: BeaconRequest, run: Run) -> HttpResponse:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     over = format_html('<p id="run-live"><a href="{}">{}</a></p>', page, words)
     if request.GET.get("plan"):
-        gone = {"plan_gone": plan_review.became_of(run)}
-        return HttpResponseStopPolling(over + render_to_string("research/_plan_gone.html", gone))
+        gone = {"plan_gone": plan_review.became_of(run), "run": run, "is_poll": True}
+        parts = ("research/_run_heading.html", "research/_plan_gone.html")
+        rest = format_html_join("", "{}", ((render_to_string(part, gone),) for part in parts))
+        return HttpResponseStopPolling(over + rest)
     answer = HttpResponseStopPolling(over)
     answer["HX-Refresh"] = "true"
     return answer
@@ -239,7 +241,7 @@ def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
     """Say what became of the plan, beside the queries that were typed for it (409)."""
     run = _run(request, run.topic.slug, run.pk)
     context = {"run": run, "topic": run.topic, "gone": why}
-    context |= {"typed": request.POST.get("queries", "")}
+    context |= {"typed": plan_page.words_of(run, request.POST.get("queries", ""))}
     if run.waiting_since is not None:
         context |= plan_page.context(run)
     template = "research/_plan_review.html" if request.htmx else "research/plan_gone.html"

@@ -243,6 +243,19 @@ def test_when_the_run_ends_a_page_with_a_form_is_not_loaded_anew(browser: Client
 
     assert answer.status_code == 286 and "HX-Refresh" not in answer
     assert "The run was cancelled meanwhile." in text_of(answer)
+    assert 'id="run-heading" hx-swap-oob="true">This run was cancelled<' in text_of(answer)
+
+
+def test_after_a_cancel_elsewhere_the_heading_follows_and_nothing_is_offered_to_copy(
+    browser: Client, run: Run
+):
+    form = sent(run, *plan_of(run))
+    run.ask_to_cancel(by=run.topic.owner.actor)
+
+    text = text_of(browser.post(url("run-plan", run), form, headers=HTMX))
+
+    assert "This plan waits no more" in text and "This run was cancelled<" in text
+    assert "to copy" not in text and "See how the run stands" not in text
 
 
 def plan_token(run: Run) -> str:
