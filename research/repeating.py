@@ -24,14 +24,12 @@ def queries_of(run: Run) -> list[str]:
 
 
 def what_is_gone(work: Work, was: Run) -> list[str]:
-    """Return in words which service or model of the run `was` this one cannot use any more."""
-    gone = [
+    """Return in words which services of the run `was` this one cannot ask any more."""
+    return [
         _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
         % {"run": was, "service": searching.label_of(name), "why": why}
         for name, why in _services_gone(work)
     ]
-    model = _model_gone(was)
-    return [*gone, model] if model else gone
 
 
 def _services_gone(work: Work) -> list[tuple[str, str]]:
@@ -52,7 +50,11 @@ def _services_gone(work: Work) -> list[tuple[str, str]]:
     return gone
 
 
-def _model_gone(was: Run) -> str:
+def model_gone(was: Run) -> str:
+    """Return in words that another model writes than wrote `was`, or none; empty if it is the same.
+
+    For a run that has something to write from: without new pages no model is asked at all.
+    """
     profile = connections.llm_profile()
     before, now = was.manifest.get("written_by", ""), profile.model if profile else EXTRACTIVE
     if not before or before == now:

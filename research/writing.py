@@ -23,7 +23,16 @@ from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
 from memory.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
-from research import composing, extractive, facets, planning, reading, report_text, styles
+from research import (
+    composing,
+    extractive,
+    facets,
+    planning,
+    reading,
+    repeating,
+    report_text,
+    styles,
+)
 from research.composing import Draft
 from research.delta import Statement, Status
 from research.depth import depth_of
@@ -66,6 +75,7 @@ def write(work: Work) -> StepResult:
     draft = None
     try:
         if pages:
+            _say_who_writes(work)
             with LiveDraft(work) as live:
                 draft = _by_model(work, memory, pages, live)
     except BudgetReached as exc:
@@ -90,6 +100,12 @@ def write(work: Work) -> StepResult:
         counts={"findings": len(draft.findings), "sources": len(output["sources"])},
         warning=warning,
     )
+
+
+def _say_who_writes(work: Work) -> None:
+    other = repeating.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
+    if other:
+        work.run.warn(other)
 
 
 _STYLE_PROMPTS: dict[str, str] = {

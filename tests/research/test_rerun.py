@@ -141,10 +141,22 @@ def test_a_model_that_has_been_replaced_is_said(
     monkeypatch.setattr(connections, "llm_profile", lambda: profile)
     work = was([], written_by=before)(topic)
 
-    gone = repeating.what_is_gone(work, work.run.rerun_of)
+    gone = repeating.model_gone(work.run.rerun_of)
 
-    assert [words for words in gone if says in words] == gone
+    assert says in gone
     assert bool(gone) == bool(says)
+
+
+def test_another_model_is_told_of_only_where_there_is_something_to_write_from(
+    first: Run, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(repeating, "model_gone", lambda was: "another writes")
+    nothing_new = repeated(first)
+    providers.search, providers.model = FakeSearch([cast.hit(2)]), cast.model(cast.report(2))
+    providers.pages = cast.pages(1, 2)
+
+    assert "another writes" not in nothing_new.warnings
+    assert "another writes" in repeated(first).warnings
 
 
 def test_what_is_gone_stands_on_the_run_as_a_warning(first: Run, monkeypatch: pytest.MonkeyPatch):
