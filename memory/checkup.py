@@ -1,13 +1,14 @@
 """Whether everything that Beacon stands on works: for each part what is so, why, and what to do.
 
-Nothing outside is asked: a model is judged by its last call, a search service by what is set up.
+Nothing outside is asked: a model is judged by its last call, a search service by what is set up
+and by the last run that asked it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +25,8 @@ from memory import connections
 from memory.models import LibraryFolder, ModelCall
 
 GOOD, WARN, BAD = "good", "warn", "bad"
+# Each returns the services that failed when last asked; research, which asks them, adds its own.
+FAILING: list[Callable[[], list[str]]] = []
 LOW_DISK = 2 * 1024**3  # bytes: below it a database may stop at any moment
 
 
@@ -39,7 +42,7 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Return every part's state, in five queries and one ping of Redis."""
+    """Return every part's state, in six queries and one ping of Redis."""
     return [
         _database(),
         _redis(),
@@ -155,7 +158,21 @@ def _searches() -> Iterator[Check]:
         todo = _("Enter a key in Connections, or let BEACON_SEARCH name a service of the web.")
         yield Check(_("Search services"), WARN, said, todo)
     else:
-        yield Check(_("Search services"), GOOD, said)
+        yield _last_searches(usual, said)
+
+
+def _last_searches(usual: Sequence[str], said: str) -> Check:
+    """Judge the services by the runs that asked them last; why one failed is the run's owner's."""
+    name = _("Search services")
+    told = {service for failing in FAILING for service in failing()}
+    failed = [service for service in usual if service in told]
+    if not failed:
+        return Check(name, GOOD, said)
+    line = _("In the last run that asked them these failed: %(names)s.")
+    said = f"{said} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
+    todo = _("Test them in Connections; if none is reached, look at this machine's network.")
+    outside = set(usual) - {"library", "sample", "feeds"}
+    return Check(name, BAD if outside <= told else WARN, said, todo)
 
 
 # --- the disk --------------------------------------------------------------------------------------

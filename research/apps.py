@@ -16,5 +16,10 @@ class ResearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Load the Celery application, so that shared tasks know their broker in every process."""
+        """Load the Celery application, so that shared tasks know their broker in every process.
+
+        The health page, which is memory's, learns here how the last searches went.
+        """
         importlib.import_module("beacon_site.celery")
+        checkup = importlib.import_module("memory.checkup")
+        checkup.FAILING.append(importlib.import_module("research.search_health").failing)

@@ -12,7 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Connection, ModelCall, User
-from research.models import Worker
+from research.models import Step, Worker
+from tests.research.factories import make_run, make_topic
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/health/"
@@ -126,6 +127,19 @@ def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, setting
     settings.BEACON_SEARCH = ["tavily", "library"]
 
     assert "BEACON_SEARCH names what is not set up: Tavily." in page(browser)
+
+
+@pytest.mark.parametrize(("problem", "is_told"), [("It did not answer.", True), ("", False)])
+def test_services_that_failed_in_the_last_run_are_not_called_fine(
+    browser: Client, alice: User, settings: Any, problem: str, is_told: bool
+) -> None:
+    settings.BEACON_SEARCH = ["hackernews", "library"]
+    run = make_run(make_topic(alice), saved=False)
+    for part, said in enumerate(["It did not answer before.", problem]):
+        asked = [{"service": "hackernews", "query": "q", "hits": 0, "problem": said}]
+        Step.objects.create(run=run, name="search", part=part, output={"asked": asked})
+
+    assert ("asked them these failed: Hacker News." in page(browser)) is is_told
 
 
 def test_a_library_folder_that_is_gone_is_told(
