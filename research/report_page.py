@@ -130,6 +130,7 @@ def article(run: Run) -> dict[str, Any]:
     return {
         "run": run,
         "topic": run.topic,
+        "warnings": list(map(shown.begun, run.warnings)),
         "report": report,
         "sources": sources,
         "changed": changed,

@@ -56,6 +56,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     rows = [shown.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
     return {
         "run": run,
+        "warnings": list(map(shown.begun, run.warnings)),
         "topic": run.topic,
         "steps": shown.step_rows(run, steps),
         "queries": _queries(stored, hits, is_told=is_told),
@@ -183,7 +184,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
         what = _("The run failed before its first step.")
     return {
         "what": what,
-        "why": run.error or (last.warning if last else ""),
+        "why": shown.begun(run.error or (last.warning if last else "")),
         "todo": _todo(run, last, asked),
         "step": label,
         "where": last.name if last else "",

@@ -137,7 +137,7 @@ def _step_row(run: Run, step: Step, names: dict[str, str]) -> StepRow:
         look=look,
         word=word,
         detail=step.detail,
-        warning=step.warning,
+        warning=begun(step.warning),
         took="" if look in ("wait", "skipped") else duration(step.milliseconds),
         tokens=_tokens(tokens) if tokens else "",
         money=_step_price(step),
@@ -292,6 +292,12 @@ def memory_words(topic: Topic) -> str:
 
 def _day(at: datetime) -> str:
     return date_format(timezone.localtime(at), "j F Y")
+
+
+def begun(words: str) -> str:
+    """Return a warning with a capital at its beginning; a name such as “arXiv” stays as it is."""
+    first = words.split(" ", 1)[0]
+    return words[:1].upper() + words[1:] if first == first.lower() else words
 
 
 def bare(summary: str) -> str:

@@ -180,7 +180,7 @@ def test_a_partial_report_says_why_at_its_head(browser: Client, topic: Topic):
     make_report(run)
 
     shown = page(browser, run)
-    assert "This report is partial" in shown and "memory not saved: disk full" in shown
+    assert "This report is partial" in shown and "Memory not saved: disk full" in shown
 
 
 def test_other_scripts_stand_in_their_own_direction(browser: Client, alice: User):
