@@ -331,7 +331,9 @@ def test_a_forked_process_starts_a_reader_of_its_own(reader: Extractor):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_reader_ends_with_its_process(how: signal.Signals):
     program = (
-        "import time\n"
+        "import signal, time\n"
+        # A shell that started the tests in the background has them ignore this signal.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from beacon_site.providers.extract import get_extractor\n"
         "get_extractor().extract(b'<p>Hello')\n"
         "print(get_extractor().pid, flush=True)\n"
