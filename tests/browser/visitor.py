@@ -66,7 +66,7 @@ class Visitor:
         self.page.get_by_label("Username").fill(name)
         self.page.get_by_label("Password").fill(password)
         self.page.get_by_role("button", name="Sign in").click()
-        self.page.wait_for_url(lambda url: "/sign-in/" not in url)
+        self.page.wait_for_url(lambda url: "/sign-in/" not in url, timeout=60_000)
 
     def press(self, name: str) -> None:
         """Press the first button of this name that is shown."""
