@@ -166,9 +166,18 @@ class Work:
             output=result.output,
             detail=result.detail,
             counts=result.counts,
-            warning=result.warning,
+            warning=" ".join([*filter(None, [result.warning]), *self._warned_of(result)]),
             finished_at=timezone.now(),
         )
+
+    def _warned_of(self, result: StepResult) -> list[str]:
+        """Return the run's warnings that came with this step and that its result does not hold.
+
+        So each stands on the step that it came of, and a retry that keeps the step keeps it.
+        """
+        told = [s.warning for s in self._steps.values() if s is not self.step]
+        told += [result.warning, self.stop_reason]
+        return [one for one in self.run.warnings if not any(one in text for text in told)]
 
     def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
         """Show how far the present step is, and keep its `output` so far for a resumed run."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from beacon_site.providers.errors import ProviderRejected
+from beacon_site.providers.fakes import FakeSearch
+from beacon_site.providers.search import SearchHit
 from memory.models import SeenUrl, Topic
 from research import starting, topic_editing
 from research.models import Run, TopicSettings
@@ -202,6 +204,19 @@ def test_a_retry_keeps_the_warnings_of_the_steps_it_keeps_and_no_other(
 
     run.refresh_from_db()
     assert run.warnings == [planned]
+
+
+def test_a_retry_keeps_what_only_the_run_was_warned_of(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1)
+    providers.search = FakeSearch([cast.hit(1), SearchHit(url="", title="no address")])
+    run = _failed_at("write", topic)
+    assert [warning for warning in run.warnings if "without a usable address" in warning]
+
+    starting.retry_run(run, by=topic.owner.actor)
+
+    before, run.warnings = run.warnings, []
+    run.refresh_from_db()
+    assert run.warnings == before
 
 
 def test_retried_from_the_filter_blocked_hits_are_told_anew(topic: Topic, providers: Providers):
