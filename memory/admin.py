@@ -13,29 +13,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from memory import admin_accounts as admin_accounts
+from memory import admin_remembered as admin_remembered
 from memory import models as memory
-from memory.admin_base import AboutRecordAdmin, ReadOnlyAdmin
-
-
-class RememberedAdmin(ReadOnlyAdmin):
-    """What every remembered record has."""
-
-    list_display: Any = (
-        "label",
-        "owner",
-        "source",
-        "trust",
-        "sensitivity",
-        "updated",
-        "trashed_at",
-    )
-    list_filter: ClassVar[Any] = (
-        "trust",
-        "sensitivity",
-        ("trashed_at", admin.EmptyFieldListFilter),
-    )
-    list_select_related: ClassVar[Any] = ("owner",)
-    date_hierarchy = "created"
+from memory.admin_base import AboutRecordAdmin, ReadOnlyAdmin, RememberedAdmin
 
 
 @admin.register(memory.Topic)

@@ -175,6 +175,27 @@ def _walk(row: Any, path: str) -> Any:
     return row
 
 
+class RememberedAdmin(ReadOnlyAdmin):
+    """What every remembered record has."""
+
+    list_display: Any = (
+        "label",
+        "owner",
+        "source",
+        "trust",
+        "sensitivity",
+        "updated",
+        "trashed_at",
+    )
+    list_filter: ClassVar[Any] = (
+        "trust",
+        "sensitivity",
+        ("trashed_at", admin.EmptyFieldListFilter),
+    )
+    list_select_related: ClassVar[Any] = ("owner",)
+    date_hierarchy = "created"
+
+
 class AboutRecordAdmin(ReadOnlyAdmin):
     """Rows that tell of a record by type and id: hidden where that record is sensitive."""
 

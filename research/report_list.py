@@ -12,10 +12,10 @@ from django.db.models import Case, Count, DateTimeField, ExpressionWrapper, F, Q
 from django.utils import timezone
 
 from memory.models import User
+from memory.paging import Page, page_of
 from memory.text import shorten
 from research.models import DeltaItem, Report
 from research.models.reports import ReportQuerySet
-from research.paging import Page, page_of
 from research.shown import bare
 
 PAGE_SIZE = 30

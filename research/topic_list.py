@@ -26,10 +26,10 @@ from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
 from memory.models import Source, Topic, TopicFact, User
+from memory.paging import Page, page_of
 from memory.slugs import normal_title
 from research import scheduling, shown
 from research.models import DeltaItem, Report, Run
-from research.paging import Page, page_of
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)

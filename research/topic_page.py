@@ -14,11 +14,11 @@ from django.db.models.functions import Coalesce
 
 from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, User
+from memory.paging import Page, page_of
 from memory.text import match_key
-from research import domains, shown
+from research import domains, shown, standing_rules
 from research.missed_slots import Notice, last_notice
 from research.models import Report, Run
-from research.paging import Page, page_of
 from research.shown import Link, cost, link_of, started_by, took
 from research.starting import limits_in_words
 from research.topic_list import TopicRow, with_figures
@@ -233,6 +233,7 @@ class SourceRow:
     source: Source
     link: Link
     host: str
+    is_left_out: bool = False
 
 
 def sources_of(topic: Topic, wanted: SourcesWanted, *, cursor: str = "") -> Page:
@@ -244,7 +245,13 @@ def sources_of(topic: Topic, wanted: SourcesWanted, *, cursor: str = "") -> Page
         sources = sources.filter(domain=wanted.domain)
     page = page_of(sources, by="last_at", falling=True, cursor=cursor)
     rows = [
-        SourceRow(row, link_of(row.link or row.url), domains.shown(row.domain)) for row in page.rows
+        SourceRow(
+            row,
+            link_of(row.link or row.url),
+            domains.shown(row.domain),
+            bool(standing_rules.reason_against(topic.settings, row.url)),
+        )
+        for row in page.rows
     ]
     return Page(rows, page.next_cursor)
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from memory.models.agents import Agent, ApiToken
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
+from memory.models.bulk_acts import BulkAct
 from memory.models.connections import Connection
 from memory.models.content import ContentItem
+from memory.models.embeddings import Embedding, EmbeddingDue
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument, LibraryFolder
+from memory.models.notes import Note
+from memory.models.observations import Observation
 from memory.models.proposals import Proposal, ReviewLevel
 from memory.models.publish_due import PublishDue
+from memory.models.recalled import Recalled
+from memory.models.saved_views import SavedView
+from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
 from memory.models.sessions import Message, Session
 from memory.models.sources import SeenUrl, Source
@@ -21,19 +28,27 @@ __all__ = [
     "Activity",
     "Agent",
     "ApiToken",
+    "BulkAct",
     "Connection",
     "ContentItem",
+    "Embedding",
+    "EmbeddingDue",
     "Invitation",
     "LibraryDocument",
     "LibraryFolder",
     "Lock",
     "Message",
     "ModelCall",
+    "Note",
+    "Observation",
     "Proposal",
     "PublishDue",
+    "Recalled",
     "Remembered",
     "ReviewLevel",
     "Revision",
+    "SavedView",
+    "ScratchpadEntry",
     "SearchEntry",
     "SearchSpace",
     "SearchTerm",

@@ -51,6 +51,9 @@ NO_VOUCHING = frozenset(
         "retired_run",
         "expires_at",
         "touched_by_person",
+        "edited_by_person",
+        "superseded_by_id",
+        "tags",
     }
 )
 

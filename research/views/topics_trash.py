@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
+from memory.paging import page_of
 from memory.tasks import TRASH_DAYS
 from research import memory_acts
 from research.answers import go_to
-from research.paging import page_of
 from research.topic_list import with_figures
 
 

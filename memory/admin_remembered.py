@@ -1,0 +1,81 @@
+"""What is remembered, in the admin: notes, observations, the scratchpad and what serves them."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from memory import models as memory
+from memory.admin_base import ReadOnlyAdmin, RememberedAdmin
+
+
+@admin.register(memory.Note)
+class NoteAdmin(RememberedAdmin):
+    """Notes of all accounts."""
+
+    list_display = (
+        "label", "owner", "kind", "stability", "trust", "expires_at", "updated", "trashed_at",
+    )  # fmt: skip
+    list_filter = ("kind", "stability", "trust", "sensitivity")
+    search_fields = ("source", "owner__username")
+    MASKED = ("content", "tags", "evidence")
+    PAGE = ("memory:note", ("pk",))
+
+
+@admin.register(memory.Observation)
+class ObservationAdmin(RememberedAdmin):
+    """Observations of all accounts."""
+
+    list_display = ("label", "owner", "category", "source", "trust", "updated", "trashed_at")
+    list_filter = ("category", "trust", "sensitivity")
+    search_fields = ("source", "owner__username")
+    MASKED = ("content", "tags")
+    PAGE = ("memory:observation", ("pk",))
+
+
+@admin.register(memory.ScratchpadEntry)
+class ScratchpadEntryAdmin(RememberedAdmin):
+    """Scratchpads of all accounts."""
+
+    list_display = ("label", "owner", "scope", "updated", "trashed_at")
+    search_fields = ("scope", "owner__username")
+    MASKED = ("key", "value")
+
+
+@admin.register(memory.SavedView)
+class SavedViewAdmin(ReadOnlyAdmin):
+    """Views of lists that people saved."""
+
+    list_display = ("owner", "page", "created")
+    list_filter = ("page",)
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+
+
+@admin.register(memory.BulkAct)
+class BulkActAdmin(ReadOnlyAdmin):
+    """Acts on many records at once, and how far they are."""
+
+    list_display = ("owner", "page", "act", "state", "done", "total", "created")
+    list_filter = ("state", "page", "act")
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+
+
+@admin.register(memory.Embedding)
+class EmbeddingAdmin(ReadOnlyAdmin):
+    """Vectors of what records say."""
+
+    list_display = ("object_id", "owner", "record_type", "model", "dimensions")
+    list_filter = ("record_type", "model")
+    search_fields = ("object_id", "owner__username")
+    list_select_related = ("owner",)
+
+
+@admin.register(memory.EmbeddingDue)
+class EmbeddingDueAdmin(ReadOnlyAdmin):
+    """Records that wait for a vector."""
+
+    list_display = ("object_id", "owner", "record_type", "tries", "not_before")
+    list_filter = ("record_type",)
+    search_fields = ("object_id", "owner__username")
+    list_select_related = ("owner",)

@@ -1,0 +1,146 @@
+"""Notes: six kinds, each with its stability, its time to live and what it was based on (seed 004)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.models.base import RememberedQuerySet
+from memory.models.recalled import Recalled
+from memory.text import shorten
+
+MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)
+MOST_TAGS, LONGEST_TAG = 50, 80
+MOST_EVIDENCE, LONGEST_EVIDENCE = 50, 2_000
+
+
+class NoteQuerySet(RememberedQuerySet):
+    """The questions asked of notes."""
+
+    def unexpired(self, at: datetime | None = None) -> Self:
+        """Keep notes that have not expired at `at` (default: now); at its time one has (R193)."""
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=at or timezone.now()))
+
+    def expired(self, at: datetime | None = None) -> Self:
+        """Keep notes that have expired at `at` (default: now)."""
+        return self.filter(expires_at__lte=at or timezone.now())
+
+    def active(self, at: datetime | None = None) -> Self:
+        """Keep notes neither trashed, expired nor superseded at `at` (default: now)."""
+        return self.live().unexpired(at).filter(superseded_by=None)
+
+    def tagged(self, *tags: str) -> Self:
+        """Keep notes that bear any of the tags (R195)."""
+        return self.filter(tags__overlap=list(tags))
+
+
+class Note(Recalled):
+    """One note of its owner.
+
+    `ttl_days` is what was asked for, `expires_at` what came of it.  A note that replaced others is
+    what their `superseded_by` names; those stay, and are not recalled.  `edited_by_person` keeps
+    maintenance from merging or pruning it (decision 9); `job` names what wrote it, where a run or
+    session did.
+    """
+
+    class Kind(models.TextChoices):
+        LOG = "log", _("log")
+        SUMMARY = "summary", _("summary")
+        RULE = "rule", _("rule")
+        SOUL = "soul", _("soul")
+        AGENT = "agent", _("agent")
+        USER = "user", _("user")
+
+    class Stability(models.TextChoices):
+        VOLATILE = "volatile", _("volatile")
+        STABLE = "stable", _("stable")
+        PERMANENT = "permanent", _("permanent")
+
+    IDENTITY = (Kind.SOUL, Kind.AGENT, Kind.USER)
+    REVISED = (
+        "kind", "content", "scope", "tags", "confidence", "stability", "ttl_days", "expires_at",
+        "sensitivity", "evidence", "superseded_by_id", "pinned", "lock",
+    )  # fmt: skip
+
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind, default=Kind.LOG)
+    content = models.TextField(_("note"))
+    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    tags = ArrayField(
+        models.CharField(max_length=LONGEST_TAG), default=list, blank=True, verbose_name=_("tags")
+    )
+    confidence = models.FloatField(_("confidence"), default=1.0)
+    stability = models.CharField(
+        _("stability"), max_length=9, choices=Stability, default=Stability.STABLE
+    )
+    ttl_days = models.PositiveIntegerField(_("days to live"), null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    evidence = ArrayField(models.TextField(), default=list, blank=True, verbose_name=_("evidence"))
+    job = models.CharField(max_length=200, blank=True)
+    superseded_by = models.ForeignKey(
+        "self", models.RESTRICT, null=True, blank=True, related_name="supersedes"
+    )
+    edited_by_person = models.BooleanField(default=False)
+    topic = models.ForeignKey(
+        "memory.Topic", models.SET_NULL, null=True, blank=True, related_name="notes"
+    )
+
+    objects: ClassVar[NoteQuerySet] = NoteQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["log", "summary", "rule", "soul", "agent", "user"]),
+                name="note_kind_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(stability__in=["volatile", "stable", "permanent"]),
+                name="note_stability_known",
+            ),
+            models.CheckConstraint(
+                condition=~Q(stability="permanent") | Q(expires_at=None, ttl_days=None),
+                name="note_permanent_never_expires",
+            ),
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0, confidence__lte=1), name="note_confidence_in_0_1"
+            ),
+            models.CheckConstraint(
+                condition=~Q(superseded_by=F("id")), name="note_not_superseded_by_itself"
+            ),
+            models.UniqueConstraint(
+                fields=["owner", "kind"],
+                condition=Q(kind__in=["soul", "agent", "user"])
+                & Q(superseded_by=None, trashed_at=None),
+                name="note_one_active_identity",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-created", "-id"], name="note_of_owner"),
+            models.Index(fields=["owner", "kind", "-created", "-id"], name="note_of_kind"),
+            models.Index(fields=["owner", "expires_at"], name="note_by_expiry"),
+            models.Index(fields=["owner", "source", "-created"], name="note_by_source"),
+            GinIndex(fields=["tags"], name="note_by_tag"),
+        ]
+
+    def __str__(self) -> str:
+        return shorten(self.content, 120)
+
+    def get_absolute_url(self) -> str:
+        """Return the note's page."""
+        return reverse("memory:note", args=[self.pk])
+
+    def search_text(self) -> str:
+        """Return what recall finds the note by: its content alone (R75, R76)."""
+        return self.content
+
+    def has_expired(self, at: datetime | None = None) -> bool:
+        """Whether the note has expired at `at` (default: now), to the very second (R193)."""
+        return self.expires_at is not None and self.expires_at <= (at or timezone.now())

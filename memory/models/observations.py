@@ -1,0 +1,102 @@
+"""Observations: findings, insights and lessons that were taken from a step or a session (seed 001)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar, Self
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from memory.models.base import RememberedQuerySet
+from memory.models.recalled import Recalled
+from memory.text import one_line, shorten
+
+
+class ObservationQuerySet(RememberedQuerySet):
+    """The questions asked of observations."""
+
+    def active(self) -> Self:
+        """Keep what recall may return: what is not in the trash."""
+        return self.live()
+
+
+class Observation(Recalled):
+    """One finding, insight or lesson; agents only add, people also correct (R83).
+
+    `digest` is what two writings of the same words have in common: the same again from the same
+    source is the same observation (R98).  `near_duplicate_of` names an older one that says almost
+    the same; both are kept and shown as such.
+    """
+
+    class Category(models.TextChoices):
+        FINDING = "finding", _("finding")
+        INSIGHT = "insight", _("insight")
+        LESSON = "lesson", _("lesson")
+
+    class StepType(models.TextChoices):
+        GOAL = "GOAL", _("goal")
+        AGENT = "AGENT", _("agent")
+        RUN = "RUN", _("run")
+
+    REVISED = ("content", "category", "tags", "sensitivity", "pinned", "lock")
+
+    category = models.CharField(_("category"), max_length=7, choices=Category)
+    content = models.TextField(_("observation"))
+    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    step_name = models.CharField(_("step"), max_length=200, blank=True)
+    step_type = models.CharField(_("kind of step"), max_length=5, choices=StepType, blank=True)
+    tags = ArrayField(
+        models.CharField(max_length=80), default=list, blank=True, verbose_name=_("tags")
+    )
+    digest = models.CharField(max_length=64, editable=False)
+    near_duplicate_of = models.ForeignKey(
+        "self", models.SET_NULL, null=True, blank=True, related_name="near_duplicates"
+    )
+    topic = models.ForeignKey(
+        "memory.Topic", models.SET_NULL, null=True, blank=True, related_name="observations"
+    )
+
+    objects: ClassVar[ObservationQuerySet] = ObservationQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("-created", "-id")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(category__in=["finding", "insight", "lesson"]),
+                name="observation_category_known",
+            ),
+            models.UniqueConstraint(
+                fields=["owner", "source", "category", "digest"],
+                condition=Q(trashed_at=None),
+                name="observation_once_a_source",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-created", "-id"], name="observation_of_owner"),
+            models.Index(
+                fields=["owner", "category", "-created", "-id"], name="observation_of_category"
+            ),
+            models.Index(fields=["topic", "-created"], name="observation_of_topic"),
+            GinIndex(fields=["tags"], name="observation_by_tag"),
+        ]
+
+    def __str__(self) -> str:
+        return shorten(self.content, 120)
+
+    def get_absolute_url(self) -> str:
+        """Return the observation's page."""
+        return reverse("memory:observation", args=[self.pk])
+
+    def search_text(self) -> str:
+        """Return what recall finds it by: its content alone, never its category (R75, R76)."""
+        return self.content
+
+    @staticmethod
+    def digest_of(content: str) -> str:
+        """Return what the same words have in common: SHA-256 of them in one line, case folded."""
+        return hashlib.sha256(one_line(content).casefold().encode()).hexdigest()
