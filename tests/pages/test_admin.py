@@ -49,6 +49,18 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     document = memory.LibraryDocument.objects.create(title=SECRET_TEXT, text=SECRET_TEXT, **hidden)
     bm25.index([document])
     memory.LibraryFolder.objects.create(owner=owner, folder="/documents")
+    memory.Note.objects.create(
+        content=SECRET_TEXT, tags=[SECRET_TEXT], evidence=[SECRET_TEXT], **hidden
+    )
+    observation = memory.Observation.objects.create(
+        category="finding", content=SECRET_TEXT, digest=str(n), **hidden
+    )
+    memory.ScratchpadEntry.objects.create(key=f"{SECRET_TEXT} {n}", value=SECRET_TEXT, **hidden)
+    about = {"owner": owner, "record_type": "observation", "object_id": observation.pk}
+    memory.Embedding.objects.create(model="m", dimensions=2, values=[0.5, 0.5], **about)
+    memory.EmbeddingDue.objects.create(**about)
+    memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
+    memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
     Activity.log(owner, owner.actor, "topic-made", subject=topic)
