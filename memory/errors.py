@@ -39,3 +39,13 @@ class InvalidValue(MemoryRefused):
     def __init__(self, message: str, *, errors: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.errors = errors or {}
+
+
+class NoSuchKey(LookupError):
+    """There is nothing under this key; expected of keys that a caller only tries (R100)."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            _("There is nothing under “%(key)s” in the scratchpad.") % {"key": key[:200]}
+        )
+        self.key = key

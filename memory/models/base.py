@@ -5,15 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import Any, ClassVar, Self
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
-from memory.errors import Locked, StaleWrite
+from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models.history import Activity, Revision
+from memory.text import shorten
 
 
 class Trust(models.TextChoices):
@@ -173,9 +174,24 @@ class Remembered(models.Model):
             )
 
     def restore(self, *, by: Actor) -> None:
-        """Bring the record back from the trash as it was."""
-        if self.trashed_at is not None:
-            self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+        """Bring the record back from the trash as it was.
+
+        Raises InvalidValue if another took its place, where there can be only one (a key, the
+        same words of one source).
+        """
+        if self.trashed_at is None:
+            return
+        try:
+            with transaction.atomic():
+                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+        except IntegrityError as exc:
+            raise InvalidValue(
+                _(
+                    "“%(label)s” cannot come back from the trash: another one stands in its place. "
+                    "Move that one to the trash first."
+                )
+                % {"label": shorten(str(self), 80)}
+            ) from exc
 
     def purge(self, *, by: Actor) -> None:
         """Delete the record and its history for good; the activity log keeps that, not the text."""

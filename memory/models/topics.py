@@ -216,8 +216,9 @@ class Topic(Remembered):
         Raises InvalidValue if another topic has its name meanwhile.
         """
         self.check_title()
-        with self.name_once():
-            super().restore(by=by)
+        if self.trashed_at is not None:
+            with self.name_once():
+                self.change(by=by, why=_("restored from the trash"), trashed_at=None)
 
     def purge(self, *, by: Actor) -> None:
         """Delete the topic with its facts, runs, reports and the pages read for it, for good.
