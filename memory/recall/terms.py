@@ -10,7 +10,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -158,6 +158,23 @@ def query_terms(text: str) -> list[str]:
     terms = [term.text for term in query_spans(text)]
     fillers = {_stem(word) for word in STOP_WORDS}
     return [term for term in terms if term not in fillers] or terms
+
+
+def tsquery_of(terms: Iterable[str]) -> str:
+    """Return the tsquery literal of what holds any of the terms."""
+    return " | ".join(map(_quoted, terms))
+
+
+def phrase_query(text: str) -> str:
+    """Return the tsquery literal of what holds these words side by side; "" for no words.
+
+    Stems as everywhere: "solid cells" finds "solid cell" too.  Of scripts without spaces the
+    characters follow each other.
+    """
+    at: dict[int, str] = {}
+    for place, term in _indexed(text):
+        at.setdefault(place, term.text)
+    return " <-> ".join(map(_quoted, at.values()))
 
 
 def query_spans(text: str) -> Iterator[Term]:

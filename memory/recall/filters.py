@@ -1,0 +1,215 @@
+"""Operators as conditions on the rows of what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any, TypeVar
+
+from django.contrib.postgres.search import SearchQueryField
+from django.db.models import BooleanField, Exists, F, Func, Model, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Cast
+from django.utils import timezone
+
+from memory.models.base import Lock, Sensitivity
+from memory.models.history import Revision, Use
+from memory.models.search import SearchEntry
+from memory.recall.operators import Filter, Question, moment
+from memory.recall.terms import phrase_query, query_terms, tsquery_of
+
+Rows = TypeVar("Rows", bound="QuerySet[Any]")
+
+_NONE = Q(pk__in=[])
+
+
+class _Holds(Func):
+    """Whether terms hold what is asked; Django's own lookup would stem what is stems already."""
+
+    template = "(%(expressions)s)"
+    arg_joiner = " @@ "
+    output_field = BooleanField()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a condition may depend on besides its values."""
+
+    model: type[Model]
+    zone: tzinfo
+    now: datetime
+
+    def has(self, name: str) -> bool:
+        """Whether the rows have such a field."""
+        return any(name in (one.name, one.attname) for one in self.model._meta.concrete_fields)
+
+
+def narrowed(
+    rows: Rows,
+    asked: Question | Iterable[Filter],
+    *,
+    zone: tzinfo,
+    now: datetime | None = None,
+) -> Rows:
+    """Keep the rows that all filters let through.
+
+    A filter that the rows' type does not know matches none of it, and all of it if negated.  What
+    is in the trash is for the caller to leave out: `is:trashed` only asks for it.
+    """
+    filters = asked.filters if isinstance(asked, Question) else tuple(asked)
+    about = _Asked(rows.model, zone, now or timezone.now())
+    for one in filters:
+        condition = _condition(one, about)
+        rows = rows.filter(~condition if one.negated else condition)
+    return rows
+
+
+def holding(rows: Rows, question: Question) -> Rows:
+    """Keep the rows that hold every word of the question, its phrases, and none it leaves out.
+
+    The list pages ask so: there words narrow, as filters do; recall ranks by them instead.
+    """
+    wanted = [tsquery_of([term]) for term in dict.fromkeys(query_terms(question.words))]
+    wanted += [query for query in map(phrase_query, question.phrases) if query]
+    left_out = [query for query in map(phrase_query, question.without) if query]
+    if question.words and not wanted:
+        return rows.none()  # signs alone stand in no text
+    for query in wanted:
+        rows = rows.filter(_entries(query))
+    for query in left_out:
+        rows = rows.exclude(_entries(query))
+    return rows
+
+
+def search_type_of(model: type[Model]) -> str:
+    """Return the type that recall names rows of this model by."""
+    named: str = getattr(model, "SEARCH_TYPE", "") or (model._meta.model_name or "")
+    return named
+
+
+def _entries(query: str) -> Q:
+    asked = Cast(Value(query), SearchQueryField())
+    holding = SearchEntry.objects.filter(_Holds(F("words"), asked))
+    return Q(pk__in=holding.values("record_id"))
+
+
+def _condition(one: Filter, about: _Asked) -> Q:
+    return _CONDITIONS[one.field](one.values, about)
+
+
+def _plain(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+    """Return the condition that a field has one of the values."""
+
+    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+        return Q(**{f"{field}__in": values}) if about.has(field) else _NONE
+
+    return condition
+
+
+def _starting(field: str) -> Callable[[tuple[str, ...], _Asked], Q]:
+    """Return the condition that a field is one of the values, or begins so where it ends in `*`."""
+
+    def condition(values: tuple[str, ...], about: _Asked) -> Q:
+        if not about.has(field):
+            return _NONE
+        found = _NONE
+        for value in values:
+            begun = value.endswith("*")
+            found |= Q(**{f"{field}__startswith" if begun else field: value.removesuffix("*")})
+        return found
+
+    return condition
+
+
+def _type(values: tuple[str, ...], about: _Asked) -> Q:
+    return Q() if search_type_of(about.model) in values else _NONE
+
+
+def _tag(values: tuple[str, ...], about: _Asked) -> Q:
+    return Q(tags__overlap=list(values)) if about.has("tags") else _NONE
+
+
+def _topic(values: tuple[str, ...], about: _Asked) -> Q:
+    """Match by slug or title; `none` is what belongs to no topic."""
+    if not about.has("topic"):
+        return _NONE
+    found = _NONE
+    for value in values:
+        if value.casefold() == "none":
+            found |= Q(topic=None)
+        found |= Q(topic__slug=value.casefold()) | Q(topic__title__iexact=value)
+    return found
+
+
+def _after(values: tuple[str, ...], about: _Asked) -> Q:
+    begins = [moment(value, zone=about.zone, now=about.now) for value in values]
+    return Q(created__gte=min(begins))
+
+
+def _before(values: tuple[str, ...], about: _Asked) -> Q:
+    ends = [moment(value, zone=about.zone, now=about.now) for value in values]
+    return Q(created__lt=max(ends))
+
+
+def _is(values: tuple[str, ...], about: _Asked) -> Q:
+    found = _NONE
+    for value in values:
+        found |= _STATES[value](about)
+    return found
+
+
+def _expired(about: _Asked) -> Q:
+    return Q(expires_at__lte=about.now) if about.has("expires_at") else _NONE
+
+
+def _superseded(about: _Asked) -> Q:
+    return ~Q(superseded_by=None) if about.has("superseded_by") else _NONE
+
+
+def _edited(about: _Asked) -> Q:
+    for field in ("edited_by_person", "touched_by_person"):
+        if about.has(field):
+            return Q(**{field: True})
+    by_person = Revision.objects.filter(actor__startswith="human:", version__gt=1)
+    return Q(Exists(by_person.filter(record_id=OuterRef("pk"))))
+
+
+def _used(about: _Asked) -> Q:
+    return Q(Exists(Use.objects.filter(record_id=OuterRef("pk"))))
+
+
+def _state(value: str) -> Callable[[_Asked], Q]:
+    return lambda about: Q(state=value) if about.has("state") else _NONE
+
+
+_STATES: dict[str, Callable[[_Asked], Q]] = {
+    "pinned": lambda about: Q(pinned=True),
+    "locked": lambda about: ~Q(lock=Lock.OPEN),
+    "expired": _expired,
+    "superseded": _superseded,
+    "sensitive": lambda about: Q(sensitivity=Sensitivity.SENSITIVE),
+    "edited": _edited,
+    "duplicate": lambda about: (
+        ~Q(near_duplicate_of=None) if about.has("near_duplicate_of") else _NONE
+    ),
+    "trashed": lambda about: ~Q(trashed_at=None),
+    "struck": _state("struck"),
+    "retired": _state("retired"),
+    "used": _used,
+    "unused": lambda about: ~_used(about),
+}
+_CONDITIONS: dict[str, Callable[[tuple[str, ...], _Asked], Q]] = {
+    "type": _type,
+    "kind": _plain("kind"),
+    "category": _plain("category"),
+    "stability": _plain("stability"),
+    "trust": _plain("trust"),
+    "sensitivity": _plain("sensitivity"),
+    "is": _is,
+    "tag": _tag,
+    "topic": _topic,
+    "source": _starting("source"),
+    "scope": _starting("scope"),
+    "after": _after,
+    "before": _before,
+}
