@@ -36,7 +36,16 @@ class TopicSettingsAdmin(OfTopicAdmin):
 
     list_display = ("of_topic", "owned_by", "depth", "time_frame", "engine", "max_pages")
     list_filter = ("depth", "time_frame", "engine")
-    MASKED = ("objective", "focus", "intent", "feeds", "allow_domains", "block_domains")
+    MASKED = (
+        "objective",
+        "focus",
+        "intent",
+        "feeds",
+        "allow_domains",
+        "block_domains",
+        "block_pages",
+        "always_check",
+    )
     PAGE = ("research:topic", ("topic__slug",))
 
 

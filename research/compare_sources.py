@@ -27,6 +27,8 @@ _TOLD = (
     "feeds",
     "allow_domains",
     "block_domains",
+    "block_pages",
+    "always_check",
     "engine",
     "report_style",
     "reading",

@@ -23,7 +23,7 @@ from beacon_site.providers.search import SearchOptions, SearchProvider
 from memory import connections, library
 from memory.canonical import is_in_domain
 from memory.models import SeenUrl, Source
-from research import fusion, hits, planning, searching
+from research import fusion, hits, obeying, planning, searching, standing_rules
 from research.models import Hit
 from research.searching import TRIES, Asked, Gate, Network
 from research.stepping import StepResult, Work
@@ -254,8 +254,10 @@ def _detail(services: Sequence[_Service], done: list[dict[str, Any]], count: int
 def filter_seen(work: Work) -> StepResult:
     """Tell which hits are new, known, returning or blocked, and put them in one order (R37).
 
-    A hit that fell out of the seen URLs but was read once is returning, never new.
+    A hit that fell out of the seen URLs but was read once is returning, never new, and so is a page
+    that is always checked and was seen before.
     """
+    obeying.add_pages(work)
     found = list(work.run.hits.all())
     urls = [hit.url for hit in found]
     seen: set[str] = set()
@@ -275,12 +277,20 @@ def filter_seen(work: Work) -> StepResult:
     counts = Counter(hit.state for hit in found)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
+    left_out = obeying.left_out(work.settings, found)
+    words = _("%(new)d new, %(known)d known") % {"new": new, "known": known}
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
         Hit.objects.bulk_update(found, ["state", "reason", "place"])
     return StepResult(
-        {"new": new, "known": known, "returning": returning, "blocked": blocked},
-        detail=_("%(new)d new, %(known)d known") % {"new": new, "known": known},
+        {
+            "new": new,
+            "known": known,
+            "returning": returning,
+            "blocked": blocked,
+            "left_out": left_out,
+        },
+        detail="; ".join([words, *obeying.left_out_in_words(left_out)[: obeying.MOST_NAMED]]),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )
 
@@ -289,8 +299,13 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     settings = work.settings
     if not hit.url.startswith(_OPENABLE):
         return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
-    if any(is_in_domain(hit.link, domain) for domain in settings.block_domains):
-        return Hit.State.BLOCKED, _("the topic blocks %(domain)s") % {"domain": hit.domain}
+    if place := standing_rules.reason_against(settings, hit.url):
+        where = standing_rules.shown(place)
+        return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
+    if obeying.is_always(settings, hit):
+        if hit.url in seen or hit.url in read:
+            return Hit.State.RETURNING, _("always checked, as you asked")
+        return Hit.State.NEW, ""
     allowed = settings.allow_domains
     if allowed and not any(is_in_domain(hit.link, domain) for domain in allowed):
         return Hit.State.BLOCKED, _("not among the domains that the topic allows")
@@ -307,6 +322,7 @@ def _put_in_order(work: Work, found: list[Hit]) -> None:
     order = hits.Order.of(services, work.output("plan")["queries"])
     found.sort(
         key=lambda hit: (
+            not obeying.is_always(work.settings, hit),
             -fusion.fused(hit.queries, order.services),
             order.first(hit.queries),
             hit.place,

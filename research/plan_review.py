@@ -20,6 +20,7 @@ from memory.models import Activity, Topic
 from research import outbox, planning
 from research.models import Run, Step, TopicSettings
 from research.models.reopening import reopen_plan
+from research.standing_rules import is_address
 from research.stepping import AwaitsPerson, Cancelled, Work
 
 DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
@@ -109,11 +110,17 @@ def _seen_by(who: str, *, edited: bool) -> dict[str, Any]:
 
 
 def _store(step: Step, output: dict[str, Any]) -> None:
-    queries = output["queries"]
+    asked = {query.casefold() for query in output["queries"]}
+    # What is always asked and the person took out is not said to be obeyed.
+    always = [
+        rule for rule in output.get("always", []) if is_address(rule) or rule.casefold() in asked
+    ]
+    if "always" in output:
+        output = output | {"always": always}
     Step.objects.filter(pk=step.pk).update(
         output=output,
-        detail=planning.in_words(len(queries), output["by"]),
-        counts={"queries": len(queries)},
+        detail=planning.in_words(output),
+        counts={"queries": len(output["queries"])},
     )
 
 

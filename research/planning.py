@@ -21,7 +21,7 @@ from memory.asking import BudgetReached, ask_model
 from memory.models import Use
 from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
-from research import facets, repeating
+from research import facets, obeying, repeating, standing_rules
 from research.models import Run, TopicSettings
 from research.stepping import StepResult, Work
 
@@ -134,12 +134,21 @@ def plan(work: Work) -> StepResult:
         }
         work.run.warn(warning)
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
+    if by != "rerun":  # whose very queries are asked, those of its own rules among them
+        queries = obeying.with_standing(queries, work.settings)
+    output = {"queries": queries, "by": by, **_rules(queries, work.settings)}
     return StepResult(
-        {"queries": queries, "by": by},
-        detail=in_words(len(queries), by),
-        counts={"queries": len(queries)},
-        warning=warning,
+        output, detail=in_words(output), counts={"queries": len(queries)}, warning=warning
     )
+
+
+def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
+    """Return what of the topic's standing rules the plan obeys, as its output keeps it."""
+    rules = {
+        "always": obeying.checked_in(queries, settings),
+        "not_at": standing_rules.places_of(settings),
+    }
+    return {name: kept for name, kept in rules.items() if kept}
 
 
 def _what_is_gone(work: Work, was: Run) -> str:
@@ -149,10 +158,12 @@ def _what_is_gone(work: Work, was: Run) -> str:
     return " ".join(gone)
 
 
-def in_words(count: int, by: str) -> str:
-    """Return how many queries were planned, and by whom or what."""
+def in_words(output: dict[str, Any]) -> str:
+    """Return how many queries a plan's output holds, by whom or what, and which rules it obeys."""
+    count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
-    return f"{queries}, {by_words(by)}"
+    words = [f"{queries}, {by_words(output['by'])}", obeying.plan_in_words(output)]
+    return "; ".join(filter(None, words))
 
 
 def by_words(by: str) -> str:
@@ -199,6 +210,7 @@ def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
         "time_frame": settings.get_time_frame_display() if since(settings) else "",
         "allow_domains": ", ".join(settings.allow_domains),
         "today": timezone.localdate().isoformat(),
+        **obeying.for_plan(settings),
     }
     answer = ask_model(
         "plan",

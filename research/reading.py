@@ -21,7 +21,7 @@ from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
 from memory import injection, library
 from memory.models import ContentItem, Trust
 from memory.text import clean
-from research import extractive
+from research import extractive, obeying
 from research.depth import depth_of
 from research.extractive import Reading
 from research.models import Hit
@@ -60,10 +60,11 @@ def read(work: Work) -> StepResult:
 
 
 def _to_read(work: Work) -> list[Hit]:
-    """Return the hits whose pages are read: new ones first, then returning, within the budget."""
+    """Return the hits whose pages are read, within the budget: what is always checked, new, returning."""
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
-    hits.sort(key=lambda hit: hit.state == Hit.State.RETURNING)
+    always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
+    hits.sort(key=lambda hit: (hit.pk not in always, hit.state == Hit.State.RETURNING))
     return hits[: work.budget.pages]
 
 

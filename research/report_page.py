@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
 from memory.markdown import link_citations, render
-from research import memory_changes, planning, searching, shown
+from research import memory_changes, obeying, planning, searching, shown
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -156,6 +156,7 @@ def context(run: Run) -> dict[str, Any]:
         "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
+        "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
         "hit_count": sum(len(group.rows) for group in hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "asked_at_home": [] if found_hits else asked_at_home(run),
@@ -355,6 +356,9 @@ _MANIFEST = {
     "services": gettext_lazy("Services"),
     "allow_domains": gettext_lazy("Only these domains"),
     "block_domains": gettext_lazy("Never these domains"),
+    "block_pages": gettext_lazy("Never these pages"),
+    "always_checked": gettext_lazy("Always checked"),
+    "left_out": gettext_lazy("Hits left out, as you asked"),
     "queries": gettext_lazy("Queries"),
     "planned_by": gettext_lazy("Plan"),
     "proposed": gettext_lazy("Planned before it was changed"),

@@ -17,7 +17,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.markdown import render
-from research import plan_page, searching, shown, starting
+from research import obeying, plan_page, searching, shown, starting
 from research.budget import budget_of
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
@@ -60,6 +60,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "topic": run.topic,
         "steps": shown.step_rows(run, steps),
         "queries": _queries(stored, hits, is_told=is_told),
+        "obeyed": obeying.obeyed(run, hits, stored.get("plan", {}).get("queries")),
         "hits": rows[:MOST_HITS],
         "hit_count": len(rows),
         "is_told": is_told,

@@ -33,6 +33,8 @@ SETTINGS_FIELDS = (
     "feeds",
     "allow_domains",
     "block_domains",
+    "block_pages",
+    "always_check",
     "engine",
     "report_style",
     "reading",

@@ -11,6 +11,7 @@ from research.views import (
     home,
     reports,
     runs,
+    standing_rules,
     topic,
     topic_acts,
     topic_settings,
@@ -96,6 +97,11 @@ _facts = [
     path(_FACT + "trash/", facts.fact_trash, name="fact-trash"),
     path(_FACT + "restore/", facts.fact_restore, name="fact-restore"),
 ]
+_rules = [
+    path(_TOPIC + "rules/", standing_rules.topic_rules, name="topic-rules"),
+    path(_TOPIC + "rules/add/", standing_rules.rule_add, name="rule-add"),
+    path(_TOPIC + "rules/remove/", standing_rules.rule_remove, name="rule-remove"),
+]
 
 urlpatterns: list[URLPattern] = [
     *_home,
@@ -103,6 +109,7 @@ urlpatterns: list[URLPattern] = [
     *_topic,
     *_topic_acts,
     *_facts,
+    *_rules,
     *_runs,
     *_reports,
 ]

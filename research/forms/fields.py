@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +11,9 @@ from django.conf.locale import LANG_INFO
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
+from memory.errors import InvalidValue
 from memory.text import clean, one_line
+from research import standing_rules
 from research.domains import NotADomain, domain_from, shown
 
 _MOST_LINES = 200
@@ -127,6 +130,44 @@ class FeedsField(LinesField):
                 % {"line": line[:200]}
             )
         return line
+
+
+class PagesField(LinesField):
+    """Addresses of single pages where runs do not look, one a line."""
+
+    def entry(self, line: str) -> str:
+        """Return the page's canonical address.  Raises ValidationError."""
+        if not standing_rules.is_address(line):
+            raise ValidationError(
+                _("“%(line)s” is no address of a page: it begins with http:// or https://.")
+                % {"line": line[:200]}
+            )
+        return _as_rule(standing_rules.place_from, line)
+
+
+class ChecksField(LinesField):
+    """What every run checks, one a line: words to search for, or addresses to read."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the rules.  Raises ValidationError, also where there are too many."""
+        rules = list({rule.casefold(): rule for rule in super().to_python(value)}.values())
+        if len(rules) > standing_rules.MOST_CHECKS:
+            raise ValidationError(
+                _("At most %(most)d lines; these are %(have)d.")
+                % {"most": standing_rules.MOST_CHECKS, "have": len(rules)}
+            )
+        return rules
+
+    def entry(self, line: str) -> str:
+        """Return a line as it is kept.  Raises ValidationError."""
+        return _as_rule(standing_rules.check_from, line)
+
+
+def _as_rule(take: Callable[[str], str], line: str) -> str:
+    try:
+        return take(line)
+    except InvalidValue as exc:
+        raise ValidationError(str(exc)) from exc
 
 
 class WordsField(CleanTextField):

@@ -21,15 +21,17 @@ from memory.errors import InvalidValue
 from memory.models import Topic, User
 from memory.slugs import slug_of
 from memory.text import clean, one_line
-from research import scheduling, searching
+from research import scheduling, searching, standing_rules
 from research.depth import DEPTHS
 from research.forms import service_order
 from research.forms.fields import (
+    ChecksField,
     CleanTextField,
     DomainsField,
     FeedsField,
     LabelsField,
     LanguagesField,
+    PagesField,
     UsualChoiceField,
     offered_domains,
 )
@@ -152,6 +154,18 @@ class TopicForm(ScheduleForm):
         label=gettext_lazy("Never these domains"),
         required=False,
         help_text=gettext_lazy("One a line; what lies below a domain is blocked too."),
+    )
+    block_pages = PagesField(
+        label=gettext_lazy("Never these pages"),
+        required=False,
+        help_text=gettext_lazy("Addresses of single pages, one a line."),
+    )
+    always_check = ChecksField(
+        label=gettext_lazy("Always check"),
+        required=False,
+        help_text=gettext_lazy(
+            "Words that every run searches for, or addresses that it reads; one a line, at most 5."
+        ),
     )
     report_style = UsualChoiceField(
         label=gettext_lazy("Style of the report"),
@@ -282,6 +296,9 @@ class TopicForm(ScheduleForm):
                 _("“%(domain)s” stands in both lists: it cannot be wanted and unwanted.")
                 % {"domain": domain},
             )
+        places = [*cleaned.get("block_domains", []), *cleaned.get("block_pages", [])]
+        if problem := standing_rules.contradiction(cleaned.get("always_check", []), places):
+            self.add_error("always_check", problem)
         return cleaned
 
     @property
@@ -295,9 +312,8 @@ class TopicForm(ScheduleForm):
     @property
     def where_is_set(self) -> bool:
         """Whether anything of “where to look” was chosen, or is wrong."""
-        return self._is_set(
-            "services", "time_frame", "languages", "feeds", "allow_domains", "block_domains"
-        )
+        domains = ("allow_domains", "block_domains", "block_pages")
+        return self._is_set("services", "time_frame", "languages", "feeds", *domains)
 
     @property
     def report_is_set(self) -> bool:

@@ -110,6 +110,26 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "block_pages",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        blank=True,
+                        default=list,
+                        size=None,
+                        verbose_name="never these pages",
+                    ),
+                ),
+                (
+                    "always_check",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.TextField(),
+                        blank=True,
+                        default=list,
+                        size=None,
+                        verbose_name="always check",
+                    ),
+                ),
+                (
                     "engine",
                     models.CharField(
                         default="google", max_length=20, verbose_name="SerpAPI engine"

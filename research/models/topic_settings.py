@@ -73,6 +73,14 @@ class TopicSettings(models.Model):
         blank=True,
         verbose_name=_("never these domains"),
     )
+    # Single pages that a person stopped looking at, beside whole domains; canonical addresses.
+    block_pages = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("never these pages")
+    )
+    # Queries and addresses that every run's plan covers, whatever the planner thinks of.
+    always_check = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("always check")
+    )
     engine = models.CharField(_("SerpAPI engine"), max_length=20, default="google")
     report_style = models.CharField(
         _("style of the report"), max_length=10, choices=Style, default=Style.STANDARD

@@ -19,7 +19,7 @@ from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
-from research import fact_editing, fact_history, topic_page
+from research import fact_editing, fact_history, rules_page, topic_page
 from research.answers import go_back, refused
 
 
@@ -57,8 +57,8 @@ def _page(request: BeaconRequest, topic: Any, form: FactForm | None = None) -> H
     }
     if request.htmx:
         return render(request, "research/_facts.html", context)
-    head = topic_page.head_of(topic)
-    return render(request, "research/topic_facts.html", context | {"head": head})
+    context |= {"head": topic_page.head_of(topic), "rules": rules_page.rules_of(topic)}
+    return render(request, "research/topic_facts.html", context)
 
 
 def _fact(request: BeaconRequest, slug: str, pk: uuid.UUID) -> TopicFact:

@@ -1,0 +1,175 @@
+"""How a run obeys the topic's standing rules, and how it says that it did.
+
+Data flow: `always_check` and what runs do not look at (`standing_rules`), as the run's settings
+keep them -> queries and prompt of the plan -> a hit for each address, and hits left out by
+`filter_seen` -> `obeyed`, for the pages and the manifest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.canonical import canonical_url, domain_of
+from memory.text import for_prompt, shorten
+from research.models import Hit, Run, TopicSettings
+from research.standing_rules import is_address, places_of, reason_against, shown
+from research.stepping import Work
+
+SERVICE = "always"  # who “returned” a hit that stands there by rule
+MOST_NAMED = 5  # places in one sentence; the others are counted
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
+    """Return the rules as the planning prompt names them, as data."""
+    return {
+        "always_check": [for_prompt(rule) for rule in settings.always_check],
+        "not_at": [for_prompt(shown(place)) for place in places_of(settings)],
+    }
+
+
+def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return the planned queries behind those that are always asked, each once.
+
+    First, for a slow service is asked the first few queries alone.
+    """
+    asked = [rule for rule in settings.always_check if not is_address(rule)]
+    known = {query.casefold() for query in asked}
+    return [*asked, *(query for query in planned if query.casefold() not in known)]
+
+
+def checked_in(queries: Sequence[str], settings: TopicSettings) -> list[str]:
+    """Return what of “always check” these queries and the run's own hits cover."""
+    asked = {query.casefold() for query in queries}
+    return [r for r in settings.always_check if is_address(r) or r.casefold() in asked]
+
+
+def plan_in_words(output: Mapping[str, Any]) -> str:
+    """Return what of the rules a plan's output obeys; empty where there are none."""
+    parts = []
+    if output.get("always"):
+        parts.append(_("always checked: %(rules)s") % {"rules": _listed(output["always"])})
+    if output.get("not_at"):
+        parts.append(_("not looked at: %(places)s") % {"places": _listed(output["not_at"])})
+    return "; ".join(parts)
+
+
+def _listed(rules: Sequence[str]) -> str:
+    named = [shorten(shown(rule), 80) for rule in rules[:MOST_NAMED]]
+    more = len(rules) - len(named)
+    if more:
+        named.append(ngettext("%(n)d more", "%(n)d more", more) % {"n": more})
+    return ", ".join(named)
+
+
+# --- the hits -------------------------------------------------------------------------------------
+
+
+def add_pages(work: Work) -> None:
+    """Make a hit for each address that is always checked and that no search returned.
+
+    Repeatable: a hit stands once a run, by its canonical address.
+    """
+    count = work.run.hits.count()
+    pages = [rule for rule in work.settings.always_check if is_address(rule)]
+    Hit.objects.bulk_create(
+        [
+            Hit(
+                run=work.run,
+                url=canonical_url(page),
+                link=page,
+                domain=domain_of(page)[:255],
+                title=page[:500],
+                service=SERVICE,
+                rank=1,
+                place=count + number,
+            )
+            for number, page in enumerate(pages, start=1)
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def is_always(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit is a page that is always checked: read first, and known or not."""
+    return any(
+        is_address(rule) and canonical_url(rule) == hit.url for rule in settings.always_check
+    )
+
+
+def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
+    """Return how many hits were left out for each place where the run does not look."""
+    blocked = (hit for hit in hits if hit.state == Hit.State.BLOCKED)
+    places = (reason_against(settings, hit.url) for hit in blocked)
+    return dict(Counter(place for place in places if place).most_common())
+
+
+def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
+    """Return a line for each place: `3 hits from example.org left out, as you asked`."""
+    return [
+        ngettext(
+            "%(n)d hit from %(place)s left out, as you asked",
+            "%(n)d hits from %(place)s left out, as you asked",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in counts.items()
+    ]
+
+
+# --- what a page shows ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One thing that is always checked, with what came of it in this run."""
+
+    rule: str
+    became: str
+
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """The rules that a run obeyed: what it checked, and what it left out in words."""
+
+    checked: Sequence[Checked]
+    left_out: Sequence[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.checked or self.left_out)
+
+
+def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obeyed:
+    """Return what the run made of its standing rules; `queries` None: it has no plan yet.
+
+    Read from the settings that it was started with, and from the hits, which the caller has at hand.
+    """
+    settings, hits = TopicSettings.from_json(run.topic, run.settings), list(hits)
+    pages = {hit.url: hit for hit in hits}
+    checked = [
+        Checked(rule, _became_of(rule, pages.get(canonical_url(rule)), queries))
+        for rule in (settings.always_check if queries is not None else [])
+    ]
+    return Obeyed(checked, left_out_in_words(left_out(settings, hits)))
+
+
+def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:
+    if not is_address(rule):
+        asked = rule.casefold() in {query.casefold() for query in queries or ()}
+        return _("asked") if asked else _("taken out of this run's plan by hand")
+    if hit is None or hit.reading == Hit.Reading.NOT_READ:
+        return _("not read in this run")
+    return {
+        Hit.Reading.READ: _("read"),
+        Hit.Reading.FAILED: _("could not be read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.NEAR_DUPLICATE: _("read: %(why)s") % {"why": hit.reason},
+        Hit.Reading.QUARANTINED: _("set aside: %(why)s") % {"why": hit.reason},
+    }[Hit.Reading(hit.reading)]

@@ -1,0 +1,225 @@
+"""“Always check” and “stop looking here”: what a person sets, and what each run then obeys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.providers.fakes import FakeSearch
+from beacon_site.providers.search import SearchHit
+from memory.errors import InvalidValue, LimitReached
+from memory.models import Revision, Topic, TopicFact
+from research import plan_review, planning, standing_rules, starting
+from research.models import Hit, Run, TopicSettings
+from research.obeying import with_standing
+from research.standing_rules import CHECK, STOP
+from tests.research import cast
+from tests.research.conftest import Providers
+
+NEWS = "https://standards.example/cells"
+
+
+def rule(topic: Topic, kind: Any, text: str) -> Topic:
+    standing_rules.add(topic, kind, text, by=topic.owner.actor)
+    topic.refresh_from_db()
+    return topic
+
+
+def settings_of(topic: Topic) -> TopicSettings:
+    return TopicSettings.objects.get(topic=topic)
+
+
+def detail(run: Run, step: str) -> str:
+    return str(run.steps.get(name=step).detail)
+
+
+# --- setting them ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "kept"),
+    [
+        ("Example.org", "block_domains", "example.org"),
+        ("*.gov", "block_domains", "gov"),
+        ("bücher.example", "block_domains", "xn--bcher-kva.example"),
+        ("https://Example.org/x/?utm_source=a#b", "block_pages", "https://example.org/x"),
+    ],
+)
+def test_a_place_is_kept_as_hits_are_compared(topic: Topic, typed: str, field: str, kept: str):
+    rule(topic, STOP, typed)
+
+    assert getattr(settings_of(topic), field) == [kept]
+
+
+def test_a_rule_is_a_revision_of_the_topic_and_can_be_taken_away(topic: Topic):
+    rule(topic, CHECK, "cell prices in Japan")
+    standing_rules.remove(topic, CHECK, "cell prices in Japan", by=topic.owner.actor)
+
+    assert settings_of(topic).always_check == []
+    changes = Revision.objects.filter(record_id=topic.pk).order_by("-id")[:2]
+    assert [c.after for c in changes] == [
+        {"always_check": []},
+        {"always_check": ["cell prices in Japan"]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "told"),
+    [
+        (CHECK, "", "Write a question"),
+        (CHECK, "?!", "Write a question"),
+        (CHECK, "x" * 401, "401 characters"),
+        (CHECK, "https://a.example/" + "x" * 2000, "at most 2000"),
+        (CHECK, "http://", "names no page"),
+        (STOP, "not a domain", "neither a domain"),
+        (STOP, "", "neither a domain"),
+        (STOP, "https://a.example/with space", "no spaces"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_words(topic: Topic, kind: Any, typed: str, told: str):
+    with pytest.raises(InvalidValue, match=told):
+        standing_rules.add(topic, kind, typed, by=topic.owner.actor)
+
+
+def test_a_page_cannot_be_always_checked_and_never_looked_at(topic: Topic):
+    rule(topic, CHECK, NEWS)
+
+    with pytest.raises(InvalidValue, match="take one of the two away"):
+        standing_rules.add(topic, STOP, "standards.example", by=topic.owner.actor)
+
+
+def test_at_most_five_things_are_always_checked(topic: Topic):
+    for number in range(5):
+        rule(topic, CHECK, f"question {number}")
+
+    with pytest.raises(LimitReached, match="5 already"):
+        standing_rules.add(topic, CHECK, "question 6", by=topic.owner.actor)
+
+
+# --- a run obeys ----------------------------------------------------------------------------------
+
+
+def test_what_is_always_checked_is_asked_though_the_model_forgets_it(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1)
+    providers.model = cast.model(cast.PLAN, cast.report(1))
+
+    run = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))
+
+    assert "cell prices in Japan" in providers.search.asked
+    assert "Always check" in providers.model.history[0].prompt
+    assert "always checked: cell prices in Japan" in detail(run, "plan")
+    assert run.manifest["always_checked"] == ["cell prices in Japan"]
+
+
+def test_one_that_the_model_planned_too_is_asked_once(topic: Topic):
+    settings = settings_of(rule(topic, CHECK, "Cell prices"))
+
+    assert with_standing(["cell lines", "cell PRICES"], settings) == ["Cell prices", "cell lines"]
+
+
+@pytest.mark.parametrize("plans", [None, ProviderUnavailable("down")])
+def test_it_is_asked_without_a_model_and_with_one_that_fails(
+    topic: Topic, providers: Providers, plans: Any
+):
+    cast.set_up(providers, 1)
+    providers.model = cast.model(plans) if plans else None
+
+    work = cast.through(cast.work_of(rule(topic, CHECK, "cell prices in Japan")), "plan")
+
+    assert work.output("plan")["queries"][0] == "cell prices in Japan"
+
+
+def test_an_address_is_read_in_every_run_though_no_search_returns_it(
+    topic: Topic, providers: Providers
+):
+    rule(topic, CHECK, NEWS)
+    for number in (1, 2):
+        cast.set_up(providers, number)
+        providers.pages.pages[NEWS] = cast.page(8)
+        run = cast.carried_out(cast.started(topic))
+        assert providers.pages.history[0] == NEWS
+        topic.refresh_from_db()
+
+    hit = run.hits.get(url=NEWS)
+    assert (hit.state, hit.reading, hit.place) == ("returning", "read", 1)
+    assert f"always checked: {NEWS}" in detail(run, "plan")
+
+
+def test_an_address_that_cannot_be_read_leaves_the_run_and_its_reason(
+    topic: Topic, providers: Providers
+):
+    cast.set_up(providers, 1)
+
+    run = cast.carried_out(cast.started(rule(topic, CHECK, NEWS)))
+
+    assert run.number == 1
+    assert run.hits.get(url=NEWS).reading == Hit.Reading.FAILED
+
+
+def test_hits_from_where_it_does_not_look_are_dropped_counted_and_named(
+    topic: Topic, providers: Providers
+):
+    rule(topic, STOP, "site1.example")
+    rule(topic, STOP, cast.url(2) + "/?utm_source=x")
+    cast.set_up(providers, 1, 2, 3)
+    below = SearchHit(url="https://news.site1.example/a", title="Below")
+    providers.search = FakeSearch([below, *map(cast.hit, (1, 2, 3))])
+
+    run = cast.carried_out(cast.started(topic))
+
+    assert providers.pages.history == [cast.url(3)]
+    assert run.manifest["left_out"] == {"site1.example": 2, cast.url(2): 1}
+    assert "2 hits from site1.example left out, as you asked" in detail(run, "filter_seen")
+    assert "not looked at: site1.example" in detail(run, "plan")
+
+
+def test_a_person_who_takes_it_out_of_a_plan_by_hand_is_obeyed_and_told(
+    topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(plan_review.outbox, "nudge", lambda run_id: True)
+    TopicSettings.objects.update(plan_review="wait")
+    cast.set_up(providers, 1)
+    run = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))
+
+    assert run.waiting_since is not None
+    plan_review.accept(run, ["only this"], seen=run.waiting_since, by=topic.owner.actor)
+
+    assert "always checked" not in detail(run, "plan")
+
+
+def test_a_repeated_run_keeps_the_rules_of_then(topic: Topic, providers: Providers):
+    cast.set_up(providers, 1, 2)
+    first = cast.carried_out(cast.started(rule(topic, CHECK, "cell prices in Japan")))
+    standing_rules.remove(topic, CHECK, "cell prices in Japan", by=topic.owner.actor)
+
+    again = starting.rerun(first, by=topic.owner.actor)
+    cast.carried_out(again)
+
+    assert again.steps.get(name="plan").output["always"] == ["cell prices in Japan"]
+
+
+def test_a_struck_fact_and_a_place_not_looked_at_are_obeyed_by_the_next_run(
+    topic: Topic, providers: Providers
+):
+    """The issue's own show."""
+    cast.set_up(providers, 1, 2)
+    cast.carried_out(cast.started(topic))
+    fact = TopicFact.objects.filter(topic=topic).current()[0]
+    fact.strike(by=topic.owner.actor, why="wrong")
+    rule(topic, STOP, "site3.example")
+
+    cast.set_up(providers, 1, 2, 3, 4)
+    providers.model = cast.model(cast.PLAN, cast.report(4))
+    run = cast.carried_out(cast.started(topic))
+
+    prompt = providers.model.history[0].prompt
+    assert fact.text in prompt and "site3.example" in prompt
+    assert run.hits.get(url=cast.url(3)).state == "blocked"
+    assert cast.url(3) not in providers.pages.history
+    assert not TopicFact.objects.filter(topic=topic, key=fact.key).current().exists()
+    assert "1 hit from site3.example left out, as you asked" in detail(run, "filter_seen")
+    assert planning.in_words(run.steps.get(name="plan").output) == detail(run, "plan")
