@@ -128,6 +128,22 @@ def words(old: str, new: str) -> tuple[Piece, ...]:
     return _pieces(left, right, _Work())
 
 
+def edits(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """Return where two lists of lines or words differ: old[a:b] stands as new[c:d]."""
+    found = _stretches(old, new, _Work())
+    return [(a, b, c, d) for is_same, a, b, c, d in found if not is_same]
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the text's lines, each with its break; joined they are the text again."""
+    return _LINE.findall(text)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the text's words, signs and spaces; joined they are the text again."""
+    return _WORD.findall(text)
+
+
 def folded(rows: Sequence[Row], *, context: int = CONTEXT) -> list[Row]:
     """Return the rows with long unchanged runs as gaps: `context` lines stay beside each change.
 
