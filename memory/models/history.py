@@ -84,8 +84,8 @@ class Revision(models.Model):
             actor=str(by),
             reason=why,
             source=source,
-            before=_as_json(before),
-            after=_as_json(after),
+            before=as_json(before),
+            after=as_json(after),
         )
 
     @classmethod
@@ -100,7 +100,7 @@ class Revision(models.Model):
                 version=1,
                 actor=str(by),
                 source=source,
-                after=_as_json(record.snapshot()),
+                after=as_json(record.snapshot()),
             )
             for record in records
         )
@@ -113,7 +113,7 @@ class Revision(models.Model):
             cls.objects.filter(record_id__in=ids).delete()
 
 
-def _as_json(fields: dict[str, Any]) -> dict[str, Any]:
+def as_json(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields as plain JSON values (a model instance as its key)."""
     keyed = {
         name: value.pk if isinstance(value, models.Model) else value

@@ -1,0 +1,116 @@
+"""The kinds of remembered records as a person names them, and how each is moved and put back.
+
+Memory's own are here; research registers its own in its `AppConfig.ready()`.  A kind that nobody
+registered is moved by its model's methods alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.apps import apps
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from memory.actors import Actor
+from memory.models import Remembered
+
+Move = Callable[[Any, Actor], object]
+PutBack = Callable[[Any, dict[str, Any], Actor, str], object]
+
+
+def _trash(record: Remembered, by: Actor) -> None:
+    record.trash(by=by)
+
+
+def _restore(record: Remembered, by: Actor) -> None:
+    record.restore(by=by)
+
+
+def _nothing_more(record: Remembered) -> dict[str, Any]:
+    return {}
+
+
+def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -> None:
+    record.change(by=by, why=why, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """What a type of record is called, and the acts that have rules of their own.
+
+    `put_back` sets fields (never `trashed_at`) to what they were; all acts raise MemoryRefused
+    where the record's rules forbid them.  `more` gives fields that revisions hold though the row
+    does not (a topic's settings).
+    """
+
+    noun: str | Promise
+    trash: Move = _trash
+    restore: Move = _restore
+    put_back: PutBack = _put_back
+    more: Callable[[Any], dict[str, Any]] = _nothing_more
+
+
+def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put words back as an edit does, which counts its bytes; other fields as they are."""
+    if fields.keys() & {"title", "text"}:
+        words = {"title": document.title, "text": document.text} | fields
+        document.rewrite(
+            title=words["title"],
+            text=words["text"],
+            by=by,
+            expected_version=document.version,
+            why=why,
+        )
+    else:
+        document.change(by=by, why=why, **fields)
+
+
+def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put words back with their digest, by which the same again is known."""
+    if "content" in fields:
+        fields = fields | {"digest": observation.digest_of(fields["content"])}
+    observation.change(by=by, why=why, **fields)
+
+
+def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put a note back; what a person restored is a person's edit (decision 9)."""
+    if "content" in fields and by.is_person:
+        fields = fields | {"edited_by_person": True}
+    note.change(by=by, why=why, **fields)
+
+
+_KINDS: dict[str, RecordKind] = {
+    "note": RecordKind(_("note"), put_back=_note_back),
+    "observation": RecordKind(_("observation"), put_back=_observation_back),
+    "scratchpadentry": RecordKind(_("scratchpad entry")),
+    "librarydocument": RecordKind(_("library document"), put_back=_document_back),
+    "contentitem": RecordKind(_("content item")),
+    "session": RecordKind(_("session")),
+}
+
+
+def register(record_type: str, kind: RecordKind) -> None:
+    """Say how records of a type are named and moved."""
+    _KINDS[record_type] = kind
+
+
+def models() -> dict[str, type[Remembered]]:
+    """Return every model of remembered records by its record type."""
+    found = (model for model in apps.get_models() if issubclass(model, Remembered))
+    return {model.record_type(): model for model in found}
+
+
+def kind_of(record_type: str) -> RecordKind:
+    """Return the kind of a record type; of one that is not known, what holds for all."""
+    model = models().get(record_type)
+    known = _KINDS.get(record_type)
+    return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
+
+
+def nouns() -> dict[str, str]:
+    """Return the types of records with their names, by name."""
+    named = {record_type: str(kind_of(record_type).noun) for record_type in models()}
+    return dict(sorted(named.items(), key=lambda item: item[1]))

@@ -1,0 +1,72 @@
+"""How topics, their facts and reports are put away, brought back and put back as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from memory.actors import Actor
+from memory.models import Lock, Topic, TopicFact
+from memory.record_kinds import RecordKind, register
+from research import fact_editing, topic_editing
+
+_EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
+
+
+def register_kinds() -> None:
+    """Tell memory of research's kinds: its trash and its history move them by these rules."""
+    register(
+        "topic",
+        RecordKind(
+            _("topic"),
+            trash=lambda topic, by: topic_editing.trash_topic(topic, by=by),
+            restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
+            put_back=_topic_back,
+            more=topic_editing.state_of,
+        ),
+    )
+    register(
+        "topicfact",
+        RecordKind(
+            _("topic fact"),
+            restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
+            put_back=_fact_back,
+        ),
+    )
+    register("report", RecordKind(_("report")))
+
+
+def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put a topic back by its acts: a name must be free, an archived one starts no runs."""
+    if "archived_at" in fields:
+        put_away = fields["archived_at"] is not None
+        move = topic_editing.archive_topic if put_away else topic_editing.unarchive_topic
+        move(topic, by=by)
+    wanted = {name: value for name, value in fields.items() if name in _EDITED}
+    if wanted:
+        topic_editing.edit_topic(topic, by=by, wanted=wanted)
+        topic.refresh_from_db()
+    rest = fields.keys() - _EDITED - {"archived_at", "slug"}
+    if rest:
+        topic.change(by=by, why=why, **{name: fields[name] for name in rest})
+
+
+def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put a fact back by its acts: ten are current at most, and none twice."""
+    if fields.keys() & {"text", "url"}:
+        fact_editing.edit_fact(
+            fact, fields.get("text", fact.text), fields.get("url", fact.url), by=by
+        )
+        fact.refresh_from_db()
+    state = fields.get("state", fact.state)
+    if state == TopicFact.State.CURRENT:
+        fact.unstrike(by=by)
+    elif state == TopicFact.State.STRUCK != fact.state:
+        fact.strike(by=by, why=why)
+    elif state == TopicFact.State.RETIRED != fact.state:
+        fact.retire(by=by, why=why, run=fields.get("retired_run"))
+    if fields.get("lock", fact.lock) != fact.lock:
+        fact.set_lock(Lock(fields["lock"]), by=by)
+    if "position" in fields:
+        fact.change(by=by, why=why, position=fields["position"])
