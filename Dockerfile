@@ -10,8 +10,10 @@ ENV PYTHONUNBUFFERED=1 \
 WORKDIR /app
 
 # The packages first: they change seldom, so this layer is kept.
-COPY requirements/base.txt requirements/base.txt
+COPY requirements/base.txt requirements/embeddings.txt requirements/
 RUN pip install --upgrade pip && pip install --require-hashes -r requirements/base.txt
+# Vectors on this machine (200 MB); without them recall finds by words alone.
+RUN pip install --require-hashes -r requirements/embeddings.txt
 
 COPY manage.py manage.py
 COPY beacon_site beacon_site

@@ -23,6 +23,11 @@ MAC_CHROMIUMS = (
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
+# What Beacon does without where a machine has no package of it: lock file -> what is missing then.
+OPTIONAL = {
+    "embeddings": "Beacon goes on without the local embedder: recall finds by words alone. Each "
+    "start tries again."
+}
 COVERED = ("memory", "research")
 COVERAGE = 95  # per cent of lines
 
@@ -92,6 +97,9 @@ def install(lock_file: Path) -> None:
     # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
     subprocess.run([*pip, "--upgrade", "pip"], check=False)
     done = subprocess.run([*pip, "--require-hashes", "-r", str(lock_file)], check=False)
+    if done.returncode != 0 and lock_file.stem in OPTIONAL:
+        say(OPTIONAL[lock_file.stem])
+        return
     if done.returncode != 0:
         sys.exit(
             f"Beacon: the packages of requirements/{lock_file.name} could not be installed. What "

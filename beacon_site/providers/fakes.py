@@ -6,6 +6,7 @@ afterwards.  All are safe to use from several threads.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Generic, TypeVar
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
+from beacon_site.providers.embeddings import unit_vectors
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected
 from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool
@@ -235,3 +237,52 @@ class FakeFetcher:
             content_type="text/plain",
             bytes_read=len(found.encode("utf-8", "replace")),
         )
+
+
+class FakeEmbedder:
+    """Embedder whose vectors lie near each other where texts share words.
+
+    Each word has a direction of its own, made of its hash, and a text is the sum of its words';
+    `alike` names words that share one ({"car": "automobile"}).  What is enqueued, vectors or an
+    exception, comes first.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "fake-embedder",
+        dimensions: int = 16,
+        is_local: bool = False,
+        alike: Mapping[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.dimensions = dimensions
+        self.is_local = is_local
+        self.history: list[list[str]] = []
+        self._alike = dict(alike or {})
+        self._script: _Script[list[list[float]]] = _Script()
+
+    @property
+    def asked(self) -> list[str]:
+        """Return every text that it was given, in order."""
+        return [text for texts in self.history for text in texts]
+
+    def enqueue(self, *answers: list[list[float]] | BaseException) -> None:
+        """Add vectors, or exceptions, for the next calls, in order."""
+        self._script.add(answers)
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector for each text; see Embedder.embed."""
+        self.history.append(list(texts))
+        told = self._script.next()
+        vectors: list[list[float]] = [self._vector(text) for text in texts]
+        made = vectors if told is None else told
+        return unit_vectors(made, count=len(texts), dimensions=self.dimensions, who=self.model)
+
+    def _vector(self, text: str) -> list[float]:
+        total = [1e-6] * self.dimensions
+        for word in text.lower().split():
+            seed = self._alike.get(word, word).encode()
+            digest = hashlib.shake_256(seed).digest(self.dimensions)
+            total = [figure + byte - 127.5 for figure, byte in zip(total, digest, strict=True)]
+        return total

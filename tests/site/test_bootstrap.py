@@ -84,3 +84,18 @@ def test_an_environment_that_was_moved_is_made_anew(bootstrap):
     bootstrap.PYTHON.symlink_to(sys.executable)
 
     assert bootstrap.works() is False
+
+
+def test_a_machine_without_packages_for_vectors_runs_all_the_same(
+    bootstrap, monkeypatch, tmp_path: Path, capsys
+):
+    lock = tmp_path / "embeddings.txt"
+    lock.write_text("a==1 --hash=sha256:00\n")
+    monkeypatch.setattr(bootstrap, "works", lambda: True)
+    fails = lambda command, **more: subprocess.CompletedProcess(command, 1)  # noqa: E731
+    monkeypatch.setattr(bootstrap.subprocess, "run", fails)
+    bootstrap.VENV.mkdir()
+
+    bootstrap.install(lock)
+
+    assert "recall finds by words alone" in capsys.readouterr().out

@@ -17,7 +17,7 @@ def pinned(lock: Path) -> dict[str, str]:
 
 
 def test_there_is_a_lock_for_what_make_up_and_make_test_install():
-    assert {"base.txt", "dev.txt"} <= {lock.name for lock in LOCKS}
+    assert {"base.txt", "embeddings.txt", "dev.txt"} <= {lock.name for lock in LOCKS}
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -41,7 +41,9 @@ def test_what_was_asked_for_is_locked(lock: Path):
     assert names - pinned(lock).keys() == set()
 
 
-def test_the_tools_are_locked_beside_the_same_product():
-    base, dev = pinned(REQUIREMENTS / "base.txt"), pinned(REQUIREMENTS / "dev.txt")
+@pytest.mark.parametrize("later", ["embeddings", "dev"])
+def test_what_is_installed_later_agrees_with_what_is_there(later: str):
+    base, more = pinned(REQUIREMENTS / "base.txt"), pinned(REQUIREMENTS / f"{later}.txt")
+    vectors = pinned(REQUIREMENTS / "embeddings.txt")
 
-    assert {n: v for n, v in dev.items() if n in base and base[n] != v} == {}
+    assert {n: v for n, v in more.items() if base.get(n, v) != v or vectors.get(n, v) != v} == {}

@@ -1,0 +1,235 @@
+"""The embedders: the endpoint's against a real loopback server, the local one as it is."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from werkzeug import Response
+
+from beacon_site.providers import minilm_embedder
+from beacon_site.providers.embeddings import (
+    ENDPOINT,
+    LOCAL,
+    EmbedderProfile,
+    get_embedder,
+    local_is_installed,
+)
+from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.fakes import FakeEmbedder
+from beacon_site.providers.openai_embedder import BATCH, LONGEST_TEXT, OpenAIEmbedder
+from tests.providers.embedding_server import EmbeddingServer, vectors
+from tests.providers.loopback import html, slow, status
+
+KEY = "sk-loopback-0123456789"
+installed = pytest.mark.skipif(not local_is_installed(), reason="the local embedder is optional")
+
+
+@pytest.fixture(scope="module")
+def _running() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as running:
+        yield running
+
+
+@pytest.fixture
+def server(_running: EmbeddingServer) -> EmbeddingServer:
+    _running.forget()
+    return _running
+
+
+@pytest.fixture
+def embedder(server: EmbeddingServer) -> OpenAIEmbedder:
+    return OpenAIEmbedder(
+        EmbedderProfile(ENDPOINT, model="tiny", base_url=server.base_url, api_key=KEY, timeout=2)
+    )
+
+
+@pytest.mark.requirement("R211")
+def test_it_asks_for_plain_figures_with_model_and_key(embedder, server):
+    embedder.embed(["one", "two"])
+
+    assert server.paths == ["/v1/embeddings"]
+    assert server.asked == [{"model": "tiny", "input": ["one", "two"], "encoding_format": "float"}]
+    assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.requirement("R211")
+def test_the_usual_model_is_the_small_one_of_1536_dimensions():
+    embedder = get_embedder(EmbedderProfile(ENDPOINT))
+
+    assert (embedder.model, embedder.dimensions) == ("text-embedding-3-small", 1536)
+
+
+def test_vectors_have_length_one_and_the_order_of_the_texts(embedder, server):
+    server.enqueue(vectors([3, 4, 0, 0], [0, 0, 0, 9], backwards=True))
+
+    assert embedder.embed(["a", "b"]) == [[0.6, 0.8, 0, 0], [0, 0, 0, 1]]
+
+
+def test_many_texts_go_in_batches_and_long_ones_are_cut(embedder, server):
+    made = embedder.embed(["x" * 100_000] * (BATCH + 1))
+
+    assert len(made) == BATCH + 1
+    assert [len(body["input"]) for body in server.asked] == [BATCH, 1]
+    assert {len(text) for text in server.texts} == {LONGEST_TEXT}
+
+
+def test_an_error_that_passes_is_tried_once_more(embedder, server):
+    server.enqueue(status(500))
+
+    assert len(embedder.embed(["one"])) == 1
+    assert len(server.asked) == 2
+
+
+def test_one_that_does_not_pass_is_unavailable_after_two_tries(embedder, server):
+    server.enqueue(status(500), status(500))
+
+    with pytest.raises(ProviderUnavailable, match="not available now"):
+        embedder.embed(["one"])
+
+
+def test_a_limit_of_an_hour_is_not_waited_for(embedder, server):
+    server.enqueue(status(429, "slow down", headers={"Retry-After": "3600"}))
+
+    with pytest.raises(ProviderUnavailable) as told:
+        embedder.embed(["one"])
+    assert (told.value.retry_after, len(server.asked)) == (3600, 1)
+
+
+def test_a_refused_key_says_so_without_the_key(embedder, server):
+    server.enqueue(status(401, f"Incorrect API key provided: {KEY}"))
+
+    with pytest.raises(ProviderRejected, match="refused the key") as told:
+        embedder.embed(["one"])
+    assert KEY not in str(told.value)
+
+
+def test_an_unknown_model_is_named(embedder, server):
+    server.enqueue(status(404, {"code": "model_not_found", "message": "no such model"}))
+
+    with pytest.raises(ProviderRejected, match="knows no model “tiny”"):
+        embedder.embed(["one"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([[1, 0, 0, 0]], "1 vectors for 2 texts"),
+        ([[1, 0, 0, 0], [1, 0]], "2 figures instead of 4"),
+        ([[1, 0, 0, 0], [1, None, 0, 0]], "other than numbers"),
+        ([[1, 0, 0, 0], []], "other than numbers"),
+        ([[0, 0, 0, 0], [1, 0, 0, 0]], "an empty vector"),
+    ],
+)
+def test_vectors_that_are_none_are_nonsense(embedder, server, rows, told):
+    server.enqueue(vectors(*rows))
+
+    with pytest.raises(ProviderNonsense, match=told):
+        embedder.embed(["one", "two"])
+
+
+@pytest.mark.parametrize("figure", ["NaN", "Infinity", "1e999"])
+def test_figures_that_are_not_finite_are_nonsense(embedder, server, figure):
+    body = '{"data": [{"index": 0, "embedding": [1, %s, 0, 0]}]}' % figure  # noqa: UP031
+    server.enqueue(lambda _request: Response(body, content_type="application/json"))
+
+    with pytest.raises(ProviderNonsense, match="other than numbers"):
+        embedder.embed(["one"])
+
+
+def test_a_model_that_changes_its_dimensions_is_nonsense(embedder, server):
+    embedder.embed(["one"])
+    server.enqueue(vectors([1, 0]))
+
+    with pytest.raises(ProviderNonsense, match="2 figures instead of 4"):
+        embedder.embed(["two"])
+
+
+def test_a_web_page_is_no_list_of_vectors(embedder, server):
+    server.enqueue(html())
+
+    with pytest.raises(ProviderNonsense, match="no list of vectors"):
+        embedder.embed(["one"])
+
+
+def test_a_slow_server_is_given_up(server):
+    server.enqueue(slow(1.5), slow(1.5))
+    profile = EmbedderProfile(ENDPOINT, base_url=server.base_url, timeout=0.3)
+
+    with pytest.raises(ProviderUnavailable, match=r"did not answer within 0\.3 seconds"):
+        OpenAIEmbedder(profile).embed(["one"])
+
+
+def test_the_key_is_in_no_repr():
+    assert KEY not in repr(EmbedderProfile(ENDPOINT, api_key=KEY))
+
+
+# --- on this machine ------------------------------------------------------------------------------
+
+
+@installed
+def test_the_local_model_puts_like_beside_like():
+    embedder = get_embedder(EmbedderProfile(LOCAL))
+    car, auto, other = embedder.embed(["a red car", "an automobile painted red", "tax law"])
+
+    assert embedder.is_local and embedder.dimensions == len(car) == 384
+    assert math.isclose(math.hypot(*car), 1, rel_tol=1e-6)
+    assert math.dist(car, auto) < math.dist(car, other)
+
+
+@installed
+def test_the_local_model_bears_any_text():
+    made = get_embedder(EmbedderProfile(LOCAL)).embed(["", "\x00", "猫" * 9000, "a " * 50_000])
+
+    assert [len(vector) for vector in made] == [384] * 4
+
+
+@installed
+def test_a_tokenizer_of_other_content_is_not_used(tmp_path, monkeypatch):
+    other = tmp_path / "tokenizer.json"
+    other.write_bytes(minilm_embedder.TOKENIZER.read_bytes() + b" ")
+    monkeypatch.setattr(minilm_embedder, "TOKENIZER", other)
+
+    with pytest.raises(ProviderRejected, match="not the file that was reviewed"):
+        minilm_embedder._loaded.__wrapped__()
+
+
+@pytest.mark.requirement("R97")
+def test_without_its_packages_the_local_model_says_so(monkeypatch):
+    monkeypatch.setattr(minilm_embedder, "PACKAGES", ("no_such_package",))
+
+    assert not local_is_installed()
+    with pytest.raises(ProviderRejected, match="is not installed"):
+        minilm_embedder._loaded.__wrapped__()
+
+
+def test_nothing_heavy_is_loaded_before_a_text_is_embedded():
+    told = (
+        "import sys, beacon_site.providers.minilm_embedder, beacon_site.providers.openai_embedder;"
+        "print({'onnxruntime', 'tokenizers', 'numpy', 'openai'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"
+
+
+# --- the fake -------------------------------------------------------------------------------------
+
+
+def test_the_fake_puts_texts_that_share_words_near_each_other():
+    fake = FakeEmbedder(alike={"car": "automobile"})
+    car, auto, other = fake.embed(["red car", "red automobile", "tax law"])
+
+    assert math.dist(car, auto) < 1e-6 < math.dist(car, other)
+    assert fake.asked == ["red car", "red automobile", "tax law"]
+
+
+def test_the_fake_fails_as_it_was_told():
+    fake = FakeEmbedder()
+    fake.enqueue(ProviderUnavailable("down"))
+
+    with pytest.raises(ProviderUnavailable, match="down"):
+        fake.embed(["one"])
