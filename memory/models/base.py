@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from django.db import IntegrityError, models, transaction
@@ -13,7 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
-from memory.models.history import Activity, Revision
+from memory.models.history import Activity, Change, Revision, as_json
 from memory.text import shorten
 
 
@@ -55,6 +57,7 @@ NO_VOUCHING = frozenset(
         "edited_by_person",
         "superseded_by_id",
         "tags",
+        "category",
     }
 )
 
@@ -165,6 +168,40 @@ class Remembered(models.Model):
             setattr(self, name, value)
         self.version = expected + 1
         return self
+
+    @classmethod
+    def change_many(
+        cls,
+        wanted: Sequence[tuple[Self, dict[str, Any]]],
+        *,
+        by: Actor,
+        why: str = "",
+        source: str = "",
+    ) -> None:
+        """Change each record to its own `fields` as `change()` does, in few statements.
+
+        Call it in a transaction that holds the rows (`select_for_update`): versions are not
+        compared.  Raises Locked if `by` may not change one of them; then nothing is stored.
+        """
+        now = timezone.now()
+        groups: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+        changes = []
+        for record, fields in wanted:
+            record.check_may_change(by)
+            before = record.snapshot(*fields)
+            after = dict(fields)
+            if by.is_person and not NO_VOUCHING.issuperset(fields):
+                after.setdefault("trust", Trust.OWNER)
+            key = json.dumps(as_json(after), sort_keys=True)
+            groups.setdefault(key, (after, []))[1].append(record.pk)
+            record.version += 1
+            changes.append(Change(record, before, fields, record.version))
+            for name, value in (after | {"updated": now}).items():
+                setattr(record, name, value)
+        for after, keys in groups.values():
+            rows = cls.objects.filter(pk__in=keys)
+            rows.update(version=F("version") + 1, updated=now, **after)
+        Revision.record_many(changes, by=by, why=why, source=source)
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
         """Move the record to the trash, from which it can be restored for 30 days."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,16 @@ class OwnedQuerySet(models.QuerySet[Any]):
     def of(self, user: Any) -> OwnedQuerySet:
         """Keep what `user` owns: the one owner filter."""
         return self.filter(owner=user)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one of many records that are changed together."""
+
+    record: Remembered
+    before: dict[str, Any]
+    after: dict[str, Any]
+    version: int
 
 
 class Revision(models.Model):
@@ -86,6 +97,25 @@ class Revision(models.Model):
             source=source,
             before=as_json(before),
             after=as_json(after),
+        )
+
+    @classmethod
+    def record_many(cls, changes: Iterable[Change], *, by: Actor, why: str, source: str) -> None:
+        """Store one change of each of many records, in one statement."""
+        cls.objects.bulk_create(
+            cls(
+                owner_id=one.record.owner_id,
+                record_type=one.record.record_type(),
+                record_id=one.record.pk,
+                label=str(one.record)[:200],
+                version=one.version,
+                actor=str(by),
+                reason=why,
+                source=source,
+                before=as_json(one.before),
+                after=as_json(one.after),
+            )
+            for one in changes
         )
 
     @classmethod

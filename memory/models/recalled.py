@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
 from django.db import transaction
@@ -58,6 +58,17 @@ class Recalled(Remembered):
             if self._said() != was_said or self.is_found() != was_found:
                 self.follow([self])
         return changed
+
+    @classmethod
+    def change_many(cls, wanted: Sequence[tuple[Self, dict[str, Any]]], **kwargs: Any) -> None:
+        """Change the records as Remembered.change_many does; the index follows those it must."""
+        were = [(record, record._said(), record.is_found()) for record, _fields in wanted]
+        super().change_many(wanted, **kwargs)
+        cls.follow(
+            record
+            for record, said, found in were
+            if record._said() != said or record.is_found() != found
+        )
 
     def _said(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.SAID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any, TypeVar
 
 from django.contrib.postgres.search import SearchQueryField
@@ -162,6 +162,13 @@ def _expired(about: _Asked) -> Q:
     return Q(expires_at__lte=about.now) if about.has("expires_at") else _NONE
 
 
+def _expiring(about: _Asked) -> Q:
+    """Match what expires within seven days and has not yet."""
+    if not about.has("expires_at"):
+        return _NONE
+    return Q(expires_at__gt=about.now, expires_at__lte=about.now + timedelta(days=7))
+
+
 def _superseded(about: _Asked) -> Q:
     return ~Q(superseded_by=None) if about.has("superseded_by") else _NONE
 
@@ -186,6 +193,8 @@ _STATES: dict[str, Callable[[_Asked], Q]] = {
     "pinned": lambda about: Q(pinned=True),
     "locked": lambda about: ~Q(lock=Lock.OPEN),
     "expired": _expired,
+    "expiring": _expiring,
+    "kept": lambda about: Q(expires_at=None) if about.has("expires_at") else Q(),
     "superseded": _superseded,
     "sensitive": lambda about: Q(sensitivity=Sensitivity.SENSITIVE),
     "edited": _edited,

@@ -21,7 +21,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
     "sensitivity": ("normal", "sensitive"),
     "is": (
         "pinned", "locked", "expired", "superseded", "sensitive", "edited", "duplicate",
-        "trashed", "struck", "retired", "used", "unused",
+        "trashed", "struck", "retired", "used", "unused", "expiring", "kept",
     ),
     "tag": (),
     "topic": (),
