@@ -25,7 +25,7 @@ from django.utils import timezone  # noqa: E402
 from beacon_site.providers import sample  # noqa: E402
 from memory import library  # noqa: E402
 from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
-from research import executing, scheduling  # noqa: E402
+from research import executing, scheduling, standing_rules  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.starting import create_sample_topic, start_run  # noqa: E402
 from tests.browser import cast_compare, cast_plans  # noqa: E402
@@ -66,6 +66,9 @@ def sample_topic(owner: Any) -> dict[str, str]:
     topic = create_sample_topic(owner, by=owner.actor)
     found = {}
     for number in range(1, 5):
+        if number == 4:
+            standing_rules.add(topic, "check", "prices per kilowatt hour", by=owner.actor)
+            standing_rules.add(topic, "stop", "spam.example.org", by=owner.actor)
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=owner.actor)
         # The site's own worker may have been quicker: then it is waited for.
         executing.execute(run.pk, worker="cast")

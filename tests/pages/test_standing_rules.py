@@ -99,7 +99,9 @@ def test_facts_sources_and_hits_offer_it(browser: Client, topic: Topic):
     Hit.objects.create(run=run, url=url, link=url, domain="spam.example", service="fake")
 
     for page in ("facts/", "sources/", f"runs/{run.pk}/"):
-        assert "Stop looking at spam.example" in text_of(browser.get(TOPIC + page)), page
+        body = text_of(browser.get(TOPIC + page))
+        assert 'name="rule" value="spam.example"' in body, page
+        assert "top looking there" in body, page
 
 
 @pytest.mark.requirement("R232")
