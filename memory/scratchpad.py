@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Collate
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, NoSuchKey
 from memory.models import Revision, ScratchpadEntry, Trust
-from memory.models.scratchpad import MOST_KEY, MOST_VALUE
+from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 from memory.text import clean, is_visible
 
 OWNER = "owner"
@@ -80,7 +80,7 @@ def kept_in_words(scope: str) -> str:
     }
 
 
-def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> QuerySet[Any]:
+def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> ScratchpadQuerySet:
     """Return the entries whose keys begin with `prefix` ("" is all), sorted by key (R101).
 
     `scope` None takes all scopes, for pages.  Keys are compared as they are, case included.
@@ -92,7 +92,7 @@ def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> Query
     return found.filter(key__startswith=prefix).order_by("key", "scope")
 
 
-def search(owner: Any, text: str, *, scope: str | None = OWNER) -> QuerySet[Any]:
+def search(owner: Any, text: str, *, scope: str | None = OWNER) -> ScratchpadQuerySet:
     """Return the entries with `text` in key or value, in any case, sorted by key (R102).
 
     The text is taken as it is: `%` and `_` are no wildcards.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
-from django.db import models
+from django.db import IntegrityError, models, transaction
 from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
+from memory.actors import Actor
+from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
 from memory.models.recalled import Recalled
 from memory.text import one_line, shorten
@@ -95,6 +97,30 @@ class Observation(Recalled):
     def search_text(self) -> str:
         """Return what recall finds it by: its content alone, never its category (R75, R76)."""
         return self.content
+
+    def check_may_change(self, by: Actor) -> None:
+        """Raise Locked for all but people: agents only add observations (R83)."""
+        if not by.is_person:
+            told = _("Agents only add observations: only a person may change “%(label)s”.")
+            raise Locked(str(told) % {"label": self})
+
+    def change(self, **kwargs: Any) -> Self:
+        """Change the observation as Recalled.change does; its digest follows its words.
+
+        Raises InvalidValue if its source has given the same words in the same category already.
+        """
+        try:
+            with transaction.atomic():
+                changed = super().change(**kwargs)
+                digest = self.digest_of(self.content)
+                if digest != self.digest:
+                    type(self).objects.filter(pk=self.pk).update(digest=digest)
+                    self.digest = digest
+        except IntegrityError as exc:
+            self.refresh_from_db()
+            problem = str(_("This source has an observation of these very words already."))
+            raise InvalidValue(problem, errors={"content": [problem]}) from exc
+        return changed
 
     @staticmethod
     def digest_of(content: str) -> str:

@@ -1,0 +1,96 @@
+"""What is to be remembered as observations, checked: the same for every store and every writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
+
+from memory.errors import InvalidValue
+from memory.models import Observation
+from memory.note_checks import NoteChecks
+from memory.text import clean, is_visible, one_line
+
+LONGEST_SOURCE = 200  # characters
+EXPLICIT = "explicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One observation to be: its words, its category, and what is known of where it was taken."""
+
+    category: str
+    content: str
+    tags: tuple[str, ...] = ()
+    step_name: str = ""
+    step_type: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Return what two writings of the same words have in common."""
+        return Observation.digest_of(self.content)
+
+
+def batch(
+    findings: Iterable[str] = (), insights: Iterable[str] = (), lessons: Iterable[str] = ()
+) -> list[Line]:
+    """Return the lines of a batch in its order: findings, insights, lessons (R67)."""
+    groups = (("finding", findings), ("insight", insights), ("lesson", lessons))
+    return [Line(category, content) for category, contents in groups for content in contents]
+
+
+def checked(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines as they are stored; those with nothing to read are left out (R69).
+
+    Raises InvalidValue if one may not be stored, naming which, or if none is left: a batch is
+    stored whole or not at all (R68).
+    """
+    kept: list[Line] = []
+    for place, line in enumerate(lines, start=1):
+        one = _checked(line, place if len(lines) > 1 else 0)
+        if one.content:
+            kept.append(one)
+    if not kept:
+        problem = _("There is nothing to remember: every text is empty.")
+        raise InvalidValue(problem, errors={"content": [problem]})
+    return kept
+
+
+def _checked(line: Line, place: int) -> Line:
+    checks = NoteChecks()
+    category = checks.choice("category", line.category, Observation.Category.values)
+    step_type = line.step_type and checks.choice(
+        "step_type", line.step_type, Observation.StepType.values
+    )
+    content = clean(line.content)[0].strip()
+    content = checks.content(content) if is_visible(content) else ""
+    tags = tuple(checks.tags(line.tags))
+    if place:
+        which = _("Text %(place)d of the batch:") % {"place": place}
+        checks.errors = {
+            field: [f"{which} {message}" for message in messages]
+            for field, messages in checks.errors.items()
+        }
+    checks.raise_refused()
+    step_name = one_line(clean(line.step_name)[0])[:200]
+    return replace(
+        line,
+        category=category,
+        content=content,
+        tags=tags,
+        step_name=step_name,
+        step_type=step_type,
+    )
+
+
+def checked_source(source: str) -> str:
+    """Return the source as it is stored; none given is `explicit`.  Raises InvalidValue."""
+    source = one_line(clean(source)[0]) or EXPLICIT
+    if len(source) > LONGEST_SOURCE:
+        problem = _("A source has at most %(most)d characters; this has %(have)d.") % {
+            "most": LONGEST_SOURCE,
+            "have": len(source),
+        }
+        raise InvalidValue(problem, errors={"source": [problem]})
+    return source
