@@ -571,4 +571,49 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.RemoveIndex(model_name="activity", name="activity_of_owner"),
+        migrations.RemoveIndex(model_name="modelcall", name="modelcall_of_owner"),
+        migrations.RemoveIndex(model_name="revision", name="revision_of_owner"),
+        migrations.AddIndex(
+            model_name="activity",
+            index=models.Index(fields=["owner", "-created", "-id"], name="activity_of_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="activity",
+            index=models.Index(
+                condition=models.Q(("is_warning", True)),
+                fields=["owner", "-created", "-id"],
+                name="activity_warning",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="modelcall",
+            index=models.Index(fields=["owner", "-created", "-id"], name="modelcall_of_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="revision",
+            index=models.Index(fields=["owner", "-created", "-id"], name="revision_of_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="revision",
+            index=models.Index(
+                fields=["owner", "record_type", "-created", "-id"], name="revision_of_type"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="revision",
+            index=models.Index(
+                models.F("owner"),
+                models.Func(
+                    models.F("actor"),
+                    models.Value(":"),
+                    models.Value(1),
+                    function="split_part",
+                    output_field=models.TextField(),
+                ),
+                models.OrderBy(models.F("created"), descending=True),
+                models.OrderBy(models.F("id"), descending=True),
+                name="revision_by_actor",
+            ),
+        ),
     ]

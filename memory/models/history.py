@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pgtrigger
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models import F, Func, Value
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from memory.models.users import User
 
 APPEND_ONLY = "memory.Revision:append_only"
+
+
+def actor_kind() -> Func:
+    """Return the expression for what an actor is (`human` of `human:alice`), as indexes have it."""
+    return Func(
+        F("actor"), Value(":"), Value(1), function="split_part", output_field=models.TextField()
+    )
 
 
 class OwnedQuerySet(models.QuerySet[Any]):
@@ -63,7 +71,13 @@ class Revision(models.Model):
         ordering = ("-id",)
         indexes = [
             models.Index(fields=["record_type", "record_id", "-id"], name="revision_of_record"),
-            models.Index(fields=["owner", "-id"], name="revision_of_owner"),
+            models.Index(fields=["owner", "-created", "-id"], name="revision_of_owner"),
+            models.Index(
+                fields=["owner", "record_type", "-created", "-id"], name="revision_of_type"
+            ),
+            models.Index(
+                "owner", actor_kind(), F("created").desc(), F("id").desc(), name="revision_by_actor"
+            ),
             models.Index(fields=["source"], name="revision_by_source"),
         ]
         triggers = [
@@ -176,7 +190,14 @@ class Activity(models.Model):
     class Meta:
         ordering = ("-id",)
         verbose_name_plural = _("activity")
-        indexes = [models.Index(fields=["owner", "-id"], name="activity_of_owner")]
+        indexes = [
+            models.Index(fields=["owner", "-created", "-id"], name="activity_of_owner"),
+            models.Index(
+                fields=["owner", "-created", "-id"],
+                condition=models.Q(is_warning=True),
+                name="activity_warning",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.actor} {self.kind} {self.label}"
@@ -265,7 +286,7 @@ class ModelCall(models.Model):
         ordering = ("-id",)
         indexes = [
             models.Index(fields=["source"], name="modelcall_by_source"),
-            models.Index(fields=["owner", "created"], name="modelcall_of_owner"),
+            models.Index(fields=["owner", "-created", "-id"], name="modelcall_of_owner"),
         ]
 
     def __str__(self) -> str:
