@@ -3,113 +3,11 @@
 import django.contrib.postgres.indexes
 import django.contrib.postgres.search
 import django.db.models.deletion
+import django.utils.timezone
 import pgtrigger.compiler
 import pgtrigger.migrations
 from django.conf import settings
 from django.db import migrations, models
-
-# One term's count in a document comes back from ts_rank(): with equal weights it is
-# (1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which only rises, so width_bucket() over the mid-points
-# gives tf exactly, without unpacking the vector.  The rarest terms are looked up first; when no
-# document without one of them can reach the best p_most any more, the frequent ones are only
-# counted, not looked up.
-BM25 = r"""
-CREATE FUNCTION memory_tf_steps() RETURNS float8[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT array_agg(step ORDER BY tf) FROM (
-        SELECT tf, (sum(1.0::float8 / (tf * tf)) OVER (ORDER BY tf) - 0.5::float8 / (tf * tf))
-                   / 1.64493406685 AS step
-          FROM generate_series(1, 255) tf) steps
-$$;
-
-CREATE FUNCTION memory_term_query(lexeme text) RETURNS tsquery
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
-    SELECT ('''' || replace(replace(lexeme, '\', '\\'), '''', '''''') || '''')::tsquery
-$$;
-
-CREATE FUNCTION memory_bm25(
-    p_space integer, p_terms text[], p_most integer, p_most_terms integer,
-    k1 float8 DEFAULT 1.2, b float8 DEFAULT 0.75
-) RETURNS TABLE (record_id uuid, score float8) LANGUAGE plpgsql STABLE AS $body$
-DECLARE
-    total float8;
-    average float8;
-    queries tsquery[];
-    weights float8[];
-    found_in bigint[];
-    terms integer;
-    looked_up integer;
-    documents bigint := 0;
-    others_documents bigint;
-    others_weight float8;
-    expression text;
-    any_of tsquery;
-    ids uuid[];
-    scores float8[];
-BEGIN
-    SELECT space.documents, space.length::float8 / nullif(space.documents, 0)
-      INTO total, average FROM memory_searchspace space WHERE space.id = p_space;
-    IF coalesce(total, 0) = 0 OR coalesce(average, 0) = 0 THEN RETURN; END IF;
-
-    -- A word that stands twice in the query weighs twice.
-    SELECT array_agg(memory_term_query(term.lexeme) ORDER BY term.documents, term.lexeme),
-           array_agg(asked.times * ln(1 + (total - term.documents + 0.5) / (term.documents + 0.5))
-                     ORDER BY term.documents, term.lexeme),
-           array_agg(term.documents::bigint ORDER BY term.documents, term.lexeme)
-      INTO queries, weights, found_in
-      FROM (SELECT word, count(*) AS times FROM unnest(p_terms) word GROUP BY word) asked
-      JOIN LATERAL (SELECT known.lexeme, known.documents FROM memory_searchterm known
-                     WHERE known.space_id = p_space AND known.lexeme = asked.word
-                       AND known.documents > 0) term ON true;
-    terms := least(coalesce(array_length(queries, 1), 0), p_most_terms);
-    IF terms = 0 THEN RETURN; END IF;
-
-    SELECT string_agg(format(
-               '$1[%s] * (1 - norm / (norm + width_bucket('
-               'ts_rank(''{1,1,1,1}'', words, $2[%s])::float8, $3)))', n, n), ' + ' ORDER BY n)
-      INTO expression FROM generate_series(1, terms) n;
-
-    looked_up := terms;
-    FOR n IN 1 .. terms - 1 LOOP
-        documents := documents + found_in[n];
-        SELECT sum(d), sum(w) INTO others_documents, others_weight
-          FROM unnest(found_in[n + 1 : terms], weights[n + 1 : terms]) rest (d, w);
-        IF documents >= 3 * p_most AND 0.55 * weights[1] > 0.75 * others_weight
-           AND others_documents > 3 * documents THEN
-            looked_up := n;
-            EXIT;
-        END IF;
-    END LOOP;
-
-    LOOP
-        SELECT string_agg(query::text, ' | ')::tsquery INTO any_of
-          FROM unnest(queries[1 : looked_up]) query;
-        SELECT coalesce(sum(w), 0) INTO others_weight
-          FROM unnest(weights[looked_up + 1 : terms]) w;
-        EXECUTE format($query$
-            SELECT array_agg(best.record_id ORDER BY best.score DESC, best.record_id),
-                   array_agg(best.score ORDER BY best.score DESC, best.record_id)
-              FROM (SELECT entry.record_id, %s AS score
-                      FROM (SELECT e.record_id, e.words, $4 * (1 - $5 + $5 * e.length / $6) AS norm
-                              FROM memory_searchentry e
-                             WHERE e.words @@ $7 AND e.space_id = $8 OFFSET 0) entry
-                     ORDER BY score DESC, entry.record_id LIMIT $9) best
-            $query$, expression)
-          INTO ids, scores
-         USING weights, queries, memory_tf_steps(), k1, b, average, any_of, p_space, p_most;
-        -- A document with none of the terms looked up scores less than all the others together.
-        EXIT WHEN looked_up = terms
-               OR (coalesce(array_length(ids, 1), 0) >= p_most AND scores[p_most] >= others_weight);
-        looked_up := terms;
-    END LOOP;
-    RETURN QUERY SELECT * FROM unnest(ids, scores);
-END
-$body$;
-"""
-NO_BM25 = """
-DROP FUNCTION memory_bm25(integer, text[], integer, integer, float8, float8);
-DROP FUNCTION memory_term_query(text);
-DROP FUNCTION memory_tf_steps();
-"""
 
 
 class Migration(migrations.Migration):
@@ -148,6 +46,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.AutoField(primary_key=True, serialize=False)),
                 ("record_type", models.CharField(max_length=40)),
+                ("language", models.CharField(default="en", max_length=8)),
                 ("documents", models.BigIntegerField(default=0)),
                 ("length", models.BigIntegerField(default=0)),
                 (
@@ -167,6 +66,11 @@ class Migration(migrations.Migration):
                 ("record_id", models.UUIDField()),
                 ("length", models.PositiveIntegerField()),
                 ("words", django.contrib.postgres.search.SearchVectorField()),
+                ("kind", models.CharField(blank=True, max_length=12)),
+                ("topic_id", models.UUIDField(blank=True, null=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("until", models.DateTimeField(blank=True, null=True)),
+                ("stands", models.BooleanField(default=True)),
                 (
                     "space",
                     models.ForeignKey(
@@ -197,6 +101,8 @@ class Migration(migrations.Migration):
                 ),
                 ("lexeme", models.TextField(db_collation="C")),
                 ("documents", models.IntegerField()),
+                ("most", models.SmallIntegerField(default=255)),
+                ("shortest", models.IntegerField(default=0)),
                 (
                     "space",
                     models.ForeignKey(
@@ -245,6 +151,14 @@ class Migration(migrations.Migration):
                 fastupdate=False, fields=["words"], name="search_entry_words"
             ),
         ),
+        migrations.AddIndex(
+            model_name="searchentry",
+            index=models.Index(
+                condition=models.Q(("stands", False)),
+                fields=["space"],
+                name="search_entry_superseded",
+            ),
+        ),
         migrations.AddConstraint(
             model_name="searchentry",
             constraint=models.UniqueConstraint(
@@ -256,8 +170,8 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="counted",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM added) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT added.space_id, word.lexeme, count(*) FROM added, unnest(added.words) word\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n",
-                    hash="b45685e60f3e045292e6606b629043bfeb3a3746",
+                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM added) ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + more.documents, length = space.length + more.length\n      FROM (SELECT space_id, count(*) AS documents, sum(length) AS length\n              FROM added GROUP BY space_id) more\n     WHERE space.id = more.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)\n    SELECT added.space_id, word.lexeme, count(*),\n           coalesce(max(cardinality(word.positions)), 1), min(added.length)\n      FROM added, unnest(added.words) word GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           most = greatest(term.most, excluded.most),\n           shortest = least(term.shortest, excluded.shortest);\n    RETURN NULL;\n",
+                    hash="9756e873e3b417151ef4d98dda26fa717682eee9",
                     level="STATEMENT",
                     operation="INSERT",
                     pgid="pgtrigger_counted_b5ddc",
@@ -288,8 +202,8 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="recounted",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    func="\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone UNION SELECT space_id FROM added)\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents)\n    SELECT space_id, lexeme, sum(one)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1 FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 HAVING sum(one) <> 0 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE SET documents = term.documents + excluded.documents;\n    RETURN NULL;\n",
-                    hash="0eeb23c95870f495a6b345803d5433fc721d31c6",
+                    func="\n    IF NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id, space_id)\n                    WHERE gone.words <> added.words OR gone.length <> added.length)\n       AND NOT EXISTS (SELECT 1 FROM gone JOIN added USING (id)\n                        WHERE gone.space_id <> added.space_id) THEN\n        RETURN NULL;\n    END IF;\n    PERFORM 1 FROM memory_searchspace\n     WHERE id IN (SELECT space_id FROM gone UNION SELECT space_id FROM added)\n     ORDER BY id FOR NO KEY UPDATE;\n    UPDATE memory_searchspace space\n       SET documents = space.documents + change.documents, length = space.length + change.length\n      FROM (SELECT space_id, sum(one) AS documents, sum(length) AS length\n              FROM (SELECT space_id, -1 AS one, -length AS length FROM gone\n                    UNION ALL SELECT space_id, 1, length FROM added) both_\n             GROUP BY space_id) change\n     WHERE space.id = change.space_id;\n    INSERT INTO memory_searchterm AS term (space_id, lexeme, documents, most, shortest)\n    SELECT space_id, lexeme, sum(one), max(most), min(length)\n      FROM (SELECT gone.space_id, word.lexeme, -1 AS one, 1 AS most, gone.length\n              FROM gone, unnest(gone.words) word\n            UNION ALL\n            SELECT added.space_id, word.lexeme, 1, coalesce(cardinality(word.positions), 1),\n                   added.length\n              FROM added, unnest(added.words) word) both_\n     GROUP BY 1, 2 ORDER BY 1, 2\n        ON CONFLICT (space_id, lexeme) DO UPDATE\n       SET documents = term.documents + excluded.documents,\n           most = greatest(term.most, excluded.most),\n           shortest = least(term.shortest, excluded.shortest)\n     WHERE excluded.documents <> 0 OR excluded.most > term.most\n        OR excluded.shortest < term.shortest;\n    RETURN NULL;\n",
+                    hash="0236d7358511d4419d55a619fb4241362839b1ba",
                     level="STATEMENT",
                     operation="UPDATE",
                     pgid="pgtrigger_recounted_3e835",
@@ -299,5 +213,4 @@ class Migration(migrations.Migration):
                 ),
             ),
         ),
-        migrations.RunSQL(BM25, NO_BM25),
     ]

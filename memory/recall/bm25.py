@@ -1,24 +1,28 @@
-"""Exact BM25 in stock Postgres (k1 = 1.2, b = 0.75), transactional, one space an owner and type.
+"""The search index: what each record says as counted terms, one space an owner and type.
 
 What is written is found by the same transaction at once, and a rollback leaves nothing: the
-figures are kept by triggers (`memory/models/search.py`), the ranking is one function
-(`memory_bm25`, migration 0002).
+figures are kept by triggers (`memory/models/search.py`), the ranking is in `ranking.py`.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, runtime_checkable
 
 from django.db import connection, transaction
+from django.utils import timezone
 
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
-from memory.recall.terms import query_terms, vector_of
+from memory.models.users import User
+from memory.recall import ranking
+from memory.recall.terms import query_terms, stemmed_as, vector_of
 
 BATCH = 100
-MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
+MOST_TERMS = ranking.MOST_TERMS
 
 
 class Searchable(Protocol):
@@ -36,23 +40,59 @@ class Searchable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What the index knows of a record besides its words, to filter by.
+
+    `labels` are who said it, its tags and its topic's title: only `lexical` looks at them.
+    """
+
+    labels: str = ""
+    kind: str = ""
+    topic_id: uuid.UUID | None = None
+    created: datetime | None = None
+    until: datetime | None = None
+    stands: bool = True
+
+
+@runtime_checkable
+class Marked(Protocol):
+    """A record that tells the index more than its words."""
+
+    def search_marks(self) -> Marks:
+        """Return what recall filters by."""
+        ...
+
+
+_COLUMNS = ("length", "words", "kind", "topic_id", "created", "until", "stands")
+
+
 def index(records: Iterable[Searchable]) -> None:
     """Make the records findable by what they say now, those that were before included."""
     for space, members in _by_space(records):
         for start in range(0, len(members), BATCH):
             some = members[start : start + BATCH]
-            rows = []
-            for record in some:
-                words, length = vector_of(record.search_text())
-                rows += [space.pk, record.pk, length, words]
-            marks = ", ".join(["(%s, %s, %s, %s::tsvector)"] * len(some))
+            rows = [value for record in some for value in _row(space, record)]
+            marks = ", ".join(
+                ["(%s, %s, %s, %s::tsvector, %s, %s::uuid, %s, %s::timestamptz, %s)"] * len(some)
+            )
+            changes = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "INSERT INTO memory_searchentry (space_id, record_id, length, words) "  # noqa: S608
-                    f"VALUES {marks} ON CONFLICT (space_id, record_id) "
-                    "DO UPDATE SET length = excluded.length, words = excluded.words",
+                    f"INSERT INTO memory_searchentry (space_id, record_id, {', '.join(_COLUMNS)}) "  # noqa: S608
+                    f"VALUES {marks} ON CONFLICT (space_id, record_id) DO UPDATE SET {changes}",
                     rows,
                 )
+
+
+def _row(space: SearchSpace, record: Searchable) -> list[Any]:
+    marks = record.search_marks() if isinstance(record, Marked) else Marks()
+    words, length = vector_of(record.search_text(), marks.labels, space.language)
+    created = marks.created or timezone.now()
+    return [
+        space.pk, record.pk, length, words, marks.kind, marks.topic_id, created, marks.until,
+        marks.stands,
+    ]  # fmt: skip
 
 
 def unindex(records: Iterable[Searchable]) -> None:
@@ -63,14 +103,17 @@ def unindex(records: Iterable[Searchable]) -> None:
 
 
 def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> None:
-    """Make the owner's index of one type anew from the rows (R239)."""
+    """Make the owner's index of one type anew from the rows, in the owner's language (R239)."""
     with transaction.atomic():
         space = SearchSpace.objects.filter(owner=owner, record_type=search_type).first()
         if space is not None:
             SearchEntry.objects.filter(space=space).delete()
             SearchTerm.objects.filter(space=space).delete()
-            SearchSpace.objects.filter(pk=space.pk).update(documents=0, length=0)
-        index(records)
+            SearchSpace.objects.filter(pk=space.pk).update(
+                documents=0, length=0, language=ranking.language_of(owner)
+            )
+        for some in _batches(records):
+            index(some)
 
 
 def search(
@@ -81,18 +124,12 @@ def search(
     Any text is a query: one without a letter or digit finds nothing.  A score is at least 0 and
     has no upper bound; `relevance()` brings it into 0..1.
     """
-    terms = query_terms(query)
+    terms = query_terms(query, ranking.language_of(owner))
     if not terms or limit < 1:
         return []
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT found.record_id, found.score FROM memory_searchspace space, "
-            "memory_bm25(space.id, %s, %s, %s) found "
-            "WHERE space.owner_id = %s AND space.record_type = %s "
-            "ORDER BY found.score DESC, found.record_id",
-            [terms, limit, MOST_TERMS, owner.pk, search_type],
-        )
-        return [(record_id, score) for record_id, score in cursor.fetchall()]
+    spaces = ranking.spaces_of(owner, [search_type], terms)
+    found = ranking.ranked(spaces[0], terms, ranking.EXACT, limit) if spaces else []
+    return [(one.record_id, one.score) for one in found]
 
 
 def relevance(score: float) -> float:
@@ -100,17 +137,42 @@ def relevance(score: float) -> float:
     return score / (1 + score)
 
 
+def _batches(records: Iterable[Searchable]) -> Iterator[list[Searchable]]:
+    some: list[Searchable] = []
+    for record in records:
+        some.append(record)
+        if len(some) == BATCH:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
 def _by_space(records: Iterable[Searchable]) -> list[tuple[SearchSpace, list[Searchable]]]:
     """Group the records by space, spaces in the order in which their writers wait."""
     groups: dict[tuple[Any, str], list[Searchable]] = defaultdict(list)
     for record in records:
         groups[record.owner_id, record.search_type()].append(record)
-    SearchSpace.objects.bulk_create(
-        [SearchSpace(owner_id=owner, record_type=kind) for owner, kind in groups],
-        ignore_conflicts=True,
-    )
-    spaces = [
-        (SearchSpace.objects.get(owner_id=owner, record_type=kind), members)
-        for (owner, kind), members in groups.items()
-    ]
+    known = {pair: _space(*pair) for pair in groups}
+    if missing := [pair for pair, space in known.items() if space is None]:
+        languages = dict(
+            User.objects.filter(pk__in={owner for owner, _kind in missing}).values_list(
+                "pk", "language"
+            )
+        )
+        SearchSpace.objects.bulk_create(
+            [
+                SearchSpace(
+                    owner_id=owner, record_type=kind, language=stemmed_as(languages.get(owner, ""))
+                )
+                for owner, kind in missing
+            ],
+            ignore_conflicts=True,
+        )
+        known |= {pair: _space(*pair) for pair in missing}
+    spaces = [(space, groups[pair]) for pair, space in known.items() if space is not None]
     return sorted(spaces, key=lambda pair: pair[0].pk)
+
+
+def _space(owner_id: Any, kind: str) -> SearchSpace | None:
+    return SearchSpace.objects.filter(owner_id=owner_id, record_type=kind).first()

@@ -13,12 +13,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import snowballstemmer
 
 LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
 MOST_TIMES = 255  # a tsvector keeps at most so many positions of one term
 LAST_POSITION = 16_383  # and none beyond this one
+LABEL = "@"  # no term of a text begins with it
+MOST_LABELS = 300  # terms of one record's labels
 VECTOR_BYTES = 1_000_000  # a tsvector holds 1,048,575 bytes of terms and positions
 
 # Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer).
@@ -127,8 +130,19 @@ STOP_WORDS = frozenset(
     ]
 )
 
-_stemmer = snowballstemmer.stemmer("english")
-_stemming = threading.Lock()  # the stemmer keeps the word it works on in itself
+ENGLISH = "en"
+# Whose words are brought to their stems: language codes and Snowball's names of them.
+STEMMED = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "english", "es": "spanish", "et": "estonian", "eu": "basque", "fi": "finnish",
+    "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+}  # fmt: skip
+
+_stemmers: dict[str, Any] = {}
+_stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +154,32 @@ class Term:
     end: int
 
 
-def search_terms(text: str) -> list[str]:
+def stemmed_as(language: str) -> str:
+    """Return the code of the language as which texts of a person's language are stemmed."""
+    code = language.casefold().replace("_", "-").split("-")[0]
+    code = {"nb": "no", "nn": "no"}.get(code, code)
+    return code if code in STEMMED else ENGLISH
+
+
+def search_terms(text: str, language: str = ENGLISH) -> list[str]:
     """Return what is indexed of a text, in its order and with repetitions.
 
-    English words are stemmed, letters lose case and accents; runs of a script without spaces
-    give each character and each pair of neighbours.
+    Words are stemmed as `language` does, letters lose case and accents; runs of a script without
+    spaces give each character and each pair of neighbours.
     """
-    return [term.text for _place, term in _indexed(text)]
+    return [term.text for _place, term in _indexed(text, language)]
 
 
-def query_terms(text: str) -> list[str]:
+def query_terms(text: str, language: str = ENGLISH) -> list[str]:
     """Return the terms to look for: of runs without spaces the pairs, of words no fillers.
 
     A query that holds nothing but filler words keeps them.  Any text is a query; one without a
     letter or digit has no terms.
     """
-    terms = [term.text for term in query_spans(text)]
-    fillers = {_stem(word) for word in STOP_WORDS}
-    return [term for term in terms if term not in fillers] or terms
+    terms = [term.text for term in query_spans(text, language)]
+    if language != ENGLISH:  # what is frequent there weighs little by itself
+        return terms
+    return [term for term in terms if term not in _fillers()] or terms
 
 
 def tsquery_of(terms: Iterable[str]) -> str:
@@ -165,25 +187,25 @@ def tsquery_of(terms: Iterable[str]) -> str:
     return " | ".join(map(_quoted, terms))
 
 
-def phrase_query(text: str) -> str:
+def phrase_query(text: str, language: str = ENGLISH) -> str:
     """Return the tsquery literal of what holds these words side by side; "" for no words.
 
     Stems as everywhere: "solid cells" finds "solid cell" too.  Of scripts without spaces the
     characters follow each other.
     """
     at: dict[int, str] = {}
-    for place, term in _indexed(text):
+    for place, term in _indexed(text, language):
         at.setdefault(place, term.text)
     return " <-> ".join(map(_quoted, at.values()))
 
 
-def query_spans(text: str) -> Iterator[Term]:
+def query_spans(text: str, language: str = ENGLISH) -> Iterator[Term]:
     """Yield the terms of a query, or those of a text that a query could name, with their places."""
     for found in _TERM.finditer(text):
         if found.lastgroup == "unspaced":
             yield from _pairs(found)
         else:
-            yield Term(_normal(found.group(), found.lastgroup), *found.span())
+            yield Term(_normal(found.group(), found.lastgroup, language), *found.span())
 
 
 def is_unspaced(char: str) -> bool:
@@ -191,8 +213,11 @@ def is_unspaced(char: str) -> bool:
     return _UNSPACED_CHAR.fullmatch(char) is not None
 
 
-def vector_of(text: str) -> tuple[str, int]:
+def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str, int]:
     """Return the text as a tsvector literal, and how many positions it holds.
+
+    Terms of the labels (who said it, tags) stand in it behind `LABEL` and without a position: a
+    search can ask for them, and no figure of the text depends on them.
 
     Positions are those of the words, for phrases.  What a tsvector cannot hold is bounded here:
     a term counts at most 255 times, and past a megabyte new terms are left out.  A position past
@@ -200,7 +225,7 @@ def vector_of(text: str) -> tuple[str, int]:
     """
     places: dict[str, list[int]] = {}
     room = VECTOR_BYTES
-    for place, term in _indexed(text):
+    for place, term in _indexed(text, language):
         known = places.get(term.text)
         if known is None:
             room -= len(term.text.encode()) + 6
@@ -210,13 +235,20 @@ def vector_of(text: str) -> tuple[str, int]:
         elif len(known) < MOST_TIMES:
             room -= 2
             known.append(place)
-    words = (f"{_quoted(term)}:{','.join(map(str, _held(at)))}" for term, at in places.items())
+    words = [f"{_quoted(term)}:{','.join(map(str, _held(at)))}" for term, at in places.items()]
+    words += map(_quoted, label_terms(labels, language)[:MOST_LABELS])
     return " ".join(words), sum(map(len, places.values()))
 
 
-def counts_of(text: str) -> Counter[str]:
+def label_terms(text: str, language: str = ENGLISH) -> list[str]:
+    """Return the terms by which a record's labels are found, each once."""
+    terms = dict.fromkeys(query_terms(text, language)) if text else {}
+    return [LABEL + term for term in terms]
+
+
+def counts_of(text: str, language: str = ENGLISH) -> Counter[str]:
     """Return how often each term is counted in a text that fits a tsvector: what BM25 calls tf."""
-    counts = Counter(search_terms(text))
+    counts = Counter(search_terms(text, language))
     return Counter({term: min(times, MOST_TIMES) for term, times in counts.items()})
 
 
@@ -230,13 +262,14 @@ def _held(places: list[int]) -> list[int]:
     return sorted([*held, *(next(free) for _ in range(len(places) - len(held)))])
 
 
-def _indexed(text: str) -> Iterator[tuple[int, Term]]:
+def _indexed(text: str, language: str) -> Iterator[tuple[int, Term]]:
     """Yield each term that is indexed with its position, counted from 1."""
     place = 0
     for found in _TERM.finditer(text):
         if found.lastgroup != "unspaced":
             place += 1
-            yield place, Term(_normal(found.group(), found.lastgroup), *found.span())
+            term = _normal(found.group(), found.lastgroup, language)
+            yield place, Term(term, *found.span())
             continue
         pairs = list(_pairs(found))
         start = found.start()
@@ -257,11 +290,13 @@ def _pairs(found: re.Match[str]) -> Iterator[Term]:
 
 
 @lru_cache(maxsize=100_000)
-def _normal(word: str, kind: str | None) -> str:
-    """Return the term of a word: without case and accents, English stemmed, not too long."""
+def _normal(word: str, kind: str | None, language: str) -> str:
+    """Return the term of a word: without case and accents, stemmed, not too long."""
     term = _folded(word)
-    if kind == "word" and _ENGLISH.fullmatch(term):
-        term = _stem(term)
+    if kind == "word" and language == ENGLISH and _ENGLISH.fullmatch(term):
+        term = _stem(term, language)
+    elif kind == "word" and language != ENGLISH:  # accents help a stemmer to know the ending
+        term = _folded(_stem(unicodedata.normalize("NFC", word.casefold()), language))
     return term[:LONGEST_TERM]
 
 
@@ -275,9 +310,17 @@ def _folded(word: str) -> str:
 
 
 @lru_cache(maxsize=100_000)
-def _stem(word: str) -> str:
+def _stem(word: str, language: str) -> str:
     with _stemming:
-        return str(_stemmer.stemWord(word))
+        stemmer = _stemmers.get(language)
+        if stemmer is None:
+            stemmer = _stemmers[language] = snowballstemmer.stemmer(STEMMED[language])
+        return str(stemmer.stemWord(word))
+
+
+@lru_cache(maxsize=1)
+def _fillers() -> frozenset[str]:
+    return frozenset(_stem(word, ENGLISH) for word in STOP_WORDS)
 
 
 def _quoted(term: str) -> str:

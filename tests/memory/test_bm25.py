@@ -137,7 +137,7 @@ def test_no_query_is_an_error(alice: Any) -> None:
 
 def test_any_text_can_be_indexed(alice: Any) -> None:
     bm25.index([Text(text, alice.pk) for text in NAUGHTY])
-    assert SearchEntry.objects.count() == len(NAUGHTY)
+    assert SearchEntry.objects.filter(space__record_type="text").count() == len(NAUGHTY)
     assert len(bm25.search(alice, "text", "人工智能")) == 1
 
 
@@ -204,8 +204,9 @@ def test_the_figures_do_not_drift_over_changes_and_removals(alice: Any, texts: l
 
 
 def _figures() -> tuple[int, int, dict[str, int]]:
-    space = SearchSpace.objects.get()
-    terms = SearchTerm.objects.exclude(documents=0).values_list("lexeme", "documents")
+    space = SearchSpace.objects.get(record_type="text")
+    terms = SearchTerm.objects.filter(space=space).exclude(documents=0)
+    terms = terms.values_list("lexeme", "documents")
     return space.documents, space.length, dict(terms)
 
 

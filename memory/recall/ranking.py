@@ -1,0 +1,290 @@
+"""BM25 over the entries of one space: one composed SELECT, exact, and no slower than it must be.
+
+How often a term stands in a document comes back from `ts_rank()`: with equal weights it is
+(1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which only rises, so `width_bucket()` over the mid-points
+gives tf exactly, without unpacking the vector.
+
+Of a term it is known what it can add at most.  So a score that the best `limit` reach for certain
+tells which terms a better document must hold together: only those are looked at (`_holding`).
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+from django.db import connection
+
+from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as, tsquery_of
+
+MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
+LABEL_WEIGHT = 0.5
+FEW = 2_000  # documents that are all looked at sooner than the fewer are found out
+DEPTH = 7  # terms told apart when it is worked out which must stand together
+_ZETA = 1.64493406685
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """BM25's constants; `b` None means by the space's average length (lexical)."""
+
+    b: float | None = 0.75
+    k1: float = 1.2
+    labels: bool = False  # whether who said it, tags and topic count too
+
+    def b_of(self, average: float) -> float:
+        """Return b: short turns want no length normalisation, long messages want all of it."""
+        if self.b is not None:
+            return self.b
+        return min(1.0, max(0.0, math.log(average / 18) / math.log(200 / 18)))
+
+
+EXACT = Formula()
+LEXICAL = Formula(b=None, labels=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TermFigures:
+    """In how many documents a term stands, how often at most, and the shortest of them."""
+
+    documents: int
+    most: int
+    shortest: int
+
+
+@dataclass(slots=True)
+class Space:
+    """The figures of the records that are ranked among each other, and of the terms asked for."""
+
+    id: int
+    record_type: str
+    language: str
+    documents: int
+    length: int
+    has_superseded: bool
+    terms: dict[str, TermFigures] = field(default_factory=dict)
+
+    @property
+    def average(self) -> float:
+        """Return the average length of a document, in terms."""
+        return self.length / self.documents if self.documents else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """Which entries are ranked: SQL conditions on `e` with their parameters, and phrases."""
+
+    where: tuple[str, ...] = ()
+    params: tuple[Any, ...] = ()
+    required: tuple[str, ...] = ()  # tsqueries, as of a phrase
+    stands: bool | None = None
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether entries may be left out that the figures count."""
+        return bool(self.where or self.required)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One entry found: its raw score, and which of the query's terms it holds."""
+
+    record_id: uuid.UUID
+    score: float
+    matched: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    lexeme: str
+    weight: float  # times in the query x idf
+    bound: float  # what it adds to a score at most
+    figures: TermFigures
+
+    @property
+    def query(self) -> str:
+        return tsquery_of([self.lexeme])
+
+
+def spaces_of(owner: Any, types: Iterable[str], lexemes: Iterable[str]) -> list[Space]:
+    """Return the owner's spaces of these types, with the figures of the terms; one query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
+            "EXISTS (SELECT 1 FROM memory_searchentry e WHERE e.space_id = s.id AND NOT e.stands), "
+            "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
+            "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
+            "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
+            [list(dict.fromkeys(lexemes)), owner.pk, list(types)],
+        )
+        rows = cursor.fetchall()
+    found: dict[int, Space] = {}
+    for *space, lexeme, documents, most, shortest in rows:
+        one = found.setdefault(space[0], Space(*space))
+        if lexeme is not None:
+            one.terms[lexeme] = TermFigures(documents, most, shortest)
+    return list(found.values())
+
+
+def language_of(owner: Any) -> str:
+    """Return the language as which the owner's texts are stemmed."""
+    return stemmed_as(getattr(owner, "language", "") or "")
+
+
+def ranked(
+    space: Space, words: Sequence[str], formula: Formula, limit: int, among: Among | None = None
+) -> list[Ranked]:
+    """Return the entries of the space that fit the words best, best first.
+
+    `words` are terms of the space's language, with repetitions: one that stands twice weighs
+    twice.  `space.terms` must hold their figures.
+    """
+    terms = _terms(space, words, formula)
+    if not terms or limit < 1:
+        return []
+    among = among or Among()
+    need = _likely(space, terms, formula, limit * (6 if among.is_narrow else 2))
+    while True:
+        found = _select(space, terms, formula, limit, among, need)
+        enough = len(found) >= limit
+        if need <= 0 or (enough and found[-1].score >= need):
+            return found
+        # Documents left out score less than `need`; those found tell how much less is certain.
+        need = found[-1].score * (1 - 1e-9) if enough else 0.0
+
+
+def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
+    """Return the terms that the space knows, what adds most first."""
+    if not space.documents or not space.length:
+        return []
+    times = Counter(words)
+    b = formula.b_of(space.average)
+    terms = []
+    for word, count in times.items():
+        for lexeme in (word, LABEL + word) if formula.labels else (word,):
+            if figures := space.terms.get(lexeme):
+                df = figures.documents
+                weight = count * math.log(1 + (space.documents - df + 0.5) / (df + 0.5))
+                if lexeme[0] == LABEL:
+                    weight *= LABEL_WEIGHT
+                    terms.append(_Term(lexeme, weight, weight, figures))
+                    continue
+                norm = formula.k1 * (1 - b + b * max(1, figures.shortest) / space.average)
+                most = min(MOST_TIMES, figures.most)
+                terms.append(_Term(lexeme, weight, weight * most / (most + norm), figures))
+    terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
+    return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
+
+
+def _likely(space: Space, terms: list[_Term], formula: Formula, wanted: int) -> float:
+    """Return a score that about `wanted` documents reach, were words strewn at random; 0: any.
+
+    Words of one question stand together more often than that: more documents reach it.
+    """
+    if sum(term.figures.documents for term in terms) <= FEW:
+        return 0.0
+    states = [(0.0, 1.0)]
+    typical = 1 / (1 + formula.k1)
+    for term in terms[: DEPTH + 1]:
+        share = min(1.0, term.figures.documents / space.documents)
+        adds = term.weight if term.lexeme[0] == LABEL else term.weight * typical
+        states = [
+            state
+            for score, chance in states
+            for state in ((score, chance * (1 - share)), (score + adds, chance * share))
+        ]
+    states.sort(reverse=True)
+    reached = accumulate(chance for _score, chance in states)
+    return next(
+        (score for (score, _), sum_ in zip(states, reached, strict=True)
+         if sum_ * space.documents >= wanted),
+        0.0,
+    )  # fmt: skip
+
+
+def _holding(terms: list[_Term], need: float) -> str:
+    """Return the tsquery of documents that may score `need`: it lets all of them through."""
+    queries = [term.query for term in terms]
+    rest = [*accumulate((term.bound for term in reversed(terms)), initial=0.0)][::-1]
+
+    def holds(at: int, missing: float) -> str | None:
+        """Return the condition on the terms from `at` on; None if it cannot be met."""
+        if rest[at] < missing:
+            return None
+        if at >= DEPTH or missing <= terms[-1].bound:
+            return " | ".join(queries[at:])
+        without = holds(at + 1, missing)
+        if missing <= terms[at].bound:
+            return queries[at] if without is None else f"{queries[at]} | {without}"
+        with_it = holds(at + 1, missing - terms[at].bound)
+        both = f"{queries[at]} & ({with_it})"
+        return both if without is None else f"{both} | {without}"
+
+    return holds(0, need * (1 - 1e-9)) or " | ".join(queries)
+
+
+def _select(
+    space: Space, terms: list[_Term], formula: Formula, limit: int, among: Among, need: float
+) -> list[Ranked]:
+    b = formula.b_of(space.average)
+    adds, params = _added(terms)
+    where = ["e.words @@ %s::tsquery", *among.where]
+    holding = " & ".join([f"({_holding(terms, need)})", *(f"({q})" for q in among.required)])
+    if among.stands is not None:
+        where.append("e.stands" if among.stands else "NOT e.stands")
+    matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT b.record_id, b.score, ARRAY[{matched}] FROM ("  # noqa: S608
+            f"SELECT c.id, c.record_id, {adds} AS score FROM ("
+            "SELECT e.id, e.record_id, e.words, %s + %s * e.length AS norm "
+            f"FROM memory_searchentry e WHERE {' AND '.join(where)} AND e.space_id = %s OFFSET 0"
+            ") c ORDER BY score DESC, c.record_id LIMIT %s) b "
+            "JOIN memory_searchentry e ON e.id = b.id ORDER BY b.score DESC, b.record_id",
+            [
+                *(term.query for term in terms),
+                *params,
+                formula.k1 * (1 - b),
+                formula.k1 * b / space.average,
+                holding,
+                *among.params,
+                space.id,
+                limit,
+            ],
+        )
+        rows = cursor.fetchall()
+    names = [term.lexeme for term in terms]
+    return [
+        Ranked(key, score, tuple(name for name, has in zip(names, held, strict=True) if has))
+        for key, score, held in rows
+    ]
+
+
+def _added(terms: list[_Term]) -> tuple[str, list[Any]]:
+    """Return the SQL of what the terms add up to, and its parameters."""
+    parts: list[str] = []
+    params: list[Any] = []
+    for term in terms:
+        if term.lexeme[0] == LABEL:
+            parts.append("CASE WHEN c.words @@ %s::tsquery THEN %s::float8 ELSE 0 END")
+            params += [term.query, term.weight]
+            continue
+        parts.append(
+            "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
+            "ts_rank('{1,1,1,1}', c.words, %s::tsquery)::float8, %s::float8[])))"
+        )
+        params += [term.weight, term.query, _steps(min(MOST_TIMES, max(1, term.figures.most)))]
+    return " + ".join(parts), params
+
+
+@lru_cache(maxsize=MOST_TIMES)
+def _steps(most: int) -> list[float]:
+    """Return the mid-points between the ranks of a term that stands once, twice ... `most` times."""
+    sums = list(accumulate(1 / (tf * tf) for tf in range(1, most + 1)))
+    return [(sum_ - 0.5 / (tf * tf)) / _ZETA for tf, sum_ in enumerate(sums, 1)]
