@@ -16,7 +16,11 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let the published copy of topics follow their changes."""
+        """Let the published copy of topics and the vectors follow changes, accounts get their notes."""
         publishing = importlib.import_module("memory.publishing")
         topics = importlib.import_module("memory.models.topics")
         topics.Topic.ON_CHANGE.append(publishing.follow)
+        recalled = importlib.import_module("memory.models.recalled")
+        recalled.Recalled.ON_FOLLOW.append(importlib.import_module("memory.embedding").follow)
+        users = importlib.import_module("memory.models.users")
+        users.FIRST_ROWS.append(importlib.import_module("memory.identity").make_first_notes)

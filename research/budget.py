@@ -10,9 +10,9 @@ from django.db.models import F
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
-from memory import spending
 from memory.asking import BudgetReached
-from memory.models import ModelCall, User
+from memory.models import ModelCall
+from memory.month_budget import check_month
 from research.depth import DEPTHS, depth_of
 from research.models import Run, Step, TopicSettings
 
@@ -109,21 +109,3 @@ class RunMeter:
                 )
                 % {"model": model, "most": self.budget.tokens}
             )
-
-
-def check_month(user: User) -> None:
-    """Raise BudgetReached if the user's month has nothing left.
-
-    Calls whose price is unknown count by their tokens alone.
-    """
-    if user.monthly_tokens is None and user.monthly_money is None:
-        return
-    spent = spending.spent_this_month(user)
-    if user.monthly_tokens is not None and spent.tokens >= user.monthly_tokens:
-        raise BudgetReached(
-            _("this month's budget of %(most)d tokens is used up") % {"most": user.monthly_tokens}
-        )
-    if user.monthly_money is not None and spent.money >= user.monthly_money:
-        raise BudgetReached(
-            _("this month's budget of $%(most)s is used up") % {"most": user.monthly_money}
-        )

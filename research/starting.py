@@ -19,9 +19,9 @@ from memory.actors import Actor
 from memory.asking import BudgetReached
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Activity, Topic, User
+from memory.month_budget import check_month
 from memory.slugs import slug_of
 from research import outbox, repeating, topic_editing
-from research.budget import check_month
 from research.models import Run, Schedule, TopicSettings
 from research.models.runs import RETRIED
 

@@ -7,13 +7,17 @@ from typing import ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from memory.actors import Actor
+from memory.errors import InvalidValue
 from memory.models.base import RememberedQuerySet
+from memory.models.history import Revision
 from memory.models.recalled import Recalled
 from memory.text import shorten
 
@@ -40,6 +44,10 @@ class NoteQuerySet(RememberedQuerySet):
     def tagged(self, *tags: str) -> Self:
         """Keep notes that bear any of the tags (R195)."""
         return self.filter(tags__overlap=list(tags))
+
+    def standing_identity(self) -> Self:
+        """Keep the soul, agent and user note that stand: they are never trashed, only superseded."""
+        return self.live().filter(kind__in=Note.IDENTITY, superseded_by=None)
 
 
 class Note(Recalled):
@@ -130,6 +138,9 @@ class Note(Recalled):
             GinIndex(fields=["tags"], name="note_by_tag"),
         ]
 
+    # The fields from which a write took characters that cannot be stored; said to the writer.
+    cleaned: tuple[str, ...] = ()
+
     def __str__(self) -> str:
         return shorten(self.content, 120)
 
@@ -144,3 +155,71 @@ class Note(Recalled):
     def has_expired(self, at: datetime | None = None) -> bool:
         """Whether the note has expired at `at` (default: now), to the very second (R193)."""
         return self.expires_at is not None and self.expires_at <= (at or timezone.now())
+
+    @property
+    def is_standing_identity(self) -> bool:
+        """Whether this is the soul, agent or user note that stands."""
+        is_superseded = self.superseded_by_id is not None
+        return self.kind in self.IDENTITY and not is_superseded and self.trashed_at is None
+
+    def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
+        """Move the note to the trash; what it superseded stays superseded, and comes not back.
+
+        Raises InvalidValue for the soul, agent or user note that stands.
+        """
+        if self.is_standing_identity:
+            problem = gettext(
+                "The %(kind)s note that stands cannot go to the trash: every context begins with "
+                "it. Write another one under Settings; that supersedes it."
+            ) % {"kind": self.get_kind_display()}
+            raise InvalidValue(problem, errors={"kind": [problem]})
+        super().trash(by=by, why=why, source=source)
+
+    def restore(self, *, by: Actor) -> None:
+        """Bring the note back from the trash as it was.
+
+        Raises InvalidValue for a soul, agent or user note where another one stands.
+        """
+        standing = Note.objects.filter(owner=self.owner_id, kind=self.kind).standing_identity()
+        is_second = self.superseded_by_id is None and standing.exclude(pk=self.pk).exists()
+        if self.kind in self.IDENTITY and is_second:
+            problem = gettext(
+                "Another %(kind)s note stands meanwhile. Bring this one's text back under Settings."
+            ) % {"kind": self.get_kind_display()}
+            raise InvalidValue(problem, errors={"kind": [problem]})
+        super().restore(by=by)
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the note for good; what it had superseded is not recalled again for that.
+
+        It is superseded by the next of the chain from then on, or goes to the trash if there is
+        none: so nothing that was replaced comes back, and nothing else is lost (docs/decisions.md).
+        """
+        with transaction.atomic():
+            self.let_go([self], by=by)
+            super().purge(by=by)
+
+    @classmethod
+    def let_go(cls, notes: list[Note], *, by: Actor) -> None:
+        """Take `notes`, about to be deleted, out of the chains in which they stand."""
+        going = {note.pk: note for note in notes}
+        before = cls.objects.filter(superseded_by__in=going).exclude(pk__in=going)
+        for old in before.select_for_update():
+            next_id = old.superseded_by_id
+            while next_id is not None and next_id in going:
+                next_id = going[next_id].superseded_by_id
+            old._follow_in_chain(next_id, by=by)
+
+    def _follow_in_chain(self, successor_id: object, *, by: Actor) -> None:
+        """Point at another successor, or go to the trash without one, whatever lock there is."""
+        now = timezone.now()
+        fields: dict[str, object] = {"superseded_by_id": successor_id}
+        if successor_id is None:
+            fields["trashed_at"] = self.trashed_at or now
+        before = self.snapshot(*fields)
+        Note.objects.filter(pk=self.pk).update(version=F("version") + 1, updated=now, **fields)
+        why = gettext("the note that superseded it was deleted for good")
+        Revision.record(self, before=before, after=fields, by=by, why=why, version=self.version + 1)
+        for name, value in fields.items():
+            setattr(self, name, value)
+        Note.follow([self])

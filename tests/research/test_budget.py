@@ -15,7 +15,8 @@ from beacon_site.providers.llm import Usage
 from memory import spending
 from memory.asking import BudgetReached
 from memory.models import ModelCall, Topic
-from research.budget import DEFAULTS, Budget, RunMeter, budget_of, check_month
+from memory.month_budget import check_month
+from research.budget import DEFAULTS, Budget, RunMeter, budget_of
 from research.models import Run, Step, TopicSettings
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -1,0 +1,147 @@
+"""Superseding: what stands in for what, and what becomes of a chain whose links go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.models import Note, Revision, User
+from memory.notes import chain, edit_note, get_notes, replace_with, supersede, write_note
+from memory.recall import bm25
+
+AGENT = Actor("agent", "claude")
+
+
+@pytest.fixture
+def note(alice: User) -> Note:
+    return write_note(
+        alice, "rule", "Deploy on Mondays.", by=AGENT, confidence=0.9, evidence=["run:3"],
+        tags=["ops"], sensitivity="sensitive", scope="agent:claude", trust="external",
+    )  # fmt: skip
+
+
+@pytest.mark.requirement("R200")
+def test_a_superseded_note_is_not_given_and_stays_readable_with_its_history(
+    alice: User, note: Note
+):
+    newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor, why="Mondays failed")
+
+    assert [n.content for n in get_notes(alice, kind="rule")] == ["Deploy on Tuesdays."]
+    assert chain(newer) == chain(note) == [newer, note]
+    told = Revision.objects.get(record_id=note.pk, version=2)
+    assert (told.reason, told.after) == ("Mondays failed", {"superseded_by_id": str(newer.pk)})
+
+
+def test_a_successor_takes_over_what_is_not_named_and_the_lowest_trust(alice: User, note: Note):
+    newer = supersede(note, "Deploy on Tuesdays.", by=AGENT, tags=["ops", "later"])
+
+    same = ("kind", "confidence", "evidence", "sensitivity", "scope", "stability")
+    assert newer.snapshot(*same) == note.snapshot(*same)
+    assert (newer.trust, newer.tags) == ("external", ["ops", "later"])
+    assert supersede(newer, "Never deploy.", by=alice.actor).trust == "owner"
+
+
+@pytest.mark.parametrize("spoil", ["superseded", "trashed", "empty"])
+def test_what_cannot_be_superseded_is_said_and_nothing_is_stored(
+    alice: User, note: Note, spoil: str
+):
+    if spoil == "superseded":
+        supersede(note, "First.", by=alice.actor)
+    elif spoil == "trashed":
+        note.trash(by=alice.actor)
+    before = list(Note.objects.values_list("pk", "version"))
+
+    with pytest.raises(InvalidValue) as refused:
+        supersede(note, " " if spoil == "empty" else "Second.", by=alice.actor)
+
+    assert refused.value.errors
+    assert list(Note.objects.values_list("pk", "version")) == before
+
+
+def test_a_locked_note_and_a_stale_version_are_not_superseded(alice: User, note: Note):
+    with pytest.raises(StaleWrite):
+        supersede(note, "Other.", by=alice.actor, expected_version=7)
+    note.change(by=alice.actor, lock="read-only")
+    with pytest.raises(Locked):
+        supersede(note, "Other.", by=AGENT)
+
+    assert Note.objects.filter(kind="rule").count() == 1
+
+
+def test_no_chain_closes_to_a_circle(alice: User, bob: User, note: Note):
+    other = write_note(alice, "log", "Another.", by=AGENT)
+    replace_with(note, other, by=alice.actor)
+    bobs = write_note(bob, "log", "Bob's.", by=AGENT)
+
+    for old, new in ((other, note), (other, other), (other, bobs), (note, bobs)):
+        with pytest.raises(InvalidValue):
+            replace_with(old, new, by=alice.actor)
+    assert chain(other) == [other, Note.objects.get(pk=note.pk)]
+
+
+def test_what_the_trash_holds_frees_nothing_that_was_replaced(alice: User, note: Note):
+    newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
+
+    newer.trash(by=alice.actor)
+
+    assert get_notes(alice, kind="rule") == []
+    newer.restore(by=alice.actor)
+    assert get_notes(alice, kind="rule") == [newer]
+
+
+def test_a_purged_link_joins_its_neighbours(alice: User, note: Note):
+    middle = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
+    last = supersede(middle, "Deploy on Fridays.", by=alice.actor)
+
+    Note.objects.get(pk=middle.pk).purge(by=alice.actor)
+    connection.check_constraints()
+
+    assert chain(last) == [last, Note.objects.get(pk=note.pk)]
+
+
+def test_what_a_purged_note_replaced_goes_to_the_trash_locked_or_not(alice: User, note: Note):
+    newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
+    Note.objects.get(pk=note.pk).change(by=alice.actor, lock="read-only")
+
+    newer.purge(by=Actor("maintenance"))
+    connection.check_constraints()
+
+    note.refresh_from_db()
+    assert note.trashed_at is not None and note.superseded_by_id is None
+    assert bm25.search(alice, "note", "Mondays") == []
+    note.restore(by=alice.actor)
+    assert bm25.search(alice, "note", "Mondays")[0][0] == note.pk
+
+
+def test_an_account_with_chains_can_be_deleted(alice: User, note: Note):
+    supersede(supersede(note, "2", by=alice.actor), "3", by=alice.actor)
+
+    alice.delete()
+    connection.check_constraints()
+
+    assert Note.objects.count() == 0
+
+
+def test_two_that_supersede_one_note_make_one_chain(alice: User, note: Note):
+    same: Any = Note.objects.get(pk=note.pk)
+    supersede(note, "First.", by=alice.actor)
+
+    with pytest.raises(InvalidValue):
+        supersede(same, "Second.", by=alice.actor)
+
+
+def test_the_standing_soul_is_neither_trashed_nor_edited_but_superseded(alice: User):
+    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+
+    with pytest.raises(InvalidValue, match="Settings"):
+        soul.trash(by=alice.actor)
+    with pytest.raises(InvalidValue, match="Settings, Soul"):
+        edit_note(soul, by=alice.actor, content="Be quick.")
+    with pytest.raises(InvalidValue, match="only one"):
+        write_note(alice, "soul", "A second one.", by=alice.actor)
+    with pytest.raises(InvalidValue):
+        edit_note(soul, by=alice.actor, kind="log")
