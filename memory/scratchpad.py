@@ -41,6 +41,11 @@ def checked_key(key: str) -> str:
     return key
 
 
+def checked_prefix(prefix: str) -> str:
+    """Return the beginning of keys to look for, as keys are stored."""
+    return clean(prefix)[0].lstrip()
+
+
 def checked_value(value: str) -> str:
     """Return the value as it is stored.  Raises InvalidValue if it is too large."""
     value = clean(value)[0]
@@ -85,11 +90,10 @@ def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> Scrat
 
     `scope` None takes all scopes, for pages.  Keys are compared as they are, case included.
     """
-    found = ScratchpadEntry.objects.of(owner).live()
+    found: ScratchpadQuerySet = ScratchpadEntry.objects.of(owner).live()
     if scope is not None:
         found = found.in_scope(checked_scope(scope))
-    prefix = clean(prefix)[0].lstrip()
-    return found.filter(key__startswith=prefix).order_by("key", "scope")
+    return found.filter(key__startswith=checked_prefix(prefix)).order_by("key", "scope")
 
 
 def search(owner: Any, text: str, *, scope: str | None = OWNER) -> ScratchpadQuerySet:

@@ -9,6 +9,8 @@ import unicodedata
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _OLD_BREAKS = re.compile("[\x0b\x0c\x85]")  # between lines and pages: words must not run together
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs by name alone
+_JOINER = "\u200d"
+_JOINED = frozenset(_JOINER + "".join(map(chr, range(0x1F3FB, 0x1F400))))  # and skin tones
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
 _TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
 _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
@@ -52,6 +54,43 @@ def shorten(text: str, limit: int) -> str:
     cut = text[: limit - 1]
     head, space, _tail = cut.rpartition(" ")
     return (head if space and len(head) > limit // 2 else cut).rstrip(" ,;:") + "…"
+
+
+def cut(text: str, most: int) -> str:
+    """Return the beginning of `text`, at most `most` characters, wide ones counted as two.
+
+    It ends between characters as readers see them: accents stay with their letter, joined emoji
+    and flags stay whole.
+    """
+    if len(text) * 2 <= most:
+        return text
+    room, end = most, 0
+    for place, char in enumerate(text):
+        room -= 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if room < 0:
+            return text[:end]
+        if place + 1 == len(text) or not _belongs(text, place + 1):
+            end = place + 1
+    return text
+
+
+def _belongs(text: str, place: int) -> bool:
+    """Whether the character at `place` is part of the one before it, as readers see it."""
+    char, before = text[place], text[place - 1]
+    if unicodedata.category(char)[0] == "M" or char in _JOINED or before == _JOINER:
+        return True
+    if "\u1160" <= char <= "\u11ff" or (before == "\r" and char == "\n"):
+        return True
+    if not (_is_flag_half(char) and _is_flag_half(before)):
+        return False
+    halves = 0  # flags are pairs: the second of a pair belongs to the first
+    while place > halves and _is_flag_half(text[place - 1 - halves]):
+        halves += 1
+    return halves % 2 == 1
+
+
+def _is_flag_half(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
 def plain(text: str) -> str:

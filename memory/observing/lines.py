@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.utils.translation import gettext as _
 
@@ -25,6 +26,7 @@ class Line:
     tags: tuple[str, ...] = ()
     step_name: str = ""
     step_type: str = ""
+    trust: str = ""  # that of the batch, where it is empty
 
     @property
     def digest(self) -> str:
@@ -38,6 +40,14 @@ def batch(
     """Return the lines of a batch in its order: findings, insights, lessons (R67)."""
     groups = (("finding", findings), ("insight", insights), ("lesson", lessons))
     return [Line(category, content) for category, contents in groups for content in contents]
+
+
+def single(category: str, content: str, **more: Any) -> Line:
+    """Return one line.  Raises InvalidValue if it is empty, where a batch would leave it out."""
+    checks = NoteChecks()
+    checks.content(content)
+    checks.raise_refused()
+    return Line(category, content, **more)
 
 
 def checked(lines: Sequence[Line]) -> list[Line]:
@@ -82,6 +92,14 @@ def _checked(line: Line, place: int) -> Line:
         step_name=step_name,
         step_type=step_type,
     )
+
+
+def checked_category(category: str) -> str:
+    """Return the category.  Raises InvalidValue, with the known ones, for another."""
+    checks = NoteChecks()
+    known = checks.choice("category", category, Observation.Category.values)
+    checks.raise_refused()
+    return known
 
 
 def checked_source(source: str) -> str:

@@ -14,7 +14,7 @@ from memory.errors import StaleWrite
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.note_checks import NoteChecks
 from memory.observing import near
-from memory.observing.lines import Line, checked, checked_source
+from memory.observing.lines import Line, checked, checked_source, single
 
 # Sources that give the same again when they are worked through again: what a person threw away
 # of them must not come back by that.
@@ -96,11 +96,7 @@ def write_observation(
 
     Raises InvalidValue, with messages by field for a form.
     """
-    # The form's own words for an empty field, where a batch would leave the line out.
-    checks = NoteChecks()
-    checks.content(content)
-    checks.raise_refused()
-    line = Line(category, content, tuple(tags), step_name, step_type)
+    line = single(category, content, tags=tuple(tags), step_name=step_name, step_type=step_type)
     stored = remember_lines(
         owner,
         [line],
@@ -187,7 +183,7 @@ def _insert(lines: Iterable[Line], told: dict[str, Any]) -> list[Observation]:
     """Insert the lines where the database allows it; of two writers it takes the first."""
     made = [
         Observation(
-            **told,
+            **{**told, "trust": line.trust or told["trust"]},
             category=line.category,
             content=line.content,
             tags=list(line.tags),

@@ -1,0 +1,149 @@
+"""The observation store of one owner in Postgres: what pages, runs and agents share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from memory import consolidation, scratchpad
+from memory.actors import Actor
+from memory.consolidation import Turn
+from memory.models import Observation
+from memory.observing.lines import EXPLICIT, batch, checked_category
+from memory.observing.store import (
+    HitsByCategory,
+    ObservationHit,
+    ScratchpadHit,
+    StoreClosed,
+    StoredObservation,
+)
+from memory.observing.writing import remember_lines, write_observation
+from memory.recall import bm25
+
+_MOST = 1_000  # hits among which times and categories are looked for
+
+
+class PostgresStore:
+    """The observations and the scratchpad of `owner`; `by` is who writes."""
+
+    def __init__(self, owner: Any, by: Actor) -> None:
+        self._owner = owner
+        self._by = by
+        self._closed = False
+
+    def remember(self, content: str, category: str, source: str = EXPLICIT) -> str:
+        """Store one observation and return its id."""
+        return str(
+            write_observation(self._mine(), category, content, by=self._by, source=source).pk
+        )
+
+    def remember_batch(
+        self,
+        findings: Iterable[str] = (),
+        insights: Iterable[str] = (),
+        lessons: Iterable[str] = (),
+        source: str = EXPLICIT,
+    ) -> list[str]:
+        """Store all or nothing; return the ids in the order findings, insights, lessons."""
+        lines = batch(findings, insights, lessons)
+        stored = remember_lines(self._mine(), lines, by=self._by, source=source or EXPLICIT)
+        return [str(one.pk) for one in stored.observations]
+
+    def retrieve(self, key: str) -> StoredObservation | None:
+        """Return the observation with this id, None if there is none."""
+        mine = Observation.objects.of(self._mine()).active()
+        try:
+            one = mine.filter(pk=uuid.UUID(str(key))).first()
+        except ValueError:
+            return None
+        return _stored(one) if one is not None else None
+
+    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
+        """Return what fits best in one category."""
+        return self._ranked(query, limit, category=checked_category(category))
+
+    def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
+        """Return what three questions by category would."""
+        return HitsByCategory(
+            *(
+                self.recall_by_category(query, category, per_category)
+                for category in Observation.Category.values
+            )
+        )
+
+    def recall(
+        self,
+        query: str,
+        limit: int = 10,
+        min_score: float = 0.0,
+        *,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> list[ObservationHit]:
+        """Return what fits best, all categories mixed."""
+        return self._ranked(query, limit, min_score, after=after, before=before)
+
+    def _ranked(
+        self,
+        query: str,
+        limit: int,
+        min_score: float = 0.0,
+        *,
+        category: str = "",
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> list[ObservationHit]:
+        found = bm25.search(self._mine(), Observation.record_type(), query, _MOST)
+        rows = Observation.objects.of(self._owner).active()
+        if category:
+            rows = rows.filter(category=category)
+        if after is not None:
+            rows = rows.filter(created__gte=after)
+        if before is not None:
+            rows = rows.filter(created__lt=before)
+        by_id = rows.in_bulk([pk for pk, _score in found])
+        hits = [_hit(by_id[pk], bm25.relevance(score)) for pk, score in found if pk in by_id]
+        return [hit for hit in hits if hit.score >= min_score][: max(0, limit)]
+
+    def scratchpad_get(self, key: str) -> str:
+        """Return the value.  Raises NoSuchKey if there is none."""
+        return scratchpad.get_entry(self._mine(), key).value
+
+    def scratchpad_set(self, key: str, value: str) -> None:
+        """Put the value under the key."""
+        scratchpad.set_value(self._mine(), key, value, by=self._by)
+
+    def scratchpad_list(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with `prefix`, sorted."""
+        return list(scratchpad.entries(self._mine(), prefix).values_list("key", flat=True))
+
+    def scratchpad_search(self, text: str) -> list[ScratchpadHit]:
+        """Return the entries with `text` in key or value, in any case, sorted by key."""
+        found = scratchpad.search(self._mine(), text)
+        return [ScratchpadHit(entry.key, entry.value) for entry in found]
+
+    def consolidate_session(self, session_id: str, turns: Sequence[Turn]) -> list[str]:
+        """Store what the transcript leaves, with source `session:<id>`; return the ids."""
+        left = consolidation.consolidate(self._mine(), session_id, turns, by=self._by)
+        return [str(one.pk) for one in left.observations]
+
+    def close(self) -> None:
+        """Let go of the store; the rows stay."""
+        self._closed = True
+
+    def _mine(self) -> Any:
+        if self._closed:
+            raise StoreClosed
+        return self._owner
+
+
+def _stored(one: Observation) -> StoredObservation:
+    return StoredObservation(
+        str(one.pk), one.content, one.category, one.source, one.created, tuple(one.tags)
+    )
+
+
+def _hit(one: Observation, score: float) -> ObservationHit:
+    return ObservationHit(str(one.pk), one.category, score, one.content, one.source, one.created)
