@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from research.sentences import word_count
+from memory.sentences import word_count
 
 SHORTEST = 8
 LONGEST = 45

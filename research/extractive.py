@@ -17,12 +17,12 @@ from datetime import date
 from rapidfuzz import fuzz
 
 from memory.injection import smells_of_instructions
+from memory.sentences import Sentence, language_of, sentences
 from memory.text import match_key, one_line
 from research import coverage, ranking
 from research.candidates import is_chatter, is_whole
 from research.duplicates import near_duplicates
 from research.matching import match, numbers
-from research.sentences import Sentence, language_of, sentences
 from research.terms import is_wide_text, terms
 
 __all__ = ["Finding", "Reading", "find", "near_duplicates"]

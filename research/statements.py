@@ -6,8 +6,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from memory.sentences import language_of
 from memory.text import match_key, one_line, without_citations
-from research.sentences import language_of
 from research.states import ONE_HOLDER, STATES
 from research.terms import is_wide_text, terms
 

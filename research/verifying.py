@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz, process
 
+from memory.sentences import split_sentences
 from memory.text import match_key, one_line, plain, without_citations
 from research import report_text
 from research.matching import match, numbers
 from research.models import Hit
-from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 from research.terms import terms
 

@@ -21,6 +21,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import connections, injection
 from memory.asking import BudgetReached, ask_model
+from memory.sentences import split_sentences
 from memory.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topic_memory import TopicMemory
 from research import (
@@ -40,7 +41,6 @@ from research.drafting import LiveDraft
 from research.extractive import Reading
 from research.models import TopicSettings
 from research.repeating import EXTRACTIVE
-from research.sentences import split_sentences
 from research.stepping import StepResult, Work
 
 MOST_FINDINGS = 10

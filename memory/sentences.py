@@ -11,8 +11,8 @@ from itertools import pairwise
 import pysbd
 from pysbd.languages import LANGUAGE_CODES
 
+from memory.prose import close_up, ends_like_a_sentence, is_wide, paragraphs
 from memory.text import plain, width, without_citations
-from research.prose import close_up, ends_like_a_sentence, is_wide, paragraphs
 
 # Some patterns of the splitter crawl on long texts, so it is given a paragraph at a time.
 LONGEST_PARAGRAPH = 2_000
