@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import accounts, connections, health, library, people, settings, spending
+from memory.views import (
+    accounts,
+    bulk,
+    connections,
+    health,
+    library,
+    people,
+    record_lists,
+    saved_views,
+    settings,
+    spending,
+)
 
 app_name = "memory"
 
@@ -59,4 +70,16 @@ _library = [
     path("library/<uuid:pk>/restore/", library.library_restore, name="library-restore"),
 ]
 
-urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff, *_library]
+_lists = [
+    path("notes/", record_lists.notes, name="notes"),
+    path("observations/", record_lists.observations, name="observations"),
+    path("records/<str:type>/<uuid:pk>/inline/", record_lists.record_inline, name="record-inline"),
+    path("records/<str:page>/bulk/", bulk.records_bulk, name="records-bulk"),
+    path("bulk/<uuid:pk>/", bulk.bulk_progress, name="bulk-progress"),
+    path("bulk/<uuid:pk>/undo/", bulk.bulk_undo, name="bulk-undo"),
+    path("views/save/", saved_views.views_save, name="views-save"),
+    path("views/undo/", saved_views.views_undo, name="views-undo"),
+    path("views/<int:pk>/delete/", saved_views.view_delete, name="view-delete"),
+]
+
+urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff, *_library, *_lists]

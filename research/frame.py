@@ -49,8 +49,16 @@ def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
         _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
+    memory = [
+        _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
+        _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
+    ]
     more = [_item(path, _("Settings"), reverse("memory:settings"), "s", "settings")]
-    return [{"title": "", "items": work}, {"title": "", "items": more}]
+    return [
+        {"title": "", "items": work},
+        {"title": _("Memory"), "items": memory},
+        {"title": "", "items": more},
+    ]
 
 
 def _item(

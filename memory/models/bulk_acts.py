@@ -52,3 +52,8 @@ class BulkAct(models.Model):
 
     def __str__(self) -> str:
         return f"{self.act} of {self.page}"
+
+    @property
+    def worked(self) -> int:
+        """Return how many records were looked at so far."""
+        return self.done + self.left

@@ -1,0 +1,112 @@
+"""Lists of what is remembered: the page of records that answers what an address asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Left
+from django.utils import timezone
+
+from beacon_site.http import zone_of
+from memory.models import Observation, User
+from memory.paging import PAGE_SIZE, Page, page_of
+from memory.recall import bm25
+from memory.recall.filters import holding, narrowed
+from memory.record_row import UNFOLDED, Row
+from memory.record_wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
+
+MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
+MOST_RANKED = 200  # records that are put in the order of best match
+
+
+def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
+    """Return the records that the address asks for, in no order.
+
+    Those in the trash, superseded and expired ones are left out unless `is:` names them; in the
+    trash they all lie side by side.
+    """
+    records: Any = wanted.listed.model.objects.of(user)
+    now = timezone.now()
+    if wanted.is_trash:
+        records = records.in_trash()
+    else:
+        records = records.live()
+        if wanted.listed is NOTES:
+            records = _standing(records, wanted.states)
+    records = narrowed(records, wanted.question, zone=zone_of(user.time_zone), now=now)
+    return (
+        _in_trash_saying(records, wanted) if wanted.is_trash else holding(records, wanted.question)
+    )
+
+
+def _standing(notes: Any, states: Collection[str]) -> Any:
+    if "superseded" in states:
+        return notes
+    notes = notes.filter(superseded_by=None)
+    return notes if "expired" in states else notes.unexpired()
+
+
+def _in_trash_saying(records: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
+    """Keep what holds the words as they are written: the trash is in no search index."""
+    question = wanted.question
+    for word in question.words.split()[:20]:
+        records = records.filter(content__icontains=word)
+    for word in question.without:
+        records = records.exclude(content__icontains=word)
+    return records
+
+
+def counted(records: QuerySet[Any]) -> int:
+    """Return how many records there are, or one more than is counted."""
+    return records.order_by()[: MOST_COUNTED + 1].count()
+
+
+def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+    """Return one page of rows: one query, two where they are ranked."""
+    records = _shown(records_wanted(user, wanted), wanted.listed)
+    if wanted.sort == BEST:
+        page = _best_page(user, records, wanted, cursor, size)
+    else:
+        by, falling, _label = SORTS[wanted.sort]
+        if wanted.sort == EXPIRES:
+            records = records.exclude(expires_at=None)
+        page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
+    return Page([Row(record, wanted) for record in page.rows], page.next_cursor)
+
+
+def row_of(user: User, listed: Listed, pk: Any) -> Row:
+    """Return one record as a row.  Raises the model's DoesNotExist for another's."""
+    records: Any = listed.model.objects.of(user)
+    return Row(_shown(records, listed).get(pk=pk), Wanted.of(listed, {}))
+
+
+def _shown(records: QuerySet[Any], listed: Listed) -> QuerySet[Any]:
+    """Load what a row shows, and of a long text no more than it can unfold."""
+    records = records.select_related("topic").defer("content", "topic__summary")
+    records = records.annotate(beginning=Left("content", UNFOLDED + 1))
+    if listed is NOTES:
+        return records
+    alike = Observation.objects.live().filter(near_duplicate_of=OuterRef("pk")).order_by()
+    number = alike.values("near_duplicate_of").annotate(number=Count("pk")).values("number")
+    return records.annotate(alike=Coalesce(Subquery(number), 0))
+
+
+def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, size: int) -> Page:
+    """Return a page of the best matches.
+
+    Ranked are MOST_RANKED of all that hold any of the words; where that many were found, those
+    that hold them all and are not among them follow newest first.
+    """
+    ranked = bm25.search(user, wanted.listed.type, wanted.question.words, MOST_RANKED)
+    place = {key: number for number, (key, _score) in enumerate(ranked)}
+    keys = list(records.filter(pk__in=place).order_by().values_list("pk", flat=True))
+    keys.sort(key=place.__getitem__)
+    if len(place) == MOST_RANKED and len(keys) < MOST_RANKED:
+        others = records.filter(~Q(pk__in=keys)).order_by("-created", "-pk")
+        keys += others.values_list("pk", flat=True)[: MOST_RANKED - len(keys)]
+    start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
+    found = records.in_bulk(keys[start : start + size])
+    shown = [found[key] for key in keys[start : start + size] if key in found]
+    return Page(shown, str(start + size) if start + size < len(keys) else None)

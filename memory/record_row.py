@@ -1,0 +1,128 @@
+"""One note or observation as a row of its list: what it shows, and where its links lead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from memory.query_text import with_values
+from memory.recall.snippets import marked, passage
+from memory.record_wanted import CHANGED, Wanted, query_of
+from memory.text import shorten
+
+SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded there
+TRASH_DAYS = 30
+
+
+def address_of(name: str, key: Any) -> str:
+    try:
+        return reverse(name, args=[key])
+    except NoReverseMatch:
+        return ""
+
+
+@dataclass(slots=True)
+class Row:
+    """One record in the list, the words that were asked for marked."""
+
+    record: Any
+    wanted: Wanted
+
+    @property
+    def beginning(self) -> str:
+        """Return the record's text as far as a row can unfold it, and one character."""
+        text = getattr(self.record, "beginning", None)
+        return str(self.record.content if text is None else text)[: UNFOLDED + 1]
+
+    @property
+    def label(self) -> str:
+        """Return what names the record among others, for those who hear its buttons."""
+        return shorten(self.beginning, 60)
+
+    @property
+    def short(self) -> SafeString:
+        """Return what the row shows: the whole text, or the passage that fits the words best."""
+        words = self.wanted.question.words
+        return marked(passage(self.beginning, words, SHOWN), words)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there is more of it than the row shows."""
+        return len(self.beginning) > SHOWN
+
+    @property
+    def whole(self) -> SafeString:
+        """Return the whole text, as far as a row unfolds it."""
+        return marked(self.beginning[:UNFOLDED], self.wanted.question.words)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether even the unfolded row does not show all."""
+        return len(self.beginning) > UNFOLDED
+
+    @property
+    def when(self) -> Any:
+        """Return the moment that the list is about: written, or changed where that is the order."""
+        return self.record.updated if self.wanted.sort == CHANGED else self.record.created
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it is not recalled any more because its time is over."""
+        expires = getattr(self.record, "expires_at", None)
+        return expires is not None and expires <= timezone.now()
+
+    @property
+    def purged_at(self) -> Any:
+        """Return when a record in the trash goes for good."""
+        return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
+
+    @property
+    def list_url(self) -> str:
+        """Return the address of the list."""
+        return reverse(f"memory:{self.wanted.listed.page}")
+
+    @property
+    def url(self) -> str:
+        """Return the address of the record's page."""
+        return self._page_of(self.record.pk)
+
+    @property
+    def edit_url(self) -> str:
+        """Return the address of the page on which all fields are edited."""
+        return address_of(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
+
+    @property
+    def successor_url(self) -> str:
+        """Return the address of the note that replaced this one."""
+        return self._page_of(self.record.superseded_by_id)
+
+    @property
+    def older_url(self) -> str:
+        """Return the address of the observation that says almost the same."""
+        return self._page_of(self.record.near_duplicate_of_id)
+
+    @property
+    def tags(self) -> list[tuple[str, str]]:
+        """Return the tags, each with the query that asks for it."""
+        return [(tag, self._asking("tag", tag)) for tag in self.record.tags]
+
+    @property
+    def topic_query(self) -> str:
+        """Return the query that asks for what is of the same topic."""
+        return self._asking("topic", self.record.topic.slug)
+
+    @property
+    def source_query(self) -> str:
+        """Return the query that asks for what came from the same source."""
+        return self._asking("source", self.record.source)
+
+    def _asking(self, field: str, value: str) -> str:
+        return query_of(with_values("", field, [value]))
+
+    def _page_of(self, key: Any) -> str:
+        return address_of(f"memory:{self.wanted.listed.type}", key)
