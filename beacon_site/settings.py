@@ -228,6 +228,11 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 6 * 3600.0,
         "options": {"expires": 3600, "queue": "maintenance"},
     },
+    "maintain-notes": {
+        "task": "memory.tasks.maintain",
+        "schedule": 6 * 3600.0,
+        "options": {"expires": 3600, "queue": "reflect"},
+    },
     "publish-what-is-due": {
         "task": "memory.tasks.publish_due",
         "schedule": 60.0,

@@ -9,9 +9,9 @@ from celery import shared_task
 from django.apps import apps
 from django.utils import timezone
 
-from memory import library_folder, publishing
+from memory import library_folder, maintenance, publishing
 from memory.actors import MAINTENANCE
-from memory.models import Activity, Remembered
+from memory.models import Activity, Remembered, User
 
 logger = structlog.get_logger(__name__)
 
@@ -60,3 +60,23 @@ def take_in_library() -> None:
     """Take what changed in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
+
+
+@shared_task
+def maintain() -> None:
+    """Prune and merge everybody's notes, one owner after the other; safe to deliver twice."""
+    for owner_id in maintenance.owners_in_need():
+        maintain_notes_of(owner_id)
+
+
+@shared_task
+def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
+    """Prune and merge one owner's notes; what fails is told in the log and keeps no other owner."""
+    owner = User.objects.filter(pk=owner_id).first()
+    if owner is None:
+        return
+    try:
+        maintenance.maintain(owner, by=owner.actor if by_person else MAINTENANCE)
+    except Exception as exc:  # a task's edge: the other owners must still be looked after
+        logger.exception("notes not maintained", owner=owner_id)
+        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
