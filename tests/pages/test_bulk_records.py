@@ -1,0 +1,183 @@
+"""Acts on the ticked records of a list, or on all that match, over the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+
+from memory import bulk_acts
+from memory.models import BulkAct, Note
+from memory.tasks import take_up_bulk_acts
+from tests.pages.record_cast import HTMX, note, observation, text_of
+
+URL = "/records/notes/bulk/"
+ClientOf = Callable[[Any], Client]
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("memory.views.bulk.send", lambda *args, **kwargs: found.append(args))
+    return found
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    Note.objects.of(alice).delete()
+    return client_of(alice)
+
+
+def said(answer: Any) -> list[Any]:
+    return list(get_messages(answer.wsgi_request))
+
+
+def test_the_ticked_are_changed_and_the_filters_stay(browser: Client, alice: Any):
+    first, second = note(alice, "One"), note(alice, "Two")
+
+    answer = browser.post(f"{URL}?q=kind%3Alog&sort=oldest", {"record": first.pk, "act": "pin"})
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.pinned, second.pinned) == (True, False)
+    assert answer["Location"] == "/notes/?q=kind%3Alog&sort=oldest"
+    assert str(said(answer)[0]) == "Pinned 1 record."
+
+
+@pytest.mark.parametrize(
+    ("act", "more"),
+    [("pin", {}), ("tag", {"tag": "x"}), ("untag", {"tag": "old"}), ("trash", {}),
+     ("lock", {"lock": "append-only"}), ("unpin", {}), ("unlock", {})],
+)  # fmt: skip
+def test_every_act_is_taken_back_by_its_toast(
+    browser: Client, alice: Any, act: str, more: dict[str, str]
+):
+    lock = "read-only" if act == "unlock" else "open"
+    made = note(alice, tags=["old"], pinned=act == "unpin", lock=lock)
+    fields = ("tags", "pinned", "lock", "trashed_at")
+    before = made.snapshot(*fields)
+    answer = browser.post(URL, {"record": made.pk, "act": act, **more})
+    made.refresh_from_db()
+    assert made.snapshot(*fields) != before
+    undo = said(answer)[0].extra_tags.removeprefix("undo:")
+
+    browser.post(undo)
+
+    made.refresh_from_db()
+    assert made.snapshot(*fields) == before
+    assert made.version == 3
+
+
+def test_all_that_match_are_meant_and_no_others(browser: Client, alice: Any):
+    for number in range(60):
+        note(alice, f"Fares {number}")
+    other = note(alice, "Trains")
+
+    browser.post(f"{URL}?q=fares", {"all": "1", "act": "trash"})
+
+    assert list(Note.objects.of(alice).live()) == [other]
+
+
+def test_the_page_offers_all_that_match_in_a_box_of_its_own(browser: Client, alice: Any):
+    for number in range(60):
+        note(alice, f"Fares {number}")
+
+    page = text_of(browser.get("/notes/?q=fares"))
+
+    assert "Select all 60 matching" in page
+    assert "Select this page" in page
+    assert f'action="{URL}?q=fares"' in page
+
+
+def test_more_than_a_thousand_are_a_task_that_shows_how_far_it_is(
+    browser: Client,
+    alice: Any,
+    sent: list[tuple[Any, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+):
+    monkeypatch.setattr(bulk_acts, "AT_ONCE", 3)
+    monkeypatch.setattr(bulk_acts, "BATCH", 2)
+    for number in range(5):
+        note(alice, f"Fares {number}")
+
+    with django_capture_on_commit_callbacks(execute=True):
+        browser.post(f"{URL}?q=fares", {"all": "1", "act": "trash"})
+
+    act = BulkAct.objects.get()
+    assert sent == [("memory.tasks.carry_out_bulk_act", str(act.pk))]
+    assert "waits for a worker" in text_of(browser.get("/notes/"))
+    bulk_acts.carry_out(act.pk, seconds=0)
+    half = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
+    assert "2 of 5" in half
+    assert "every 2s" in half
+    BulkAct.objects.update(lease_until=None)
+    take_up_bulk_acts()  # the message was lost: the tick finds the row
+    whole = text_of(browser.get(f"/bulk/{act.pk}/", headers=HTMX))
+    assert "Moved 5 records to the trash." in whole
+    assert f"/bulk/{act.pk}/undo/" in whole
+    assert "every 2s" not in whole
+
+
+def test_a_stranger_changes_and_sees_nothing(client_of: ClientOf, alice: Any, bob: Any):
+    made = note(alice)
+    act = bulk_acts.ask(alice, "notes", "pin", ids=[made.pk])
+
+    client_of(bob).post(URL, {"record": made.pk, "act": "trash"})
+
+    made.refresh_from_db()
+    assert made.trashed_at is None
+    assert client_of(bob).get(f"/bulk/{act.pk}/", headers=HTMX).status_code == 404
+    assert client_of(bob).post(f"/bulk/{act.pk}/undo/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"act": "pin"}, "tick the records"),
+        ({"act": "pin", "record": "no-key"}, "tick the records"),
+        ({"act": "burn", "all": "1"}, "no such act"),
+        ({"act": "tag", "all": "1", "tag": " "}, "Write the tag"),
+        ({"act": "merge", "all": "1"}, "tick 2 to 20 notes; 0 are ticked"),
+        ({}, "no such act"),
+    ],
+)
+def test_what_cannot_be_done_is_said(browser: Client, data: dict[str, str], words: str):
+    answer = browser.post(URL, data)
+
+    assert answer.status_code == 302
+    assert words in str(said(answer)[0])
+
+
+def test_an_unknown_list_is_not_there(browser: Client):
+    assert browser.post("/records/poems/bulk/", {"act": "pin"}).status_code == 404
+
+
+def test_two_ticked_notes_go_to_the_page_that_merges_them(browser: Client, alice: Any):
+    keys = [note(alice, "One").pk, note(alice, "Two").pk]
+
+    answer = browser.post(URL, {"record": keys, "act": "merge"})
+
+    assert answer["Location"].endswith(f"?ids={keys[0]}&ids={keys[1]}")
+
+
+def test_observations_are_put_in_another_category(browser: Client, alice: Any):
+    made = observation(alice)
+
+    data = {"record": made.pk, "act": "categorise", "category": "lesson"}
+    browser.post("/records/observations/bulk/", data)
+
+    made.refresh_from_db()
+    assert made.category == "lesson"
+
+
+def test_a_bulk_act_takes_a_fixed_number_of_queries(
+    browser: Client, alice: Any, django_assert_max_num_queries: Any
+):
+    keys = [note(alice, f"Note {number}").pk for number in range(50)]
+
+    with django_assert_max_num_queries(40):
+        browser.post(URL, {"record": keys, "act": "pin"})

@@ -1,0 +1,107 @@
+"""Views of lists that a person saves under a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+
+from memory.models import SavedView
+from tests.pages.record_cast import days, note, text_of
+
+SAVE = "/views/save/"
+ClientOf = Callable[[Any], Client]
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    return client_of(alice)
+
+
+def said(answer: Any) -> str:
+    return str(next(iter(get_messages(answer.wsgi_request))))
+
+
+def save(browser: Client, name: str = "Rules", **more: str) -> Any:
+    data = {"page": "notes", "name": name, "query": "q=kind%3Arule&cursor=x&sort=oldest"}
+    return browser.post(SAVE, data | more)
+
+
+def test_a_saved_view_stands_on_its_list_without_the_page(browser: Client, alice: Any):
+    save(browser)
+
+    page = text_of(browser.get("/notes/"))
+
+    assert 'href="/notes/?q=kind%3Arule&amp;sort=oldest"' in page
+    assert ">Rules</a>" in page
+    assert "Rules" not in text_of(browser.get("/observations/"))
+
+
+def test_the_same_name_is_saved_anew(browser: Client):
+    save(browser)
+    save(browser, query="q=kind%3Alog")
+
+    assert [view.query for view in SavedView.objects.all()] == ["q=kind%3Alog"]
+
+
+def test_those_from_the_start_find_what_they_say(browser: Client, alice: Any):
+    note(alice, "Soon over", stability="volatile", ttl_days=3, expires_at=days(3))
+    note(alice, "From a page", trust="external")
+
+    page = text_of(browser.get("/notes/"))
+    assert "expiring this week" in page
+    assert "from the web, unreviewed" in page
+    assert "Soon over" in text_of(browser.get("/notes/?q=is%3Aexpiring&sort=expires"))
+    assert "From a page" in text_of(browser.get("/notes/?q=trust%3Aexternal"))
+
+
+def test_a_deleted_view_comes_back_by_undo(browser: Client):
+    save(browser)
+    view = SavedView.objects.get()
+
+    browser.post(f"/views/{view.pk}/delete/", {"next": "/notes/?q=x"})
+    assert not SavedView.objects.exists()
+    browser.post("/views/undo/")
+
+    assert SavedView.objects.get().query == "q=kind%3Arule&sort=oldest"
+
+
+def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Client, bob: Any):
+    save(browser)
+    view = SavedView.objects.get()
+
+    assert "Rules" not in text_of(client_of(bob).get("/notes/"))
+    assert client_of(bob).post(f"/views/{view.pk}/delete/").status_code == 404
+    assert Client().post(SAVE)["Location"].startswith("/sign-in/")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"name": " "}, "needs a name"),
+        ({"name": "x" * 61}, "at most 60 characters; this has 61"),
+        ({"page": "poems"}, "no list of that name"),
+        ({"query": "q=" + "x" * 20_000}, "too long"),
+    ],
+)
+def test_what_cannot_be_saved_is_said(browser: Client, more: dict[str, str], words: str):
+    answer = save(browser, **more)
+
+    assert words in said(answer)
+    assert not SavedView.objects.exists()
+
+
+def test_there_is_an_end_to_them(browser: Client, alice: Any):
+    for number in range(SavedView.MOST):
+        SavedView.objects.create(owner=alice, page="notes", name=str(number))
+
+    assert "30 saved views already" in said(save(browser))
+
+
+def test_next_leads_nowhere_else(browser: Client):
+    answer = save(browser, next="https://example.org/")
+
+    assert answer["Location"] == "/notes/"
