@@ -251,3 +251,18 @@ class UseAdmin(ReadOnlyAdmin):
     list_filter = ("record_type",)
     list_select_related = ("owner",)
     search_fields = ("=record_id", "place")
+
+
+@admin.register(memory.Archive)
+class ArchiveAdmin(ReadOnlyAdmin):
+    """Exports and imports: when, how large, and what became of them."""
+
+    list_display = ("way", "owner", "state", "size", "created", "finished_at")
+    list_filter = ("way", "state")
+    list_select_related = ("owner",)
+    search_fields = ("owner__username",)
+    MASKED = ("name", "options", "result", "problem")
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Treat all as sensitive: a name or a reason may hold anything its owner stored."""
+        return True

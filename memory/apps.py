@@ -24,3 +24,4 @@ class MemoryConfig(AppConfig):
         recalled.Recalled.ON_FOLLOW.append(importlib.import_module("memory.embedding").follow)
         users = importlib.import_module("memory.models.users")
         users.FIRST_ROWS.append(importlib.import_module("memory.identity").make_first_notes)
+        importlib.import_module("memory.archive.memory_kinds").register_kinds()

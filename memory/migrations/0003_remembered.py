@@ -20,6 +20,73 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="Archive",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                (
+                    "way",
+                    models.CharField(
+                        choices=[("export", "export"), ("import", "import")], max_length=6
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("waiting", "waiting"),
+                            ("running", "running"),
+                            ("checked", "looked through"),
+                            ("done", "done"),
+                            ("failed", "failed"),
+                        ],
+                        default="waiting",
+                        max_length=8,
+                    ),
+                ),
+                ("name", models.CharField(blank=True, max_length=200)),
+                ("size", models.PositiveBigIntegerField(default=0)),
+                (
+                    "options",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                    ),
+                ),
+                (
+                    "result",
+                    models.JSONField(
+                        blank=True,
+                        default=dict,
+                        encoder=django.core.serializers.json.DjangoJSONEncoder,
+                    ),
+                ),
+                ("problem", models.TextField(blank=True)),
+                ("is_confirmed", models.BooleanField(default=False)),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("-created",),
+                "indexes": [models.Index(fields=["owner", "-created"], name="archive_of_owner")],
+            },
+        ),
+        migrations.CreateModel(
             name="BulkAct",
             fields=[
                 (
@@ -121,6 +188,7 @@ class Migration(migrations.Migration):
                 ("tries", models.PositiveIntegerField(default=0)),
                 ("not_before", models.DateTimeField(default=django.utils.timezone.now)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("held", models.BooleanField(default=False)),
                 (
                     "owner",
                     models.ForeignKey(

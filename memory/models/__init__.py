@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memory.models.agents import Agent, ApiToken
+from memory.models.archives import Archive
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
 from memory.models.bulk_acts import BulkAct
 from memory.models.connections import Connection
@@ -28,6 +29,7 @@ __all__ = [
     "Activity",
     "Agent",
     "ApiToken",
+    "Archive",
     "BulkAct",
     "Connection",
     "ContentItem",

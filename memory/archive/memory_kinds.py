@@ -1,0 +1,153 @@
+"""What of memory's models an archive holds, and what not, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory import models as memory
+from memory.actors import SYSTEM
+from memory.archive.kinds import Kind, register
+from memory.models.notes import MOST_CONTENT
+
+
+def _too_long(row: Any) -> str:
+    size = len((getattr(row, "content", "") or "").encode())
+    if size <= MOST_CONTENT:
+        return ""
+    return _("it has %(have)d bytes, and at most %(most)d are kept in one") % {
+        "have": size,
+        "most": MOST_CONTENT,
+    }
+
+
+def _make_room(note: Any, taking_in: Any) -> None:
+    """Let a soul, agent or user note come in beside the one that stands.
+
+    One that nobody has touched since the account was made gives way; before any other the one of
+    the archive stands back, as superseded: what is here is never replaced by an import.
+    """
+    stands = note.kind in memory.Note.IDENTITY and note.superseded_by_id is None
+    if not stands or note.trashed_at is not None:
+        return
+    here = memory.Note.objects.of(taking_in.owner).standing_identity().filter(kind=note.kind)
+    standing = here.exclude(pk=note.pk).first()
+    if standing is None:
+        return
+    made = memory.Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
+    if standing.version == 1 and made.exists():
+        standing.purge(by=taking_in.by)
+    else:
+        note.superseded_by_id = standing.pk
+
+
+def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
+    for topic in topics:
+        memory.Topic.tell(topic.owner_id, topic.pk)
+
+
+MEMORY_KINDS = [
+    Kind("agents", gettext_lazy("agents"), memory.Agent, key=("name",), without=("created",)),
+    Kind("review-levels", gettext_lazy("review levels"), memory.ReviewLevel, key=("kind",)),
+    Kind(
+        "saved-views",
+        gettext_lazy("saved views"),
+        memory.SavedView,
+        key=("page", "name"),
+    ),
+    Kind(
+        "documents",
+        gettext_lazy("documents of the library"),
+        memory.LibraryDocument,
+        only=Q(path=""),  # the watched folder's are the folder's
+    ),
+    Kind("topics", gettext_lazy("topics"), memory.Topic, finish=_follow_topics),
+    Kind("facts", gettext_lazy("topic facts"), memory.TopicFact),
+    Kind(
+        "seen-urls",
+        gettext_lazy("seen URLs"),
+        memory.SeenUrl,
+        owner="topic__owner",
+        key=("topic_id", "url"),
+    ),
+    Kind(
+        "sources",
+        gettext_lazy("sources"),
+        memory.Source,
+        owner="topic__owner",
+        key=("topic_id", "url"),
+    ),
+    Kind(
+        "sessions",
+        gettext_lazy("sessions"),
+        memory.Session,
+        named={"agent_id": "name"},
+    ),
+    Kind(
+        "messages",
+        gettext_lazy("messages"),
+        memory.Message,
+        owner="session__owner",
+        key=("session_id", "position"),
+    ),
+    Kind(
+        "content",
+        gettext_lazy("content items"),
+        memory.ContentItem,
+        many=("related_to",),
+    ),
+    Kind(
+        "notes",
+        gettext_lazy("notes"),
+        memory.Note,
+        problem=_too_long,
+        prepare=_make_room,
+    ),
+    Kind("observations", gettext_lazy("observations"), memory.Observation, problem=_too_long),
+    Kind("scratchpad", gettext_lazy("scratchpad entries"), memory.ScratchpadEntry),
+    Kind("proposals", gettext_lazy("proposals"), memory.Proposal),
+    Kind(
+        "revisions",
+        gettext_lazy("revisions"),
+        memory.Revision,
+        key=("record_id", "version", "created"),
+    ),
+    Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
+    Kind(
+        "model-calls",
+        gettext_lazy("model calls"),
+        memory.ModelCall,
+        key=("source", "created", "purpose"),
+        own_alone=True,
+    ),
+    Kind(
+        "activity",
+        gettext_lazy("lines of the activity log"),
+        memory.Activity,
+        key=("created", "kind", "subject_id"),
+        own_alone=True,
+    ),
+]
+
+LEFT_OUT = {
+    "memory.ApiToken": "a secret: only its hash is stored, and it opens this Beacon alone",
+    "memory.SignIn": "the log of where a person is signed in here",
+    "memory.Invitation": "a one-time link to this Beacon, which only its hash remembers",
+    "memory.SearchSpace": "the search index, which is made from the records as they come in",
+    "memory.SearchEntry": "the search index",
+    "memory.SearchTerm": "the search index",
+    "memory.Embedding": "made anew from the words by whatever embedder the other Beacon has",
+    "memory.EmbeddingDue": "a record that waits for its vector here",
+    "memory.BulkAct": "work in progress on this Beacon's rows",
+    "memory.PublishDue": "a copy in this Beacon's Redis that is behind",
+    "memory.LibraryFolder": "the state of a folder of this machine",
+    "memory.Archive": "an export or import itself",
+}
+
+
+def register_kinds() -> None:
+    """Put memory's models on the list; called once the app is ready."""
+    register(MEMORY_KINDS, LEFT_OUT)

@@ -1,0 +1,126 @@
+"""Zip files that strangers made: opened only as far as they are harmless, read line by line.
+
+Nothing is ever unpacked to the disk, so a name can lead nowhere; what is refused is what would
+take memory or time without end, or is not what it says.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from django.utils.translation import gettext as _
+
+from memory.archive.rows import LONGEST_LINE
+from memory.errors import MemoryRefused
+
+MOST_FILES = 20_000
+MOST_BYTES = 2 * 1024**3  # of all files together, unpacked
+MOST_TIMES = 200  # how many times larger it may get: text packs to a tenth, a bomb to a thousandth
+LARGEST_UPLOAD = 512 * 1024**2
+_LARGEST_DIRECTORY = 8 * 1024**2  # bytes in which a zip lists its files: far more than 20,000 need
+_TINY = 1024**2  # below this nothing is a bomb, however well it packs
+_END = b"PK\x05\x06"
+_DRIVE = re.compile(r"^[A-Za-z]:")
+
+
+class NotTaken(MemoryRefused):
+    """A file cannot be imported as a whole; the message says why.  Nothing was stored."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip, if it may be read.  Raises NotTaken."""
+    _check_directory(path)
+    try:
+        with zipfile.ZipFile(path) as found:
+            _check(found)
+            yield found
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, struct.error) as exc:
+        raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
+    except RuntimeError as exc:  # what zipfile raises for a password
+        raise NotTaken(
+            _("The zip file is locked by a password: make one without and try again.")
+        ) from exc
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse a zip that lists too many files, before the list is read into memory."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - 65_557))
+        tail = file.read()
+    # The very end, or before a comment: where zipfile looks too.
+    at = len(tail) - 22 if tail[-22:-18] == _END and tail[-2:] == b"\0\0" else tail.rfind(_END)
+    if at < 0 or len(tail) < at + 22:
+        raise NotTaken(_("This is no zip file, or it was cut off on its way here."))
+    count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
+    if count > MOST_FILES or length > _LARGEST_DIRECTORY:
+        raise NotTaken(_too_many(count if count < 0xFFFF else None))
+
+
+def _too_many(count: int | None) -> str:
+    have = f"{count:,}" if count is not None else _("more than 65,000")
+    return _(
+        "The zip file holds %(have)s files; at most %(most)s are taken. Import it in parts."
+    ) % {"have": have, "most": f"{MOST_FILES:,}"}
+
+
+def _check(found: zipfile.ZipFile) -> None:
+    infos = found.infolist()
+    if len(infos) > MOST_FILES:
+        raise NotTaken(_too_many(len(infos)))
+    unpacked = sum(info.file_size for info in infos)
+    packed = sum(info.compress_size for info in infos)
+    if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
+        raise NotTaken(
+            _(
+                "Unpacked the zip file would have %(have)s MiB, which is not plausible for what "
+                "it holds or more than the %(most)s MiB that are taken. Nothing was unpacked."
+            )
+            % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
+        )
+    names = [info.filename for info in infos]
+    if len(set(names)) < len(names):
+        raise NotTaken(
+            _("The zip file holds two files of one name: it cannot be told which counts.")
+        )
+    if bad := next((name for name in names if leads_out(name)), None):
+        raise NotTaken(
+            _("The zip file holds “%(name)s”, a name that leads out of its folder.")
+            % {"name": bad[:200]}
+        )
+
+
+def leads_out(name: str) -> bool:
+    """Whether a file's name is no plain path below the folder."""
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
+
+
+def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
+    """Yield each line that is not empty with its number from 1.
+
+    Raises NotTaken for one that is too long or no UTF-8.
+    """
+    number = 0
+    while raw := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > LONGEST_LINE:
+            raise NotTaken(
+                _("%(file)s, line %(line)d: longer than %(most)d MiB.")
+                % {"file": name, "line": number, "most": LONGEST_LINE // 1024**2}
+            )
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as exc:
+            raise NotTaken(
+                _("%(file)s, line %(line)d: it is no UTF-8 text.") % {"file": name, "line": number}
+            ) from exc
+        if text:
+            yield number, text

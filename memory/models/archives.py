@@ -1,0 +1,86 @@
+"""Exports and imports: each a row with its file, how far it is, and what came of it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from memory.models.history import OwnedQuerySet
+
+KEPT = timedelta(days=7)  # how long its file lies in the data folder
+
+
+class Archive(models.Model):
+    """One export, or one import from its upload to its end.
+
+    An import is looked through first (`checked`): nothing is stored before its owner confirms.
+    `options` are what they chose, `result` what was counted.
+    """
+
+    class Way(models.TextChoices):
+        EXPORT = "export", _("export")
+        IMPORT = "import", _("import")
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        RUNNING = "running", _("running")
+        CHECKED = "checked", _("looked through")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    way = models.CharField(max_length=6, choices=Way)
+    state = models.CharField(max_length=8, choices=State, default=State.WAITING)
+    name = models.CharField(max_length=200, blank=True)
+    size = models.PositiveBigIntegerField(default=0)
+    options = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    result = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    problem = models.TextField(blank=True)
+    is_confirmed = models.BooleanField(default=False)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[models.Manager[Archive]] = OwnedQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created",)
+        indexes = [models.Index(fields=["owner", "-created"], name="archive_of_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.get_way_display()} {self.created:%Y-%m-%d %H:%M}"
+
+    @property
+    def file(self) -> Path:
+        """Return where its file lies: in the data folder, which web and worker share."""
+        return Path(settings.DATA_DIR) / "archives" / f"{self.pk}.file"
+
+    @property
+    def has_file(self) -> bool:
+        """Whether the file is there still."""
+        return self.file.is_file()
+
+    @property
+    def kept_until(self) -> Any:
+        """Return when its file is deleted."""
+        return self.created + KEPT
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether something is being done with it, or will be."""
+        return self.state in (self.State.WAITING, self.State.RUNNING)
+
+    def discard(self) -> None:
+        """Delete the row with its file."""
+        self.file.unlink(missing_ok=True)
+        self.delete()

@@ -1,0 +1,115 @@
+"""What of research's models an owner's archive holds, and its reports as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.archive import readable
+from memory.archive.kinds import Kind, register
+from memory.models import User
+from research import models, scheduling
+
+_OPEN_FOLLOW_UP = Q(is_follow_up=True, state__in=["waiting", "running"])
+
+
+def _unfinished(run: Any) -> str:
+    return _("it is still going on there") if run.status in models.Run.UNFINISHED else ""
+
+
+def _to_be_done(step: Any) -> str:
+    waits = step.is_follow_up and step.state in ("waiting", "running")
+    return _("it is still to be done there") if waits else ""
+
+
+def _let_go(run: Any, _taking_in: Any) -> None:
+    """Let no worker think that the run is its own."""
+    run.lease_until = run.nudged_at = run.waiting_since = None
+
+
+def _rest(schedule: Any, taking_in: Any) -> None:
+    """Let what a stranger's archive schedules not begin by itself."""
+    if not taking_in.is_own:
+        schedule.paused = True
+
+
+def _look_ahead(_taking_in: Any, schedules: list[Any]) -> None:
+    for schedule in schedules:
+        scheduling.look_ahead(schedule.topic)
+
+
+KINDS = [
+    Kind(
+        "topic-settings",
+        gettext_lazy("settings of topics"),
+        models.TopicSettings,
+        owner="topic__owner",
+        key=("topic_id",),
+    ),
+    Kind(
+        "schedules",
+        gettext_lazy("schedules"),
+        models.Schedule,
+        owner="topic__owner",
+        key=("topic_id",),
+        without=("next_run_at",),  # looked up anew: nothing is caught up with
+        prepare=_rest,
+        finish=_look_ahead,
+    ),
+    Kind(
+        "runs",
+        gettext_lazy("runs"),
+        models.Run,
+        owner="topic__owner",
+        only=~Q(status__in=models.Run.UNFINISHED),
+        without=("lease_until", "nudged_at", "waiting_since"),
+        problem=_unfinished,
+        prepare=_let_go,
+    ),
+    Kind(
+        "steps",
+        gettext_lazy("steps of runs"),
+        models.Step,
+        owner="run__topic__owner",
+        key=("run_id", "name", "part"),
+        without=("lease_until",),
+        only=~Q(run__status__in=models.Run.UNFINISHED) & ~_OPEN_FOLLOW_UP,
+        problem=_to_be_done,
+    ),
+    Kind(
+        "hits",
+        gettext_lazy("hits of runs"),
+        models.Hit,
+        owner="run__topic__owner",
+        key=("run_id", "url"),
+        only=~Q(run__status__in=models.Run.UNFINISHED),
+    ),
+    Kind("reports", gettext_lazy("reports"), models.Report),
+    Kind(
+        "delta-items",
+        gettext_lazy("delta items"),
+        models.DeltaItem,
+        owner="run__topic__owner",
+        key=("run_id", "position"),
+        only=~Q(run__status__in=models.Run.UNFINISHED),
+    ),
+]
+
+
+def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
+    found = models.Report.objects.of(owner).live().exclude(run__number=None)
+    reports = found.filter(run__topic__trashed_at=None).select_related("run__topic")
+    for report in reports.order_by("created", "pk").iterator(chunk_size=50):
+        name = f"readable/reports/{report.run.topic.slug}/run-{report.run.number}.md"
+        yield name, [report.as_markdown()]
+
+
+def register_kinds() -> None:
+    """Put research's models on the list; called once the app is ready."""
+    register(KINDS, {})
+    if _reports not in readable.MORE:
+        readable.MORE.append(_reports)

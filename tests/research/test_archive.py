@@ -1,0 +1,287 @@
+"""Everything of an owner as one file: what it holds, and that it comes back as it was."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import models
+
+from memory import identity
+from memory.archive import writing
+from memory.archive.counting import Counted, TakingIn, summed
+from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
+from memory.archive.taking_in import take_in
+from memory.models import (
+    Activity,
+    Agent,
+    ContentItem,
+    ModelCall,
+    Note,
+    Observation,
+    Revision,
+    SavedView,
+    ScratchpadEntry,
+    SearchEntry,
+    Session,
+    Topic,
+    TopicFact,
+    Use,
+    User,
+)
+from memory.notes import get_notes, supersede, write_note
+from memory.recall import bm25
+from research import standing_rules
+from research.models import Report, Run, Schedule
+from tests.research import cast
+from tests.research.conftest import Providers
+
+ANSWER = cast.report(1, 2)
+# The log of the Beacon that takes an archive in says so, and of the account that it was made.
+OF_HERE = {"imported", "account-made", "purged"}
+
+
+@pytest.fixture
+def full(topic: Topic, providers: Providers) -> User:
+    """Alice, with something of everything: two runs, facts, notes and a chain, a session."""
+    owner: User = topic.owner
+    by = owner.actor
+    for numbers in ((1, 2), (1, 2, 3)):
+        cast.set_up(providers, *numbers)
+        providers.model = cast.model(cast.PLAN, cast.report(*numbers[-2:]))
+        cast.carried_out(cast.started(topic))
+        topic.refresh_from_db()
+    standing_rules.add(topic, "stop", "spam.example", by=by)
+    TopicFact.objects.filter(topic=topic).current()[0].strike(by=by, why="wrong")
+    note = write_note(owner, "log", "The heat pump was serviced.", by=by, tags=["house"])
+    supersede(note, "The heat pump was serviced in May.", by=by)
+    identity.write_soul(owner, "Ask before you act, and say what you do not know.", by=by)
+    run = topic.runs.latest("id")
+    finding = Observation.objects.create(
+        owner=owner, category="finding", content="Cells got cheaper.", source=run.source,
+        digest=Observation.digest_of("Cells got cheaper."), topic=topic,
+    )  # fmt: skip
+    Observation.follow([finding])
+    ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
+    SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
+    session = Session.objects.create(owner=owner, agent=Agent.objects.get(owner=owner))
+    session.messages.create(position=1, role="user", content="Remember the heat pump.")
+    one, two = ContentItem.objects.filter(owner=owner)[:2]
+    one.related_to.add(two)
+    Use.objects.get_or_create(
+        owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
+    )
+    return owner
+
+
+def exported(owner: User, path: Path) -> Path:
+    writing.write(owner, path)
+    return path
+
+
+def rows_in(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of an archive by kind, without what only the importing Beacon tells."""
+    with zipfile.ZipFile(path) as archive:
+        found = {
+            kind.name: [json.loads(line) for line in archive.read(kind.path).splitlines()]
+            for kind in in_order()
+        }
+    found["activity"] = [row for row in found["activity"] if row["kind"] not in OF_HERE]
+    return {
+        name: sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+        for name, rows in found.items()
+    }
+
+
+def imported(
+    path: Path, owner: User, *, own: bool = True, look: bool = False
+) -> dict[str, Counted]:
+    taking = TakingIn(owner, owner.actor, path.name, own)
+    return take_in(path, taking, only_look=look)
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+def owned_models() -> set[str]:
+    """Return every model of Beacon's own with an owner: directly, or through what it hangs on."""
+    ours = [m for m in apps.get_models() if m._meta.app_label in ("memory", "research")]
+    owned: set[str] = {"memory.User"}
+    while True:
+        more = {
+            model._meta.label
+            for model in ours
+            for field in model._meta.concrete_fields
+            if field.related_model is not None and field.related_model._meta.label in owned  # type: ignore[union-attr]
+        } - owned
+        if not more:
+            return owned - {"memory.User"}
+        owned |= more
+
+
+def test_every_model_with_an_owner_is_exported_or_left_out_with_a_reason():
+    listed = {kind.model._meta.label for kind in EXPORTED}
+
+    assert owned_models() - listed - set(NOT_EXPORTED) == set()
+    assert listed & set(NOT_EXPORTED) == set()
+    assert all(len(why) > 10 for why in NOT_EXPORTED.values())
+
+
+def test_no_secret_has_a_column_in_it():
+    columns = {(kind.name, field.name) for kind in EXPORTED for field in kind.columns()}
+
+    assert not [c for c in columns if c[1] in ("hash", "secret", "password", "session_key")]
+
+
+# --- out and back ---------------------------------------------------------------------------------
+
+
+def test_it_holds_everything_and_reads_well(full: User, tmp_path: Path):
+    path = exported(full, tmp_path / "a.zip")
+
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+        names = archive.namelist()
+        notes = archive.read("readable/notes/log.md").decode()
+    assert (manifest["format"], manifest["version"]) == ("beacon-archive", 1)
+    assert manifest["counts"]["runs"] == 2
+    assert all(
+        manifest["counts"][name]
+        for name in manifest["counts"]
+        if name not in ("review-levels", "documents", "proposals")
+    )
+    assert "The heat pump was serviced in May." in notes
+    assert any(name.startswith("readable/reports/") and name.endswith("run-2.md") for name in names)
+
+
+def test_out_and_into_another_beacon_and_out_again_is_the_same(full: User, tmp_path: Path):
+    before = exported(full, tmp_path / "before.zip")
+    full.delete()
+    there = User.objects.create_user("alice-there")
+
+    counts = imported(before, there)
+
+    after = exported(there, tmp_path / "after.zip")
+    assert summed(counts)["refused"] == 0, counts
+    assert rows_in(after) == rows_in(before)
+
+
+def test_the_same_archive_again_changes_nothing(full: User, tmp_path: Path):
+    path = exported(full, tmp_path / "a.zip")
+
+    again = summed(imported(path, full))
+
+    assert (again["new"], again["differing"], again["refused"]) == (0, 0, 0)
+    assert rows_in(exported(full, tmp_path / "b.zip")) == rows_in(path)
+
+
+def test_looking_through_counts_what_will_be_and_stores_nothing(
+    full: User, tmp_path: Path, bob: Any
+):
+    path = exported(full, tmp_path / "a.zip")
+    before = rows_in(exported(bob, tmp_path / "bob.zip"))
+
+    looked = imported(path, bob, look=True)
+
+    assert rows_in(exported(bob, tmp_path / "bob2.zip")) == before
+    assert imported(path, bob) == looked
+
+
+def test_anothers_ids_are_taken_for_new_ones_and_their_rows_stay_untouched(
+    full: User, tmp_path: Path, bob: Any
+):
+    path = exported(full, tmp_path / "a.zip")
+
+    counts = imported(path, bob)
+    again = summed(imported(path, bob))
+
+    assert summed(counts)["refused"] == 0, counts
+    assert (again["new"], again["differing"]) == (0, 0)
+    assert rows_in(exported(full, tmp_path / "b.zip")) == rows_in(path)
+    run = Run.objects.filter(topic__owner=bob).latest("number")
+    assert Observation.objects.of(bob).get().source == run.source
+    assert Use.objects.filter(owner=bob, place=f"{run.source}:plan").exists()
+    assert run.report.owner == bob
+
+
+def test_what_came_in_is_found_at_once_by_its_words(full: User, tmp_path: Path, bob: Any):
+    imported(exported(full, tmp_path / "a.zip"), bob)
+
+    found = [pk for pk, _score in bm25.search(bob, "note", "heat pump May")]
+
+    assert Note.objects.of(bob).active().get(kind="log").pk in found
+    entries = SearchEntry.objects.filter(space__owner=bob, space__record_type="note")
+    assert entries.count() == Note.objects.of(bob).live().count()
+
+
+def test_the_soul_of_an_untouched_account_gives_way_and_a_persons_own_stays(
+    full: User, tmp_path: Path, bob: Any
+):
+    path = exported(full, tmp_path / "a.zip")
+    carol = User.objects.create_user("carol")
+    identity.write_soul(carol, "Carol's own soul, which nobody replaces.", by=carol.actor)
+
+    for owner in (bob, carol):
+        imported(path, owner)
+
+    assert [n.content[:10] for n in get_notes(bob, "soul")] == ["Ask before"]
+    assert [n.content[:10] for n in get_notes(carol, "soul")] == ["Carol's ow"]
+
+
+def test_a_strangers_archive_is_not_believed_and_starts_nothing(
+    full: User, tmp_path: Path, bob: Any
+):
+    path = exported(full, tmp_path / "a.zip")
+
+    imported(path, bob, own=False)
+
+    notes = Note.objects.of(bob).filter(kind="log")
+    assert {(n.trust, n.source) for n in notes} == {("external", "import:a.zip")}
+    assert Schedule.objects.of(bob).get().paused
+    assert not ModelCall.objects.filter(owner=bob).exists()
+    assert not Activity.objects.filter(owner=bob, kind="topic-made").exists()
+
+
+def test_a_schedule_that_came_in_looks_ahead(full: User, tmp_path: Path):
+    Schedule.objects.update(preset="daily", cron="0 7 * * *")
+    path = exported(full, tmp_path / "a.zip")
+    full.delete()
+    there = User.objects.create_user("there")
+
+    imported(path, there)
+
+    schedule = Schedule.objects.get()
+    assert schedule.next_run_at is not None
+    assert not Schedule.objects.due(schedule.topic.created).exists()
+
+
+def test_a_run_that_goes_on_is_not_carried_elsewhere(full: User, tmp_path: Path, topic: Topic):
+    cast.started(topic)
+
+    rows = rows_in(exported(full, tmp_path / "a.zip"))
+
+    assert [row["status"] for row in rows["runs"]] == ["succeeded", "succeeded"]
+
+
+def test_reports_and_their_history_come_along(full: User, tmp_path: Path, bob: Any):
+    imported(exported(full, tmp_path / "a.zip"), bob)
+
+    mine, theirs = (Report.objects.of(o).order_by("run__number") for o in (full, bob))
+    assert [r.body for r in theirs] == [r.body for r in mine]
+    fact = TopicFact.objects.of(bob).struck().get()
+    assert Revision.objects.filter(record_id=fact.pk, owner=bob).count() >= 2
+
+
+def test_types_of_every_column_survive():
+    unknown = {
+        type(field).__name__
+        for kind in EXPORTED
+        for field in kind.columns()
+        if isinstance(field, models.BinaryField | models.DurationField | models.FileField)
+    }
+
+    assert unknown == set()
