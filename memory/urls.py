@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from memory import record_urls
 from memory.views import (
     accounts,
     bulk,
@@ -82,4 +83,11 @@ _lists = [
     path("views/<int:pk>/delete/", saved_views.view_delete, name="view-delete"),
 ]
 
-urlpatterns: list[URLPattern] = [*_accounts, *_settings, *_staff, *_library, *_lists]
+urlpatterns: list[URLPattern] = [
+    *_accounts,
+    *_settings,
+    *_staff,
+    *_library,
+    *_lists,
+    *record_urls.urlpatterns,
+]

@@ -19,9 +19,10 @@ class ResearchConfig(AppConfig):
         """Load the Celery application, so that shared tasks know their broker in every process.
 
         The health page, which is memory's, learns here how the last searches went, its trash and
-        history how research's records are moved.
+        history how research's records are moved, its records which run they come from.
         """
         importlib.import_module("beacon_site.celery")
         checkup = importlib.import_module("memory.checkup")
         checkup.FAILING.append(importlib.import_module("research.search_health").failing)
         importlib.import_module("research.record_moves").register_kinds()
+        importlib.import_module("research.run_origins").register()

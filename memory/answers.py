@@ -1,0 +1,47 @@
+"""Answers that several of memory's pages give: where to go on, and that it cannot be so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.http import BeaconRequest
+
+
+def go_to(request: BeaconRequest, url: str) -> HttpResponse:
+    """Send the person to `url`: by redirect, or over htmx by its header."""
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def next_of(request: BeaconRequest, default: str = "") -> str:
+    """Return where the form or the address says to go on (`next`, here only), else `default`."""
+    asked = str(request.POST.get("next") or request.GET.get("next") or "")
+    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
+    return asked if asked and ours else default
+
+
+def go_back(request: BeaconRequest, default: str) -> HttpResponse:
+    """Send the person to where the form says it was, else to `default`."""
+    return go_to(request, next_of(request, default))
+
+
+def refused(request: BeaconRequest, why: str) -> HttpResponse:
+    """Say that what was asked does not fit what is there (409)."""
+    response = render(request, "409.html", {"why": why}, status=409)
+    if request.htmx:
+        response["HX-Retarget"] = "#notice"
+        response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
+    """Say from which fields characters were taken that cannot be stored or shown."""
+    if labels:
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(map(str, labels))})
