@@ -268,6 +268,7 @@ def replace_facts(
             changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
     TopicFact.objects.bulk_create(changes.new)
     Revision.record_first(changes.new, by=RESEARCH, source=source)
+    TopicFact.follow(changes.new)
     changes.retired = [fact for fact in current if fact.pk not in staying]
     _retire(changes.retired, found, number=number, source=source)
     return changes

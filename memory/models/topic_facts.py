@@ -13,8 +13,9 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
-from memory.models.base import Lock, Remembered, RememberedQuerySet
+from memory.models.base import Lock, RememberedQuerySet
 from memory.models.history import Revision
+from memory.models.recalled import Recalled
 from memory.models.topics import Topic
 from memory.text import clean, match_key, plain, width
 
@@ -64,6 +65,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             )
             fact.save(force_insert=True)
             Revision.record_first([fact], by=by)
+            self.model.follow([fact])
             Topic.tell(topic.owner_id, topic.pk)
         return fact
 
@@ -80,7 +82,7 @@ class TopicFactQuerySet(RememberedQuerySet):
                     fact.change(by=by, why=_("put in another order"), position=place)
 
 
-class TopicFact(Remembered):
+class TopicFact(Recalled):
     """One current finding of a topic, or one that was retired or struck.
 
     A run replaces only facts that no person touched; retired ones stay, with the run that
@@ -97,6 +99,8 @@ class TopicFact(Remembered):
     LEAST_WIDTH = 21  # R22
     MOST_LENGTH = 1000
     REVISED = ("text", "url", "state", "position", "lock", "retired_run")
+    SAID = ("text",)
+    SEARCH_TYPE = "fact"
 
     topic = models.ForeignKey(Topic, models.CASCADE, related_name="facts")
     text = models.TextField(gettext_lazy("fact"))
@@ -122,6 +126,10 @@ class TopicFact(Remembered):
 
     def __str__(self) -> str:
         return self.text[:120]
+
+    def search_text(self) -> str:
+        """Return what recall finds the fact by."""
+        return self.text
 
     @property
     def is_kept(self) -> bool:

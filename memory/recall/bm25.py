@@ -128,8 +128,8 @@ def search(
     if not terms or limit < 1:
         return []
     spaces = ranking.spaces_of(owner, [search_type], terms)
-    found = ranking.ranked(spaces[0], terms, ranking.EXACT, limit) if spaces else []
-    return [(one.record_id, one.score) for one in found]
+    jobs = [ranking.Job(space, terms, ranking.EXACT, limit) for space in spaces]
+    return [(one.record_id, one.score) for found in ranking.ranked(jobs) for one in found]
 
 
 def relevance(score: float) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -137,26 +137,60 @@ def language_of(owner: Any) -> str:
     return stemmed_as(getattr(owner, "language", "") or "")
 
 
-def ranked(
-    space: Space, words: Sequence[str], formula: Formula, limit: int, among: Among | None = None
-) -> list[Ranked]:
-    """Return the entries of the space that fit the words best, best first.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One ranking: of the entries of a space, by terms of its language, the best `limit`.
 
-    `words` are terms of the space's language, with repetitions: one that stands twice weighs
-    twice.  `space.terms` must hold their figures.
+    A word that stands twice in `words` weighs twice; `space.terms` must hold their figures.
     """
-    terms = _terms(space, words, formula)
-    if not terms or limit < 1:
-        return []
-    among = among or Among()
-    need = _likely(space, terms, formula, limit * (6 if among.is_narrow else 2))
-    while True:
-        found = _select(space, terms, formula, limit, among, need)
-        enough = len(found) >= limit
-        if need <= 0 or (enough and found[-1].score >= need):
-            return found
-        # Documents left out score less than `need`; those found tell how much less is certain.
-        need = found[-1].score * (1 - 1e-9) if enough else 0.0
+
+    space: Space
+    words: Sequence[str]
+    formula: Formula
+    limit: int
+    among: Among = field(default_factory=Among)
+
+
+def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
+    """Return for each job the entries that fit best, best first: one query, two at most."""
+    found: list[list[Ranked]] = [[] for _job in jobs]
+    todo: list[tuple[int, list[_Term], float]] = []
+    for place, job in enumerate(jobs):
+        if job.limit > 0 and (terms := _terms(job.space, job.words, job.formula)):
+            todo.append((place, terms, _likely(job, terms)))
+    while todo:
+        parts = [_select(place, jobs[place], terms, need) for place, terms, need in todo]
+        rows = _rows(parts)
+        again = []
+        for place, terms, need in todo:
+            names = [term.lexeme for term in terms]
+            best = [
+                Ranked(
+                    key, score, tuple(name for name, has in zip(names, held, strict=True) if has)
+                )
+                for key, score, held in rows[place]
+            ]
+            found[place] = sorted(best, key=lambda one: (-one.score, one.record_id))
+            is_full = len(best) >= jobs[place].limit
+            # Documents not looked at score less than `need`: what was found bounds it for certain.
+            sure = found[place][-1].score * (1 - 1e-9) if is_full else 0.0
+            if sure < need:
+                again.append((place, terms, sure))
+        todo = again
+    return found
+
+
+def best_possible(space: Space, words: Sequence[str]) -> float:
+    """Return the score that no document of the space can reach for these words."""
+    return sum(
+        count * _idf(space, space.terms[word].documents)
+        for word, count in Counter(words).items()
+        if word in space.terms
+    )
+
+
+def _idf(space: Space, documents: int) -> float:
+    return math.log(1 + (space.documents - documents + 0.5) / (documents + 0.5))
 
 
 def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
@@ -169,8 +203,7 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
     for word, count in times.items():
         for lexeme in (word, LABEL + word) if formula.labels else (word,):
             if figures := space.terms.get(lexeme):
-                df = figures.documents
-                weight = count * math.log(1 + (space.documents - df + 0.5) / (df + 0.5))
+                weight = count * _idf(space, figures.documents)
                 if lexeme[0] == LABEL:
                     weight *= LABEL_WEIGHT
                     terms.append(_Term(lexeme, weight, weight, figures))
@@ -182,13 +215,15 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
 
 
-def _likely(space: Space, terms: list[_Term], formula: Formula, wanted: int) -> float:
-    """Return a score that about `wanted` documents reach, were words strewn at random; 0: any.
+def _likely(job: Job, terms: list[_Term]) -> float:
+    """Return a score that enough documents reach, were words strewn at random; 0: look at all.
 
     Words of one question stand together more often than that: more documents reach it.
     """
+    space, formula = job.space, job.formula
     if sum(term.figures.documents for term in terms) <= FEW:
         return 0.0
+    wanted = job.limit * (6 if job.among.is_narrow else 2)
     states = [(0.0, 1.0)]
     typical = 1 / (1 + formula.k1)
     for term in terms[: DEPTH + 1]:
@@ -229,41 +264,46 @@ def _holding(terms: list[_Term], need: float) -> str:
     return holds(0, need * (1 - 1e-9)) or " | ".join(queries)
 
 
-def _select(
-    space: Space, terms: list[_Term], formula: Formula, limit: int, among: Among, need: float
-) -> list[Ranked]:
+def _select(place: int, job: Job, terms: list[_Term], need: float) -> tuple[str, list[Any]]:
+    """Return the SELECT of a job's best entries that may score `need`, and its parameters."""
+    space, formula, among = job.space, job.formula, job.among
     b = formula.b_of(space.average)
-    adds, params = _added(terms)
+    adds, values = _added(terms)
     where = ["e.words @@ %s::tsquery", *among.where]
-    holding = " & ".join([f"({_holding(terms, need)})", *(f"({q})" for q in among.required)])
     if among.stands is not None:
         where.append("e.stands" if among.stands else "NOT e.stands")
+    required = [f"({query})" for query in among.required]
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
+    statement = (
+        f"SELECT %s::int, b.record_id, b.score, ARRAY[{matched}] FROM ("  # noqa: S608
+        f"SELECT c.id, c.record_id, {adds} AS score FROM ("
+        "SELECT e.id, e.record_id, e.words, %s + %s * e.length AS norm "
+        f"FROM memory_searchentry e WHERE {' AND '.join(where)} AND e.space_id = %s OFFSET 0"
+        ") c ORDER BY score DESC, c.record_id LIMIT %s) b "
+        "JOIN memory_searchentry e ON e.id = b.id"
+    )
+    params = [
+        place, *(term.query for term in terms), *values,
+        formula.k1 * (1 - b), formula.k1 * b / space.average,
+        " & ".join([f"({_holding(terms, need)})", *required]), *among.params,
+        space.id, job.limit,
+    ]  # fmt: skip
+    return statement, params
+
+
+def _rows(
+    parts: Sequence[tuple[str, list[Any]]],
+) -> dict[int, list[tuple[uuid.UUID, float, list[bool]]]]:
+    """Carry out the SELECTs as one, and return their rows by job."""
+    rows: dict[int, list[tuple[uuid.UUID, float, list[bool]]]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT b.record_id, b.score, ARRAY[{matched}] FROM ("  # noqa: S608
-            f"SELECT c.id, c.record_id, {adds} AS score FROM ("
-            "SELECT e.id, e.record_id, e.words, %s + %s * e.length AS norm "
-            f"FROM memory_searchentry e WHERE {' AND '.join(where)} AND e.space_id = %s OFFSET 0"
-            ") c ORDER BY score DESC, c.record_id LIMIT %s) b "
-            "JOIN memory_searchentry e ON e.id = b.id ORDER BY b.score DESC, b.record_id",
-            [
-                *(term.query for term in terms),
-                *params,
-                formula.k1 * (1 - b),
-                formula.k1 * b / space.average,
-                holding,
-                *among.params,
-                space.id,
-                limit,
-            ],
+            " UNION ALL ".join(f"({statement})" for statement, _params in parts),
+            [value for _statement, params in parts for value in params],
         )
-        rows = cursor.fetchall()
-    names = [term.lexeme for term in terms]
-    return [
-        Ranked(key, score, tuple(name for name, has in zip(names, held, strict=True) if has))
-        for key, score, held in rows
-    ]
+        for place, key, score, held in cursor.fetchall():
+            rows[place].append((key, score, held))
+    return rows
 
 
 def _added(terms: list[_Term]) -> tuple[str, list[Any]]:

@@ -1,0 +1,126 @@
+"""The types of record that recall returns: which rows, under what title, where they are shown.
+
+Memory's own are here; another app registers its own in its `AppConfig.ready()`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from memory.models.notes import Note
+from memory.models.observations import Observation
+from memory.models.recalled import Recalled
+from memory.models.topic_facts import TopicFact
+
+States = tuple[str, ...]
+Model = type[Recalled]
+
+
+def _title(record: Any) -> str:
+    return str(record)
+
+
+def _url(record: Any) -> str:
+    return str(record.get_absolute_url()) if hasattr(record, "get_absolute_url") else ""
+
+
+def _content(record: Any) -> str:
+    return str(record.search_text())
+
+
+def _no_category(record: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallKind:
+    """One type: `rows` gives an owner's records that may be returned at a moment.
+
+    `category_field` is the one that `kind:` or `category:` filters by; `states` are those of the
+    index (its `kind`) that are returned unless `is:` asks for another one.  `successors` gives for
+    superseded records the ones that stand in for them.  What hangs on a topic in the trash is not
+    returned where `of_topic`.
+    """
+
+    type: str
+    model: Model
+    rows: Callable[[Any, datetime], QuerySet[Any]]
+    title: Callable[[Any], str] = _title
+    url: Callable[[Any], str] = _url
+    content: Callable[[Any], str] = _content
+    category: Callable[[Any], str] = _no_category
+    category_field: str = ""
+    states: States = ()
+    of_topic: bool = False
+    successors: Callable[[Iterable[uuid.UUID]], dict[uuid.UUID, uuid.UUID]] | None = None
+
+
+KINDS: dict[str, RecallKind] = {}
+
+
+def register(kind: RecallKind) -> None:
+    """Let recall return records of this type; one registered before is replaced."""
+    KINDS[kind.type] = kind
+
+
+def _notes(owner: Any, now: datetime) -> QuerySet[Any]:
+    return Note.objects.of(owner).active(now).select_related("topic")
+
+
+def _observations(owner: Any, now: datetime) -> QuerySet[Any]:
+    return Observation.objects.of(owner).active().select_related("topic")
+
+
+def _facts(owner: Any, now: datetime) -> QuerySet[Any]:
+    facts = TopicFact.objects.of(owner).live().filter(topic__trashed_at=None)
+    return facts.select_related("topic")
+
+
+def _fact_title(fact: Any) -> str:
+    return str(fact.topic.title)
+
+
+def _standing_notes(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
+    """Return for superseded notes the last ones of their chains."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "WITH RECURSIVE chain (old, at) AS ("
+            "SELECT id, superseded_by_id FROM memory_note WHERE id = ANY(%s) "
+            "UNION SELECT chain.old, note.superseded_by_id FROM chain "
+            "JOIN memory_note note ON note.id = chain.at) "
+            "SELECT chain.old, chain.at FROM chain JOIN memory_note note ON note.id = chain.at "
+            "WHERE note.superseded_by_id IS NULL",
+            [list(ids)],
+        )
+        return dict(cursor.fetchall())
+
+
+register(
+    RecallKind(
+        "note",
+        Note,
+        _notes,
+        category=lambda note: str(note.kind),
+        category_field="kind",
+        successors=_standing_notes,
+    )
+)
+register(
+    RecallKind(
+        "observation",
+        Observation,
+        _observations,
+        category=lambda observation: str(observation.category),
+        category_field="category",
+    )
+)
+register(
+    RecallKind("fact", TopicFact, _facts, title=_fact_title, states=("current",), of_topic=True)
+)
