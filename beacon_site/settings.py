@@ -217,32 +217,25 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+
+
+def _every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, Any]:
+    """Return a tick of beat; a message that nobody took by the next one, or in an hour, is void."""
+    return {
+        "task": task,
+        "schedule": seconds,
+        "options": {"expires": int(min(seconds, 3600)), "queue": queue},
+    }
+
+
 CELERY_BEAT_SCHEDULE = {
-    "tick": {
-        "task": "research.tasks.tick",
-        "schedule": 15.0,
-        "options": {"expires": 15, "queue": "maintenance"},
-    },
-    "empty-the-trash": {
-        "task": "memory.tasks.empty_trash",
-        "schedule": 6 * 3600.0,
-        "options": {"expires": 3600, "queue": "maintenance"},
-    },
-    "maintain-notes": {
-        "task": "memory.tasks.maintain",
-        "schedule": 6 * 3600.0,
-        "options": {"expires": 3600, "queue": "reflect"},
-    },
-    "publish-what-is-due": {
-        "task": "memory.tasks.publish_due",
-        "schedule": 60.0,
-        "options": {"expires": 60, "queue": "maintenance"},
-    },
-    "take-in-the-library": {
-        "task": "memory.tasks.take_in_library",
-        "schedule": 600.0,
-        "options": {"expires": 600, "queue": "maintenance"},
-    },
+    "tick": _every(15.0, "research.tasks.tick"),
+    "empty-the-trash": _every(6 * 3600.0, "memory.tasks.empty_trash"),
+    "maintain-notes": _every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
+    "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
+    "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
+    "go-on-with-bulk-acts": _every(30.0, "memory.tasks.take_up_bulk_acts"),
+    "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),
 }
 
 # --- providers ---------------------------------------------------------------------------------
@@ -255,6 +248,8 @@ if OPENAI_API_KEY and not BEACON_LLM_MODEL:
     raise ImproperlyConfigured("OPENAI_API_KEY is set: name a model in BEACON_LLM_MODEL too.")
 if BEACON_LLM_BASE_URL and not BEACON_LLM_MODEL:
     raise ImproperlyConfigured("BEACON_LLM_BASE_URL is set: name a model in BEACON_LLM_MODEL too.")
+BEACON_EMBEDDINGS = env.one_of("BEACON_EMBEDDINGS", ("auto", "local", "endpoint", "none"), "auto")
+BEACON_EMBEDDINGS_BASE_URL = env.url("BEACON_EMBEDDINGS_BASE_URL")
 # TAVILY_API_KEY, SEARXNG_BASE_URL and so on: by service, "" where unset.
 SEARCH_KEYS = {s.name: env.text(s.key_variable) for s in CATALOGUE if s.key_variable}
 SEARCH_BASE_URLS = {s.name: env.url(s.url_variable) for s in CATALOGUE if s.url_variable}

@@ -121,6 +121,7 @@ def _prepare_site(*, production: bool) -> str:
             f"brought up to date: {str(exc).strip()} If this says that it cannot be reached, check "
             "DATABASE_URL; else it was made by another version of Beacon."
         ) from exc
+    call_command("vectors", stdout=io.StringIO())
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns without it
     if production:
         call_command("collectstatic", interactive=False, verbosity=0)

@@ -32,9 +32,15 @@ from memory.prices import stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"
+EMBEDDINGS = "embeddings"
 SET_UP = {service.name: service for service in CATALOGUE if service.is_set_up_in_settings}
-KINDS = {MODEL: Connection.Kind.MODEL} | dict.fromkeys(SET_UP, Connection.Kind.SEARCH)
+KINDS = {
+    MODEL: Connection.Kind.MODEL,
+    EMBEDDINGS: Connection.Kind.EMBEDDINGS,
+} | dict.fromkeys(SET_UP, Connection.Kind.SEARCH)
 USUAL = tuple(service.name for service in CATALOGUE if service.usual)
+
+FOUND = {"probed", "used"}  # of a row's profile: what was found out, not what was set
 
 _KEPT_OF_A_PROBE = (
     "message",
@@ -55,7 +61,8 @@ VARIABLES: dict[str, dict[str, str]] = {
         "base_url": "BEACON_LLM_BASE_URL",
         "model": "BEACON_LLM_MODEL",
         "secret": "OPENAI_API_KEY",
-    }
+    },
+    EMBEDDINGS: {"base_url": "BEACON_EMBEDDINGS_BASE_URL"},
 }
 for _service in SET_UP.values():
     VARIABLES[_service.name] = {"base_url": _service.url_variable} | (
@@ -78,8 +85,8 @@ def all_stored() -> dict[str, Connection]:
 
 def from_environment(name: str, field: str) -> str:
     """Return what the environment sets for a field of a connection, or ""."""
-    if name == MODEL:
-        value = getattr(settings, VARIABLES[MODEL].get(field, ""), "")
+    if name in (MODEL, EMBEDDINGS):
+        value = getattr(settings, VARIABLES[name].get(field, ""), "")
     else:
         values = {"base_url": settings.SEARCH_BASE_URLS, "secret": settings.SEARCH_KEYS}
         value = values.get(field, {}).get(name, "")
@@ -198,13 +205,13 @@ def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:
     now = timezone.now().isoformat(timespec="seconds")
     if result.ok:
         found = {name: getattr(result, name) for name in _KEPT_OF_A_PROBE}
-        _keep_found(MODEL, tried | found | {"ok": True, "at": now, "notes": list(result.notes)})
+        keep_found(MODEL, tried | found | {"ok": True, "at": now, "notes": list(result.notes)})
         return
     failed = {"ok": False, "message": result.message, "failed": result.message}
     earlier = stored(MODEL).profile.get("probed") or {}
     is_of_this = all(earlier.get(name) == value for name, value in tried.items())
     kept = earlier if is_of_this and "json_mode" in earlier else tried | {"at": now}
-    _keep_found(MODEL, kept | failed)
+    keep_found(MODEL, kept | failed)
 
 
 # --- search ----------------------------------------------------------------------------------
@@ -233,7 +240,7 @@ def search_profiles() -> dict[str, SearchProfile]:
 def secrets_in_use() -> list[str]:
     """Return every key that is set up, so that none of them leaves in a prompt."""
     rows = all_stored()
-    keys = [effective(rows[name], "secret") for name in KINDS if "secret" in VARIABLES[name]]
+    keys = [effective(row, "secret") for row in rows.values()]
     return [key for key in keys if key]
 
 
@@ -291,18 +298,19 @@ def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:
         "ms": result.ms,
         "at": timezone.now().isoformat(timespec="seconds"),
     }
-    _keep_found(profile.service, found)
+    keep_found(profile.service, found)
 
 
 # --- what tests found ------------------------------------------------------------------------
 
 
-def _keep_found(name: str, found: dict[str, Any]) -> None:
+def keep_found(name: str, found: dict[str, Any], *, under: str = "probed") -> None:
+    """Keep in the row, under one of FOUND, what a test or the use of a connection showed."""
     with transaction.atomic():
         row, _made = Connection.objects.select_for_update().get_or_create(
             kind=KINDS[name], name=name
         )
-        row.profile = {**row.profile, "probed": found}
+        row.profile = {**row.profile, under: found}
         row.save(update_fields=["profile", "updated"])
 
 
@@ -315,8 +323,9 @@ def last_found(row: Connection) -> dict[str, Any]:
     if not found:
         return {}
     of_this = found.get("base_url", "") == effective(row, "base_url").rstrip("/")
+    if row.kind != Connection.Kind.SEARCH:
+        of_this = of_this and found.get("model", "") == effective(row, "model")
     if row.kind == Connection.Kind.MODEL:
-        of_this = of_this and found.get("model") == effective(row, "model")
         of_this = of_this and found.get("kind", "") == kind_of_row(row)
     at = parse_datetime(str(found.get("at", "")))
     return found | {"at": at, "is_stale": not of_this or bool(found.get("of_another_key"))}
@@ -337,7 +346,7 @@ def version_of(row: Connection) -> str:
     profile = {
         name: value
         for name, value in row.profile.items()
-        if name != "probed" and value not in (None, "")
+        if name not in FOUND and value not in (None, "")
     }
     told = json.dumps([row.base_url, row.model, row.secret, profile, row.prices], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -363,14 +372,14 @@ def save(
         row.set_secret(new_secret)
         fields.append("secret")
     with transaction.atomic():
-        now, made = Connection.objects.select_for_update().get_or_create(
+        now, _made = Connection.objects.select_for_update().get_or_create(
             kind=row.kind, name=row.name
         )
         if version and version != version_of(now):
             raise Moved
         row.pk = now.pk
-        if not made and "probed" in now.profile:
-            found = now.profile["probed"] | ({"of_another_key": True} if has_new_key else {})
-            row.profile = {**row.profile, "probed": found}
+        for name in FOUND & now.profile.keys():
+            found = now.profile[name] | ({"of_another_key": True} if has_new_key else {})
+            row.profile = {**row.profile, name: found}
         row.save(force_update=True, update_fields=fields)
         Activity.log(by, by.actor, "connection-changed", subject=row)

@@ -7,35 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from django.db.models import Q
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
-from beacon_site.celery import app
+from beacon_site.broker import send
 from research.models import Run, Step
 
 logger = structlog.get_logger(__name__)
 
-# With Redis closed or silent a request must not wait: `.delay()` as it comes was seen to hang for
-# 1.6 to over 40 s (reliability.md 1.5).
-_SHORT = {"socket_connect_timeout": 0.3, "socket_timeout": 0.3, "max_retries": 0}
 # With the tick's 15 s a run whose message was lost with Redis starts within a minute of Redis's
 # return (reliability.md 4); with 60 s it was seen to take 66. A message too many does no harm.
 _NUDGE_AGAIN = timedelta(seconds=40)
-
-
-def send(task: str, *args: Any, queue: str) -> bool:
-    """Send one message at once or not at all; False if the broker does not take it."""
-    try:
-        with app.connection_for_write(connect_timeout=0.3, transport_options=_SHORT) as connection:
-            app.send_task(task, args=args, queue=queue, connection=connection, retry=False)
-    except (OperationalError, OSError) as exc:
-        logger.warning("broker took no message, the tick will", task=task, error=type(exc).__name__)
-        return False
-    return True
 
 
 def nudge(run_id: int) -> bool:

@@ -60,6 +60,7 @@ def _start() -> None:
     os.environ |= urls
     os.environ["BEACON_DATA_DIR"] = str(_folder)
     os.environ["BEACON_ENV"] = "local"
+    os.environ["BEACON_EMBEDDINGS"] = "none"  # a test that is about vectors says so
     os.environ["SECRET_KEY"] = "a key for tests alone, long enough for every check of Django's"
     # A terminated run ends like an interrupted one, so that its servers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -32,7 +32,7 @@ class EmbedderProfile:
     """One embedder: LOCAL, or an ENDPOINT with its address.
 
     `dimensions` is None where the model's is not known before its first answer; `timeout` is in
-    seconds for one call.  The key is never part of the repr.
+    seconds for one call, of which what may pass is made `tries` times at most.  The key is never part of the repr.
     """
 
     where: str
@@ -42,6 +42,7 @@ class EmbedderProfile:
     kind: str = "compatible"  # one of endpoint_kinds.KINDS
     dimensions: int | None = None
     timeout: float = 30
+    tries: int = 2
 
     def as_endpoint(self) -> LlmProfile:
         """Return the endpoint as the modules see it that know endpoints."""

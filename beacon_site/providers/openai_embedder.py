@@ -47,12 +47,12 @@ class OpenAIEmbedder:
         return made
 
     def _batch(self, texts: list[str]) -> list[list[float]]:
-        """Return the vectors of so many texts as go into one request, after at most two tries."""
+        """Return the vectors of so many texts as go into one request, at the second try if need be."""
         try:
             return self._asked(texts)
         except ProviderUnavailable as exc:
             wait = FIRST_WAIT if exc.retry_after is None else exc.retry_after
-            if wait > LONGEST_WAIT or wait > self.profile.timeout:
+            if self.profile.tries < 2 or wait > min(LONGEST_WAIT, self.profile.timeout):
                 raise
             logger.info("embeddings asked for again", model=self.model, why=str(exc), wait=wait)
         time.sleep(wait)

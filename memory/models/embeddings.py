@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
@@ -9,6 +11,55 @@ from django.db import models
 from django.utils import timezone
 
 from memory.models.history import OwnedQuerySet
+
+
+class OfRecordsQuerySet(OwnedQuerySet):
+    """Rows that each hang on one record of any type."""
+
+    def about(self, records: Iterable[Any]) -> Any:
+        """Keep the rows of these records."""
+        ids = defaultdict(list)
+        for record in records:
+            ids[record.search_type()].append(record.pk)
+        which = models.Q(pk__in=[])
+        for record_type, some in ids.items():
+            which |= models.Q(record_type=record_type, object_id__in=some)
+        return self.filter(which)
+
+
+class EmbeddingDueQuerySet(OfRecordsQuerySet):
+    """What waits for a vector."""
+
+    def mark(self, records: Iterable[Any]) -> None:
+        """Let the records wait for a vector of what they say now; one they had is taken away.
+
+        In the writer's own transaction: so no vector of words that are gone is ever looked at.
+        """
+        now = timezone.now()
+        members = sorted(records, key=lambda record: record.pk)
+        rows = [
+            EmbeddingDue(
+                owner_id=one.owner_id,
+                record_type=one.search_type(),
+                object_id=one.pk,
+                not_before=now,
+                created=now,
+            )
+            for one in members
+        ]
+        EmbeddingDue.objects.bulk_create(
+            rows,
+            batch_size=500,
+            update_conflicts=True,
+            unique_fields=["record_type", "object_id"],
+            update_fields=["created", "not_before", "tries", "held"],
+        )
+        # After the mark, at which a task waits that stores a vector of the old words just now.
+        Embedding.objects.about(members).delete()
+
+    def waiting(self) -> Any:
+        """Keep what an embedder of this Beacon could work off."""
+        return self.filter(held=False)
 
 
 class RealField(models.FloatField):  # type: ignore[type-arg]
@@ -31,7 +82,7 @@ class Embedding(models.Model):
     values = ArrayField(RealField())
     created = models.DateTimeField(default=timezone.now)
 
-    objects: ClassVar[models.Manager[Embedding]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[OfRecordsQuerySet] = OfRecordsQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         constraints = [
@@ -46,7 +97,11 @@ class Embedding(models.Model):
 
 
 class EmbeddingDue(models.Model):
-    """A record whose words changed and that has no vector of them yet; a task works these off."""
+    """A record whose words changed and that has no vector of them yet; a task works these off.
+
+    `created` is when its words last changed, by which a task knows that what it embedded still
+    stands; `held` says that it is sensitive and waits for an embedder on this machine.
+    """
 
     id = models.BigAutoField(primary_key=True)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -55,8 +110,9 @@ class EmbeddingDue(models.Model):
     tries = models.PositiveIntegerField(default=0)
     not_before = models.DateTimeField(default=timezone.now)
     created = models.DateTimeField(default=timezone.now)
+    held = models.BooleanField(default=False)
 
-    objects: ClassVar[models.Manager[EmbeddingDue]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[EmbeddingDueQuerySet] = EmbeddingDueQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         verbose_name_plural = "embeddings due"

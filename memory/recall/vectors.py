@@ -1,0 +1,199 @@
+"""The lane of meaning: which records lie nearest to a question.
+
+Vectors are stored in an ordinary table (memory/models/embeddings.py).  Where the database has the
+extension `vector`, `manage.py vectors` keeps a table of its type beside it for each number of
+dimensions, by a trigger; without it nothing here fails, and recall finds by words alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from django.apps import apps
+from django.core.cache import cache
+from django.core.exceptions import EmptyResultSet
+from django.db import DatabaseError, connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from beacon_site.providers.embeddings import Embedder
+from beacon_site.providers.errors import ProviderError
+from memory import embedders
+from memory.models.recalled import Recalled
+from memory.recall import vector_tables
+from memory.text import clean
+
+logger = structlog.get_logger(__name__)
+
+LONGEST_QUESTION = 2_000  # characters that are embedded of one
+REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
+GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A record and how far it is from the question: L2 between vectors of length 1, 0 to 2."""
+
+    type: str
+    id: uuid.UUID
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why there is no lane of meaning, as a sentence for who asked."""
+
+    reason: str
+
+
+def nearest(
+    owner: Any,
+    text: str,
+    types: Iterable[str],
+    limit: int,
+    *,
+    allowed: Mapping[str, QuerySet[Any]] | None = None,
+) -> list[Near] | Unavailable:
+    """Return the records nearest to `text`, at most `limit` of each type, nearest first.
+
+    `allowed` narrows a type to the rows of a queryset.  Whatever it says, records of others, in
+    the trash, expired or superseded are never returned.  Never raises.
+    """
+    embedder = embedders.embedder(for_question=True)
+    if embedder is None:
+        return Unavailable(embedders.why_none())
+    asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
+    if not asked or limit < 1:
+        return []
+    if not vector_tables.extension_version():
+        return Unavailable(
+            _(
+                "The database has no extension “vector”: found by words alone. Install pgvector "
+                "there and run “manage.py vectors”."
+            )
+        )
+    vector = _vector_of(asked, embedder)
+    if isinstance(vector, Unavailable):
+        return vector
+    try:
+        with transaction.atomic():
+            return _looked_up(owner, vector, embedder.model, types, limit, allowed or {})
+    except DatabaseError as exc:
+        logger.warning("vectors not searched", error=str(exc).splitlines()[0])
+        return Unavailable(_("The database could not compare vectors: found by words alone."))
+
+
+# --- the question's vector ------------------------------------------------------------------------
+
+
+def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
+    """Return the vector of a question; one that was asked before is remembered."""
+    digest = hashlib.sha256(f"{embedder.model}\0{text}".encode("utf-8", "replace")).hexdigest()
+    key, failing = f"vector:{digest}", f"embedder-fails:{embedder.model}"
+    known = _remembered([key, failing])
+    if key in known:
+        return list(known[key])
+    if failing in known:
+        return Unavailable(str(known[failing]))
+    try:
+        vector = embedder.embed([text])[0]
+    except ProviderError as exc:
+        told = _("The embedder does not answer, so words alone were looked for: %(why)s")
+        reason = told % {"why": exc}
+        _remember(failing, reason, GIVEN_UP)
+        return Unavailable(reason)
+    _remember(key, vector, REMEMBERED)
+    return vector
+
+
+def _remembered(keys: list[str]) -> dict[str, Any]:
+    try:
+        return dict(cache.get_many(keys))
+    except RedisError:  # the cache is a help, no need
+        return {}
+
+
+def _remember(key: str, value: object, seconds: int) -> None:
+    try:
+        cache.set(key, value, seconds)
+    except RedisError as exc:
+        logger.info("a question's vector was not remembered", error=type(exc).__name__)
+
+
+# --- looking up -----------------------------------------------------------------------------------
+
+
+def _looked_up(
+    owner: Any,
+    vector: Sequence[float],
+    model: str,
+    types: Iterable[str],
+    limit: int,
+    allowed: Mapping[str, QuerySet[Any]],
+) -> list[Near]:
+    size, known = len(vector), recalled_models()
+    if not vector_tables.has_table(size):
+        return []
+    large = vector_tables.is_large(owner.pk, model, size)
+    by_index = large and vector_tables.has_index(size)
+    asked = vector_tables.literal(vector)
+    found: list[Near] = []
+    with connection.cursor() as cursor:
+        if by_index:
+            cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+            cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
+        for record_type in dict.fromkeys(types):
+            if record_type not in known:
+                continue
+            rows = standing(known[record_type], owner)
+            if record_type in allowed:
+                rows = rows.filter(pk__in=allowed[record_type].order_by().values("pk"))
+            try:
+                inner, values = rows.order_by().values("pk").query.sql_with_params()
+            except EmptyResultSet:
+                continue
+            cursor.execute(
+                _statement(size, inner, by_index=by_index),
+                [asked, owner.pk, model, record_type, *values, limit],
+            )
+            found += [Near(record_type, pk, float(far)) for pk, far in cursor.fetchall()]
+    return sorted(found, key=lambda near: (near.distance, str(near.id)))
+
+
+def _statement(size: int, allowed: str, *, by_index: bool) -> str:
+    """Return the query for one type.
+
+    `+ 0` keeps the planner from the index, whose few nearest of all owners could be another's.
+    """
+    distance = "vector <-> %s" if by_index else "(vector <-> %s) + 0"
+    return (
+        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL
+        f"SELECT object_id, {distance} AS distance FROM {vector_tables.table_of(size)} "
+        "WHERE owner_id = %s AND model = %s AND record_type = %s "
+        f"AND object_id IN ({allowed}) ORDER BY distance LIMIT %s) "
+        "SELECT object_id, distance FROM near ORDER BY distance, object_id"
+    )
+
+
+def standing(model: Any, owner: Any) -> QuerySet[Any]:
+    """Return the owner's records that may be recalled: live, not expired, not superseded."""
+    names = {field.name for field in model._meta.concrete_fields}
+    rows: QuerySet[Any] = model._default_manager.filter(owner=owner, trashed_at=None)
+    if "superseded_by" in names:
+        rows = rows.filter(superseded_by=None)
+    if "expires_at" in names:
+        rows = rows.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()))
+    return rows
+
+
+def recalled_models() -> dict[str, type[Recalled]]:
+    """Return the models whose records have vectors, by the type under which they are recalled."""
+    found = (model for model in apps.get_models() if issubclass(model, Recalled))
+    return {model().search_type(): model for model in found}

@@ -1,0 +1,35 @@
+"""What tests of memory share: a scripted embedder, and a database that compares vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.core.management import call_command
+
+from beacon_site.providers.fakes import FakeEmbedder
+from memory.models import users
+from tests.memory.embedding_cast import use
+
+ALIKE = {"car": "automobile", "auto": "automobile"}
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[FakeEmbedder]:
+    """The one embedder there is; an outside one."""
+    settings.BEACON_EMBEDDINGS = "auto"
+    monkeypatch.setattr(users, "FIRST_ROWS", [])  # accounts begin without notes of their own
+    made = FakeEmbedder(alike=ALIKE, dimensions=24)
+    use(monkeypatch, made)
+    cache.clear()
+    yield made
+    cache.clear()
+
+
+@pytest.fixture
+def extension(db: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """A database that compares vectors, until the test is over."""
+    call_command("vectors")
+    assert "vector 0." in capsys.readouterr().out

@@ -1,0 +1,32 @@
+"""Records and a scripted embedder, for the tests of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beacon_site.providers.fakes import FakeEmbedder
+from memory import embedders, embedding
+from memory.models import Note
+from memory.recall.vectors import Unavailable, nearest
+
+
+def use(monkeypatch: pytest.MonkeyPatch, embedder: FakeEmbedder | None) -> None:
+    """Let this be the embedder."""
+    monkeypatch.setattr(embedders, "embedder", lambda **_more: embedder)
+    monkeypatch.setattr(embedding, "_nudge", lambda: None)
+
+
+def note(owner: Any, content: str, **more: Any) -> Note:
+    """A note as a person writes it, without the rules of kinds."""
+    made = Note.objects.create(owner=owner, content=content, **more)
+    Note.follow([made])
+    return made
+
+
+def near(owner: Any, text: str, **more: Any) -> list[Any]:
+    """The ids of the notes nearest to a text; the lane must be there."""
+    found = nearest(owner, text, ["note"], more.pop("limit", 10), **more)
+    assert not isinstance(found, Unavailable), found.reason
+    return [one.id for one in found]

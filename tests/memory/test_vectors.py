@@ -1,0 +1,181 @@
+"""The lane of meaning: what it finds, what it never returns, and where there is none."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.providers.fakes import FakeEmbedder
+from memory.models import Embedding, Note
+from memory.recall import vector_tables
+from memory.recall.vectors import Unavailable, nearest
+from memory.tasks import embed_due
+from tests.memory.embedding_cast import near, note, use
+
+pytestmark = pytest.mark.usefixtures("fake")
+
+
+@pytest.mark.requirement("R212")
+@pytest.mark.usefixtures("extension")
+def test_the_nearest_come_first_by_l2_distance(alice: Any, fake: FakeEmbedder):
+    car, red = note(alice, "automobile"), note(alice, "red automobile")
+    note(alice, "tax law")
+    embed_due()
+
+    found = nearest(alice, "car", ["note"], 2)
+
+    assert [one.id for one in found] == [car.pk, red.pk]
+    vectors = fake.embed(["car", "red automobile"])
+    assert found[1].distance == pytest.approx(math.dist(*vectors), abs=1e-5)
+
+
+@pytest.mark.requirement("R215")
+@pytest.mark.usefixtures("extension")
+def test_what_may_not_be_recalled_is_never_returned(alice: Any, bob: Any):
+    stands = note(alice, "the car")
+    heir = note(alice, "garden")
+    note(alice, "the car, expired", expires_at=timezone.now() - timedelta(seconds=1))
+    note(alice, "the car, replaced", superseded_by=heir)
+    note(bob, "the car of bob")
+    for gone in ("trashed", "purged"):
+        note(alice, f"the car, {gone}")
+    embed_due()
+    Note.objects.filter(content__endswith="trashed").update(trashed_at=timezone.now())
+    Note.objects.filter(content__endswith="purged").delete()
+
+    assert Embedding.objects.count() == 7
+    assert near(alice, "the car") == [stands.pk, heir.pk]
+
+
+@pytest.mark.usefixtures("extension")
+def test_it_looks_only_among_what_is_allowed(alice: Any):
+    kept, other = note(alice, "car", tags=["kept"]), note(alice, "automobile")
+    embed_due()
+    allowed = {"note": Note.objects.of(alice).filter(tags__contains=["kept"])}
+
+    assert near(alice, "car", allowed=allowed) == [kept.pk]
+    assert near(alice, "car", allowed={"note": Note.objects.none()}) == []
+    assert set(near(alice, "car")) == {kept.pk, other.pk}
+
+
+@pytest.mark.usefixtures("extension")
+def test_the_table_follows_each_change_in_its_transaction(alice: Any):
+    one = note(alice, "car")
+    embed_due()
+    assert near(alice, "car") == [one.pk]
+
+    one.change(by=alice.actor, content="garden")
+    assert near(alice, "car") == []
+
+    embed_due()
+    assert near(alice, "garden") == [one.pk]
+
+
+@pytest.mark.usefixtures("extension")
+def test_vectors_of_another_model_are_not_compared(alice: Any, fake, monkeypatch):
+    note(alice, "car")
+    embed_due()
+    use(monkeypatch, FakeEmbedder(model="other", dimensions=24))
+
+    assert near(alice, "car") == []
+
+
+@pytest.mark.usefixtures("extension")
+def test_a_question_is_embedded_once(alice: Any, fake: FakeEmbedder):
+    near(alice, "where is the car?")
+    near(alice, "where  is the car?\n")
+
+    assert fake.asked == ["where is the car?"]
+
+
+@pytest.mark.requirement("R214")
+@pytest.mark.usefixtures("extension")
+def test_a_failing_embedder_is_said_and_not_asked_again_at_once(alice: Any, fake: FakeEmbedder):
+    fake.enqueue(ProviderUnavailable("nobody answers there"))
+
+    first, second = nearest(alice, "car", ["note"], 5), nearest(alice, "bus", ["note"], 5)
+
+    assert isinstance(first, Unavailable) and "nobody answers there" in first.reason
+    assert second == first
+    assert len(fake.history) == 1
+
+
+@pytest.mark.requirement("R214")
+def test_without_the_extension_it_says_so_and_vectors_are_kept(alice: Any):
+    one = note(alice, "car")
+    embed_due()
+
+    found = nearest(alice, "car", ["note"], 5)
+
+    assert vector_tables.extension_version() == ""
+    assert isinstance(found, Unavailable) and "no extension “vector”" in found.reason
+    assert Embedding.objects.get().object_id == one.pk
+
+
+@pytest.mark.requirement("R97", "R214")
+def test_without_an_embedder_it_says_so(alice: Any, monkeypatch):
+    use(monkeypatch, None)
+
+    found = nearest(alice, "car", ["note"], 5)
+
+    assert isinstance(found, Unavailable) and "found by words alone" in found.reason
+
+
+@pytest.mark.requirement("R212")
+def test_the_extension_may_come_later(alice: Any, capsys):
+    one = note(alice, "car")
+    embed_due()
+
+    call_command("vectors")
+    call_command("vectors")
+
+    assert capsys.readouterr().out.splitlines()[-1].endswith(": 1 of 24 figures.")
+    assert near(alice, "car") == [one.pk]
+
+
+@pytest.mark.requirement("R213")
+def test_a_server_that_does_not_offer_it_is_told_how(db, capsys, monkeypatch):
+    monkeypatch.setattr(vector_tables, "_make_extension", lambda: "the server does not offer it")
+
+    call_command("vectors")
+
+    assert "the server does not offer it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "  \n ", "\x00", "x" * 100_000, "'; drop table", "\ud800"])
+@pytest.mark.usefixtures("extension")
+def test_any_text_is_a_question(alice: Any, text: str):
+    note(alice, "car")
+    embed_due()
+
+    assert isinstance(nearest(alice, text, ["note", "no-such-type"], 5), list)
+
+
+@pytest.mark.requirement("R212")
+@pytest.mark.usefixtures("extension")
+def test_a_large_space_is_looked_up_by_index_and_finds_the_same(
+    alice: Any, bob: Any, monkeypatch, django_assert_max_num_queries
+):
+    monkeypatch.setattr(vector_tables, "EXACT_UP_TO", 50)
+    for n in range(60):
+        note(alice, f"car number {n}")
+        note(bob, f"car number {n} of bob")
+    embed_due()
+    exact = near(alice, "car number 7", limit=5)
+    vector_tables.index_if_large(24)
+    assert vector_tables.has_index(24)
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    with django_assert_max_num_queries(12):
+        found = near(alice, "car number 7", limit=5)
+    assert found[0] == exact[0]
+    assert len(found) == 5
+    assert set(found) <= set(Note.objects.of(alice).values_list("pk", flat=True))
