@@ -7,9 +7,10 @@ from datetime import timedelta
 import structlog
 from celery import shared_task
 from django.apps import apps
+from django.db import DatabaseError
 from django.utils import timezone
 
-from memory import library_folder, maintenance, publishing
+from memory import bulk_acts, embedding, library_folder, maintenance, publishing
 from memory.actors import MAINTENANCE
 from memory.models import Activity, Remembered, User
 
@@ -60,6 +61,32 @@ def take_in_library() -> None:
     """Take what changed in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
+
+
+@shared_task
+def embed_due() -> None:
+    """Make the vectors that records wait for; safe to deliver twice."""
+    if made := embedding.work_off():
+        logger.info("vectors made", made=made)
+
+
+@shared_task(acks_late=True)
+def carry_out_bulk_act(pk: str) -> None:
+    """Do one act on many records, or go on with it; safe to deliver twice."""
+    try:
+        bulk_acts.carry_out(pk)
+    except DatabaseError:
+        raise  # the row waits, and the tick takes it up again
+    except Exception as exc:
+        bulk_acts.give_up(pk, type(exc).__name__)
+        raise
+
+
+@shared_task
+def take_up_bulk_acts() -> None:
+    """Go on with acts on many records on which nobody works."""
+    for pk in bulk_acts.to_be_taken_up():
+        carry_out_bulk_act(str(pk))
 
 
 @shared_task
