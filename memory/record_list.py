@@ -12,8 +12,9 @@ from django.utils import timezone
 from beacon_site.http import zone_of
 from memory.models import Observation, User
 from memory.paging import PAGE_SIZE, Page, page_of
-from memory.recall import bm25
+from memory.recall import ranking
 from memory.recall.filters import holding, narrowed
+from memory.recall.terms import query_terms
 from memory.record_row import UNFOLDED, Row
 from memory.record_wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
 
@@ -36,9 +37,9 @@ def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
         if wanted.listed is NOTES:
             records = _standing(records, wanted.states)
     records = narrowed(records, wanted.question, zone=zone_of(user.time_zone), now=now)
-    return (
-        _in_trash_saying(records, wanted) if wanted.is_trash else holding(records, wanted.question)
-    )
+    if wanted.is_trash:
+        return _in_trash_saying(records, wanted)
+    return holding(records, wanted.question, ranking.language_of(user))
 
 
 def _standing(notes: Any, states: Collection[str]) -> Any:
@@ -94,19 +95,26 @@ def _shown(records: QuerySet[Any], listed: Listed) -> QuerySet[Any]:
 
 
 def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, size: int) -> Page:
-    """Return a page of the best matches.
+    """Return a page of the best matches, as recall ranks them by words.
 
     Ranked are MOST_RANKED of all that hold any of the words; where that many were found, those
     that hold them all and are not among them follow newest first.
     """
-    ranked = bm25.search(user, wanted.listed.type, wanted.question.words, MOST_RANKED)
-    place = {key: number for number, (key, _score) in enumerate(ranked)}
-    keys = list(records.filter(pk__in=place).order_by().values_list("pk", flat=True))
-    keys.sort(key=place.__getitem__)
-    if len(place) == MOST_RANKED and len(keys) < MOST_RANKED:
-        others = records.filter(~Q(pk__in=keys)).order_by("-created", "-pk")
-        keys += others.values_list("pk", flat=True)[: MOST_RANKED - len(keys)]
+    place = {key: number for number, key in enumerate(_ranked(user, wanted))}
+    found = sorted(records.filter(pk__in=place).order_by(), key=lambda one: place[one.pk])
+    if len(place) == MOST_RANKED and len(found) < MOST_RANKED:
+        others = records.filter(~Q(pk__in=place)).order_by("-created", "-pk")
+        found += others[: MOST_RANKED - len(found)]
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
-    found = records.in_bulk(keys[start : start + size])
-    shown = [found[key] for key in keys[start : start + size] if key in found]
-    return Page(shown, str(start + size) if start + size < len(keys) else None)
+    is_last = start + size >= len(found)
+    return Page(found[start : start + size], None if is_last else str(start + size))
+
+
+def _ranked(user: User, wanted: Wanted) -> list[Any]:
+    """Return the ids of those that fit the words best, best first: two queries."""
+    terms = query_terms(wanted.question.words, ranking.language_of(user))
+    if not terms:
+        return []
+    spaces = ranking.spaces_of(user, [wanted.listed.type], terms)
+    jobs = [ranking.Job(space, terms, ranking.LEXICAL, MOST_RANKED) for space in spaces]
+    return [one.record_id for found in ranking.ranked(jobs) for one in found]

@@ -16,7 +16,7 @@ from memory.models.base import Lock, Sensitivity
 from memory.models.history import Revision, Use
 from memory.models.search import SearchEntry
 from memory.recall.operators import Filter, Question, moment
-from memory.recall.terms import phrase_query, query_terms, tsquery_of
+from memory.recall.terms import ENGLISH, phrase_query, query_terms, tsquery_of
 
 Rows = TypeVar("Rows", bound="QuerySet[Any]")
 
@@ -64,18 +64,19 @@ def narrowed(
     return rows
 
 
-def holding(rows: Rows, question: Question) -> Rows:
+def holding(rows: Rows, question: Question, language: str = ENGLISH) -> Rows:
     """Keep the rows that hold every word of the question, its phrases, and none it leaves out.
 
     The list pages ask so: there words narrow, as filters do; recall ranks by them instead.
     """
-    wanted = [tsquery_of([term]) for term in dict.fromkeys(query_terms(question.words))]
-    wanted += [query for query in map(phrase_query, question.phrases) if query]
-    left_out = [query for query in map(phrase_query, question.without) if query]
+    words = dict.fromkeys(query_terms(question.words, language))
+    wanted = [tsquery_of([term]) for term in words]
+    wanted += [query for one in question.phrases if (query := phrase_query(one, language))]
+    left_out = [query for one in question.without if (query := phrase_query(one, language))]
     if question.words and not wanted:
         return rows.none()  # signs alone stand in no text
-    for query in wanted:
-        rows = rows.filter(_entries(query))
+    if wanted:
+        rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted)))
     for query in left_out:
         rows = rows.exclude(_entries(query))
     return rows
