@@ -32,40 +32,53 @@ def page_of(
 
     `by` never holds null.  A cursor that cannot be read gives the first page.
     """
-    sign, beyond = ("-", "lt") if falling else ("", "gt")
-    ordered = rows.order_by(f"{sign}{by}", f"{sign}pk")
-    at = _read(cursor)
-    if at is not None:
-        value, key = at
-        after = Q(**{f"{by}__{beyond}": value}) | Q(**{by: value, f"pk__{beyond}": key})
-        try:
-            ordered = ordered.filter(after)
-        except (ValidationError, ValueError, TypeError):
-            at = None
-    found = list(ordered[: size + 1])
+    sign = "-" if falling else ""
+    behind = keyset(rows, by=by, falling=falling, cursor=cursor)
+    found = list(behind.order_by(f"{sign}{by}", f"{sign}pk")[: size + 1])
     if len(found) <= size:
         return Page(found, None)
     last = found[size - 1]
-    return Page(found[:size], _write(getattr(last, by), last.pk))
+    return Page(found[:size], cursor_of(getattr(last, by), last.pk))
 
 
-def _write(value: Any, key: Any) -> str:
-    # DjangoJSONEncoder cuts microseconds off, on which rows may differ.
-    plain = value.isoformat() if isinstance(value, datetime) else value
-    text = json.dumps([plain, str(key)], cls=DjangoJSONEncoder)
+def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> QuerySet[Any]:
+    """Keep the rows behind `cursor`, in no order; all of them if it cannot be read."""
+    at = _read(cursor)
+    if at is None:
+        return rows
+    value, key = at
+    beyond = "lt" if falling else "gt"
+    after = Q(**{f"{by}__{beyond}": value}) | Q(**{by: value, f"pk__{beyond}": key})
+    try:
+        # The first condition is where an index begins; by itself the second walks all before it.
+        return rows.filter(Q(**{f"{by}__{beyond}e": value}) & after)
+    except (ValidationError, ValueError, TypeError):
+        return rows
+
+
+def cursor_of(value: Any, key: Any) -> str:
+    """Return the cursor of the page behind the row with this value and id."""
+    # DjangoJSONEncoder cuts microseconds off, on which rows may differ.  A moment is marked as
+    # one: words may look like it ("2026-01-01").
+    plain = (
+        [value.isoformat(), str(key), "at"] if isinstance(value, datetime) else [value, str(key)]
+    )
+    text = json.dumps(plain, cls=DjangoJSONEncoder)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def _read(cursor: str) -> tuple[Any, str] | None:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        value, key = json.loads(text)
+        value, key, *mark = json.loads(text)
     except (ValueError, TypeError, binascii.Error):
         return None
     if not isinstance(value, str) or not isinstance(key, str) or "\x00" in value + key:
         return None
+    if not mark:
+        return value, key
     try:
         moment = parse_datetime(value)
     except ValueError:
         moment = None
-    return (moment or value), key
+    return (moment, key) if moment else None

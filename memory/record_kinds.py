@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.apps import apps
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +20,7 @@ from memory.actors import Actor
 from memory.models import Remembered
 
 Move = Callable[[Any, Actor], object]
+Address = Callable[[Any], str]
 PutBack = Callable[[Any, dict[str, Any], Actor, str], object]
 
 
@@ -33,6 +36,11 @@ def _nothing_more(record: Remembered) -> dict[str, Any]:
     return {}
 
 
+def _address(record: Any) -> str:
+    """Return the record's page; a type without pages leads to the trash or nowhere."""
+    return record.get_absolute_url() if hasattr(record, "get_absolute_url") else ""
+
+
 def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -> None:
     record.change(by=by, why=why, **fields)
 
@@ -41,9 +49,11 @@ def _put_back(record: Remembered, fields: dict[str, Any], by: Actor, why: str) -
 class RecordKind:
     """What a type of record is called, and the acts that have rules of their own.
 
+    `address` gives the page of a record outside the trash, empty where there is none.
     `put_back` sets fields (never `trashed_at`) to what they were; all acts raise MemoryRefused
     where the record's rules forbid them.  `more` gives fields that revisions hold though the row
-    does not (a topic's settings).
+    does not (a topic's settings).  `purge_page` names the page that deletes one for good, by its id
+    alone, if it is another than every record's.
     """
 
     noun: str | Promise
@@ -51,6 +61,8 @@ class RecordKind:
     restore: Move = _restore
     put_back: PutBack = _put_back
     more: Callable[[Any], dict[str, Any]] = _nothing_more
+    address: Address = _address
+    purge_page: str = ""
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
@@ -82,10 +94,15 @@ def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
     note.change(by=by, why=why, **fields)
 
 
+def _scratchpad_address(entry: Any) -> str:
+    asked = urlencode({"scope": entry.scope, "q": entry.key})
+    return f"{reverse('memory:scratchpad')}?{asked}"
+
+
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(_("note"), put_back=_note_back),
     "observation": RecordKind(_("observation"), put_back=_observation_back),
-    "scratchpadentry": RecordKind(_("scratchpad entry")),
+    "scratchpadentry": RecordKind(_("scratchpad entry"), address=_scratchpad_address),
     "librarydocument": RecordKind(_("library document"), put_back=_document_back),
     "contentitem": RecordKind(_("content item")),
     "session": RecordKind(_("session")),

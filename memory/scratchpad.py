@@ -103,7 +103,9 @@ def search(owner: Any, text: str, *, scope: str | None = OWNER) -> ScratchpadQue
     """
     text = clean(text)[0]
     # Keys are sorted by code point, and that collation knows the case of ASCII alone.
-    found = entries(owner, scope=scope).annotate(any_case=Collate("key", "default"))
+    found: ScratchpadQuerySet = entries(owner, scope=scope).annotate(
+        any_case=Collate("key", "default")
+    )
     return found.filter(Q(any_case__icontains=text) | Q(value__icontains=text))
 
 
@@ -153,6 +155,25 @@ def rename(
     except IntegrityError as exc:
         problem = _("There is another value under “%(key)s” already.") % {"key": key}
         raise InvalidValue(problem, errors={"key": [problem]}) from exc
+
+
+def edit_entry(
+    entry: ScratchpadEntry, *, key: str, value: str, by: Actor, expected_version: int
+) -> ScratchpadEntry:
+    """Store what somebody made of key and value, if nobody wrote since `expected_version`.
+
+    Raises InvalidValue, Locked or StaleWrite; nothing is stored in any of these cases.
+    """
+    value = checked_value(value)
+    if checked_key(key) == entry.key and value == entry.value:
+        return entry.change(by=by, expected_version=expected_version)
+    with transaction.atomic():
+        if checked_key(key) != entry.key:
+            entry = rename(entry, key, by=by, expected_version=expected_version)
+            expected_version = entry.version
+        return entry.change(
+            by=by, value=value, expected_version=expected_version, why=_("edited by hand")
+        )
 
 
 def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER) -> ScratchpadEntry:

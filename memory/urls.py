@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import record_urls
+from memory import record_urls, trust_urls
 from memory.views import (
     accounts,
     bulk,
     connections,
     health,
+    identity,
     library,
+    maintenance,
     people,
     record_lists,
     saved_views,
@@ -31,6 +33,9 @@ _accounts = [
 _settings = [
     path("settings/", settings.settings, name="settings"),
     path("settings/profile/", settings.profile, name="profile"),
+    path("settings/persona/", identity.persona, name="persona"),
+    path("settings/soul/", identity.soul, name="soul"),
+    path("settings/soul/<uuid:pk>/bring-back/", identity.soul_bring_back, name="soul-bring-back"),
     path("settings/sign-ins/", settings.sign_in_list, name="sign-ins"),
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
     path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
@@ -72,6 +77,7 @@ _library = [
 ]
 
 _lists = [
+    path("notes/maintain/", maintenance.notes_maintain, name="notes-maintain"),
     path("notes/", record_lists.notes, name="notes"),
     path("observations/", record_lists.observations, name="observations"),
     path("records/<str:type>/<uuid:pk>/inline/", record_lists.record_inline, name="record-inline"),
@@ -90,4 +96,5 @@ urlpatterns: list[URLPattern] = [
     *_library,
     *_lists,
     *record_urls.urlpatterns,
+    *trust_urls.urlpatterns,
 ]

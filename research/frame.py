@@ -52,11 +52,17 @@ def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
     memory = [
         _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
+        _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
-    more = [_item(path, _("Settings"), reverse("memory:settings"), "s", "settings")]
+    trust = [_item(path, _("Activity"), reverse("research:activity"), "a", "activity")]
+    more = [
+        _item(path, _("Trash"), reverse("memory:trash"), "d", "trash"),
+        _item(path, _("Settings"), reverse("memory:settings"), "s", "settings"),
+    ]
     return [
         {"title": "", "items": work},
         {"title": _("Memory"), "items": memory},
+        {"title": _("Trust"), "items": trust},
         {"title": "", "items": more},
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
@@ -24,6 +25,8 @@ def register_kinds() -> None:
             restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
             put_back=_topic_back,
             more=topic_editing.state_of,
+            address=lambda topic: reverse("research:topic", args=[topic.slug]),
+            purge_page="research:topic-purge",
         ),
     )
     register(
@@ -32,9 +35,18 @@ def register_kinds() -> None:
             _("topic fact"),
             restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
             put_back=_fact_back,
+            address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
         ),
     )
-    register("report", RecordKind(_("report")))
+    register(
+        "report",
+        RecordKind(
+            _("report"),
+            address=lambda report: reverse(
+                "research:run", args=[report.run.topic.slug, report.run_id]
+            ),
+        ),
+    )
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from research.views import (
+    activity,
     compare,
     exports,
     facts,
@@ -103,6 +104,14 @@ _rules = [
     path(_TOPIC + "rules/remove/", standing_rules.rule_remove, name="rule-remove"),
 ]
 
+_activity = [
+    path("activity/", activity.activity, name="activity"),
+    path("activity/changes/<int:pk>/", activity.activity_change_page, name="activity-change"),
+    path("activity/changes/<int:pk>/undo/", activity.activity_undo, name="activity-undo"),
+    path("activity/changes/<int:pk>/restore/", activity.activity_restore, name="activity-restore"),
+    path("activity/export/<str:kind>", activity.activity_file, name="activity-file"),
+]
+
 urlpatterns: list[URLPattern] = [
     *_home,
     *_topics,
@@ -112,4 +121,5 @@ urlpatterns: list[URLPattern] = [
     *_rules,
     *_runs,
     *_reports,
+    *_activity,
 ]

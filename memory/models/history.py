@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 APPEND_ONLY = "memory.Revision:append_only"
 
 
-def actor_kind() -> Func:
+def actor_kind(field: str = "actor") -> Func:
     """Return the expression for what an actor is (`human` of `human:alice`), as indexes have it."""
     return Func(
-        F("actor"), Value(":"), Value(1), function="split_part", output_field=models.TextField()
+        F(field), Value(":"), Value(1), function="split_part", output_field=models.TextField()
     )
 
 

@@ -1,0 +1,158 @@
+"""The trash: everything of a person that was moved there, of every kind, and emptying it.
+
+Data flow: one union over all kinds of records gives a page of ids by the moment of trashing -> the
+last revision of each says what it is called and who moved it.  Two queries, whatever lies there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import CharField, Count, QuerySet, RestrictedError, Value
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, MemoryRefused
+from memory.models import LibraryDocument, Revision, User
+from memory.paging import Page, cursor_of, keyset
+from memory.record_kinds import kind_of
+from memory.record_kinds import models as record_models
+from memory.tasks import TRASH_DAYS
+from memory.text import one_line
+
+PAGE = 50
+EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
+
+
+@dataclass(slots=True)
+class TrashRow:
+    """One record in the trash: what it is, since when, by whom, and until when it is kept."""
+
+    record_type: str
+    pk: UUID
+    trashed_at: datetime
+    label: str = ""
+    actor: str = ""
+    why: str = ""
+
+    @property
+    def noun(self) -> str:
+        """Return what a record of its kind is called."""
+        return str(kind_of(self.record_type).noun)
+
+    @property
+    def gone_at(self) -> datetime:
+        """Return when it is deleted for good."""
+        return self.trashed_at + timedelta(days=TRASH_DAYS)
+
+    @property
+    def purge_url(self) -> str:
+        """Return the page that deletes it for good, once its name is typed."""
+        own = kind_of(self.record_type).purge_page
+        if own:
+            return reverse(own, args=[self.pk])
+        return reverse("memory:record-purge", args=[self.record_type, self.pk])
+
+
+def trashed(user: User, record_type: str = "") -> Iterator[tuple[str, QuerySet[Any]]]:
+    """Yield each kind of records with those of the user's that lie in the trash.
+
+    A file of the watched folder is none of them: it lies where it lies.
+    """
+    for name, model in record_models().items():
+        if record_type in ("", name):
+            rows = model.objects.of(user).in_trash().order_by()
+            yield name, rows.filter(path="") if model is LibraryDocument else rows
+
+
+def page(user: User, *, record_type: str = "", cursor: str = "") -> Page:
+    """Return one page of the trash, the latest first: two queries."""
+    fields = ("trashed_at", "id", "record_type")
+    parts = []
+    for name, rows in trashed(user, record_type):
+        behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
+        named = behind.annotate(record_type=Value(name, output_field=CharField()))
+        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: PAGE + 1])
+    if not parts:
+        return Page([], None)
+    union = parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0]
+    found = list(union.order_by("-trashed_at", "-id")[: PAGE + 1])
+    rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in found]
+    _name(rows_shown[:PAGE])
+    last = rows_shown[PAGE - 1] if len(found) > PAGE else None
+    return Page(rows_shown[:PAGE], cursor_of(last.trashed_at, last.pk) if last else None)
+
+
+def _name(rows: Iterable[TrashRow]) -> None:
+    """Give each row what its last revision knows of it."""
+    by_id = {row.pk: row for row in rows}
+    moved = Revision.objects.filter(record_id__in=by_id, after__has_key="trashed_at")
+    last = moved.order_by("record_id", "-id").distinct("record_id")
+    for revision in last.only("record_id", "label", "actor", "reason"):
+        row = by_id[revision.record_id]
+        row.label, row.actor, row.why = revision.label, revision.actor, revision.reason
+
+
+def counts(user: User) -> dict[str, int]:
+    """Return how many records of each kind lie in the trash, of kinds of which there are any."""
+    parts = [
+        rows.annotate(record_type=Value(name, output_field=CharField()))
+        .values("record_type")
+        .annotate(number=Count("pk"))
+        for name, rows in trashed(user)
+    ]
+    found = parts[0].union(*parts[1:], all=True)
+    return {row["record_type"]: row["number"] for row in found if row["number"]}
+
+
+@dataclass(slots=True)
+class Emptied:
+    """What came of emptying the trash: how many are gone, how many could not go, how many wait."""
+
+    gone: int = 0
+    kept: int = 0
+    left: int = 0
+
+
+def word() -> str:
+    """Return the word that is typed to empty the trash."""
+    return _("empty")
+
+
+def empty(user: User, *, typed: str, by: Actor, seconds: float = EMPTY_SECONDS) -> Emptied:
+    """Delete what lies in the trash for good, for at most `seconds`.
+
+    Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
+    """
+    if one_line(typed).casefold() != word():
+        problem = _("That is not it. Type “%(word)s”, or leave everything where it is.")
+        problem %= {"word": word()}
+        raise InvalidValue(problem, errors={"word": [problem]})
+    until, done = time.monotonic() + seconds, Emptied()
+    for _name_of, rows in trashed(user):
+        # The oldest first: a note that was superseded goes before the one that replaced it.
+        for pk in list(rows.order_by("created", "pk").values_list("pk", flat=True)):
+            if time.monotonic() > until:
+                done.left += 1
+            elif _purge(rows, pk, by):
+                done.gone += 1
+            else:
+                done.kept += 1
+    return done
+
+
+def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
+    """Purge one record; True if it is gone, also with another (a fact with its topic)."""
+    record = rows.filter(pk=pk).first()
+    try:
+        if record is not None:
+            record.purge(by=by)
+    except (MemoryRefused, RestrictedError):
+        return False
+    return True

@@ -1,0 +1,16 @@
+"""Addresses of the scratchpad, recall and the trash, and the one address of every record."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from memory.views import record_open, scratchpad, trash
+
+urlpatterns: list[URLPattern] = [
+    path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
+    path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
+    path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
+    path("trash/", trash.trash, name="trash"),
+    path("trash/empty/", trash.trash_empty, name="trash-empty"),
+    path("records/<str:kind>/<uuid:pk>/", record_open.record_open, name="record-open"),
+]

@@ -1,0 +1,143 @@
+"""What a line of Activity says: who, did what, to which record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memory.models import Activity, ModelCall, Revision
+from memory.record_kinds import kind_of
+from memory.record_kinds import models as record_models
+from memory.undoing import field_words
+from research.models import Run
+
+_L = gettext_lazy
+LOG_WORDS = {
+    "account-disabled": _L("account disabled"),
+    "account-enabled": _L("account enabled"),
+    "account-made": _L("account made"),
+    "connection-changed": _L("connection changed"),
+    "follow-up-failed": _L("a follow-up failed"),
+    "invitation-revoked": _L("invitation taken back"),
+    "invited": _L("invitation made"),
+    "limits-changed": _L("spending limits changed"),
+    "password-changed": _L("password changed"),
+    "password-set-by-staff": _L("password set by staff"),
+    "plan-accepted": _L("plan accepted as it was"),
+    "plan-edited": _L("plan edited and accepted"),
+    "plan-made-anew": _L("plan asked for anew"),
+    "plan-waits": _L("plan waits to be looked at"),
+    "plan-went-on": _L("plan went on without being looked at"),
+    "profile-changed": _L("profile changed"),
+    "publish-failed": _L("its published copy could not be renewed"),
+    "purge-failed": _L("could not be deleted for good"),
+    "purged": _L("deleted for good"),
+    "run-cancel-asked": _L("asked to be cancelled"),
+    "run-cancelled": _L("cancelled"),
+    "schedule-caught-up": _L("caught up with what was missed"),
+    "run-failed": _L("failed"),
+    "run-requeued": _L("queued again"),
+    "run-retried": _L("tried again"),
+    "run-saved": _L("saved"),
+    "schedule-skipped": _L("left out"),
+    "run-stop-asked": _L("asked to write from what is there"),
+    "schedule-paused": _L("schedule paused"),
+    "schedule-resumed": _L("schedule resumed"),
+    "schedule-set": _L("schedule set"),
+    "schedule-unreadable": _L("schedule cannot be read"),
+    "sign-in-ended": _L("sign-in ended"),
+    "sign-in-failed": _L("sign-in failed"),
+    "sign-ins-ended": _L("all other sign-ins ended"),
+    "signed-in": _L("signed in"),
+    "signed-out": _L("signed out"),
+    "token-made": _L("token made"),
+    "token-revoked": _L("token revoked"),
+}
+_SUBJECTS = {
+    "run": _L("run"),
+    "user": _L("account"),
+    "signin": _L("sign-in"),
+    "invitation": _L("invitation"),
+    "connection": _L("connection"),
+    "apitoken": _L("token"),
+    "step": _L("step"),
+}
+
+
+def who(actor: str, username: str) -> str:
+    """Return who acts as the person `username` reads it."""
+    kind, _colon, name = actor.partition(":")
+    if kind == "human":
+        return _("you") if name == username else name
+    named = {
+        "agent": _("agent %(name)s") % {"name": name},
+        "research": _("research"),
+        "reflector": _("the reflector"),
+        "maintenance": _("maintenance"),
+        "system": _("Beacon"),
+    }
+    return named.get(kind, actor)
+
+
+def subject(record_type: str) -> str:
+    """Return what a subject's type is called."""
+    if record_type in record_models():
+        return str(kind_of(record_type).noun)
+    return str(_SUBJECTS.get(record_type, record_type))
+
+
+def of_change(revision: Revision) -> str:
+    """Return what a revision did: made, moved, or which fields it changed."""
+    names, had = revision.names, revision.had  # type: ignore[attr-defined]
+    if not had:
+        return _("made")
+    if "trashed_at" in names:
+        if revision.trashed:  # type: ignore[attr-defined]
+            return _("moved to the trash")
+        return _("restored from the trash")
+    if "superseded_by_id" in names:
+        return _("superseded, or no longer so")
+    model = record_models().get(revision.record_type)
+    said = field_words(model, sorted(names)) if model else sorted(names)
+    return _("changed: %(fields)s") % {"fields": ", ".join(said)}
+
+
+def of_log(line: Activity) -> str:
+    """Return what a line of the log says, in words also for a kind that has none here."""
+    return str(LOG_WORDS.get(line.kind, line.kind.replace("-", " ")))
+
+
+def of_call(call: ModelCall) -> list[str]:
+    """Return a model call's figures: tokens, time, money; and why it failed."""
+    tokens = call.prompt_tokens + call.completion_tokens
+    said = [
+        ngettext("%(n)s token", "%(n)s tokens", tokens) % {"n": f"{tokens:,}"},
+        _("%(seconds).1f s") % {"seconds": call.milliseconds / 1000},
+    ]
+    if call.money is None:
+        said.append(_("price unknown"))
+    elif call.money:
+        said.append(f"US$ {call.money:.4f}")
+    if call.failure:
+        said.append(call.get_failure_display())
+    return said
+
+
+def of_detail(detail: Any) -> list[str]:
+    """Return the details of a line of the log that a person can use, short."""
+    if not isinstance(detail, dict):
+        return []
+    said = [str(detail["why"])] if detail.get("why") else []
+    for name, value in detail.items():
+        if name == "why" or value in ("", None, [], {}):
+            continue
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        said.append(f"{name.replace('_', ' ')}: {shown[:200]}")
+    return said[:8]
+
+
+def of_run(run: Run) -> str:
+    """Return how a run was started."""
+    return _("started %(how)s") % {"how": run.get_trigger_display()}
