@@ -8,20 +8,25 @@ each.  Every context reads them anew (`active`), so a change holds from the next
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from uuid import UUID
 
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from memory.actors import SYSTEM, Actor
-from memory.errors import InvalidValue
-from memory.models import Note, Trust, User
+from memory.errors import InvalidValue, StaleWrite
+from memory.models import Note, Revision, Trust, User
 from memory.note_checks import NoteChecks
-from memory.notes import chain, supersede, write_note
+from memory.notes import supersede, write_note
 from memory.text import clean, one_line
+from memory.text_diff import Row, diff, folded
 
 _PERSONALITY, _STYLE = "## Personality", "## Speaking style"
 LONGEST_NAME = 80
+MOST_SOULS = 20  # shown of the chain; the list of notes has them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +101,24 @@ def make_first_notes(user: User) -> None:
 
 
 def write_soul(
-    owner: User, content: str, *, by: Actor, why: str = "", expected_version: int | None = None
+    owner: User, content: str, *, by: Actor, why: str = "", expected: UUID | None = None
 ) -> Note:
     """Write a new soul, which supersedes the one that stands (R201); the same text changes nothing.
 
-    Raises InvalidValue, Locked or StaleWrite as `supersede` does.
+    `expected` is the id of the soul that its writer saw.  Raises StaleWrite if another one stands
+    meanwhile, InvalidValue or Locked as `supersede` does.
     """
     standing = active(owner, Note.Kind.SOUL)
     if standing is None:
         return write_note(owner, Note.Kind.SOUL, content, by=by)
+    if expected is not None and standing.pk != expected:
+        raise StaleWrite(str(standing), current=standing.version)
     checks = NoteChecks()
     text = checks.content(content)
     checks.raise_refused()
     if text == standing.content:
         return standing
-    return supersede(
-        standing, text, by=by, why=why or _("a new soul"), expected_version=expected_version
-    )
+    return supersede(standing, text, by=by, why=why or _("a new soul"))
 
 
 def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
@@ -124,12 +130,35 @@ def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:
     return write_soul(owner, soul.content, by=by, why=why)
 
 
-def souls(owner: User) -> list[Note]:
-    """Return the chain of the owner's souls outside the trash, the one that stands first."""
-    standing = active(owner, Note.Kind.SOUL)
-    if standing is None:
-        return []
-    return [note for note in chain(standing) if note.trashed_at is None]
+@dataclass(frozen=True, slots=True)
+class OldSoul:
+    """One soul of the chain: what its successor changed (`rows`), who made that, when and why."""
+
+    note: Note
+    rows: list[Row]
+    actor: str
+    why: str
+    until: datetime
+
+
+def old_souls(owner: User) -> list[OldSoul]:
+    """Return the newest of the souls that were superseded, with what each successor changed."""
+    found = Note.objects.of(owner).live().filter(kind=Note.Kind.SOUL).order_by("-created", "-id")
+    notes = list(found[: MOST_SOULS + 1])
+    told = Revision.objects.of(owner).filter(
+        record_id__in=[note.pk for note in notes], after__has_key="superseded_by_id"
+    )
+    ended = {revision.record_id: revision for revision in told.order_by("id")}
+    return [
+        OldSoul(
+            note=older,
+            rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
+            actor=ended[older.pk].actor if older.pk in ended else "",
+            why=ended[older.pk].reason if older.pk in ended else "",
+            until=newer.created,
+        )
+        for newer, older in pairwise(notes)
+    ]
 
 
 def write_persona(

@@ -141,7 +141,8 @@ def _chunks(notes: list[Note]) -> Iterator[list[Note]]:
     while start < len(notes):
         left = len(notes) - start
         most = MOST - 1 if left == MOST + 1 else MOST
-        size, chunk = 0, []
+        size = 0
+        chunk: list[Note] = []
         for note in notes[start : start + most]:
             size += len(note.content.encode()) + 2
             if chunk and size > MOST_CONTENT:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -305,18 +305,24 @@ def lowest_trust(trusts: Iterable[str]) -> str:
     return min(map(Trust, trusts), key=_TRUSTS.index)
 
 
-def chain(note: Note) -> list[Note]:
-    """Return the notes that lead to `note` and from it to its newest successor, newest first.
+_CHAIN = """
+    WITH RECURSIVE later AS (
+        SELECT id, superseded_by_id FROM memory_note WHERE id = %s
+        UNION SELECT n.id, n.superseded_by_id FROM memory_note n JOIN later l ON n.id = l.superseded_by_id
+    ), earlier AS (
+        SELECT id FROM memory_note WHERE id = %s
+        UNION SELECT n.id FROM memory_note n JOIN earlier e ON n.superseded_by_id = e.id
+    )
+    SELECT id FROM later UNION SELECT id FROM earlier
+"""
 
-    Each step asks once for all notes of that step, whatever a merge drew together.
+
+def chain(note: Note) -> list[Note]:
+    """Return the notes that `note` superseded and those that superseded it, newest first.
+
+    Two queries, however long the chain is and however many notes a merge drew together.
     """
-    owned = Note.objects.filter(owner_id=note.owner_id)
-    later, current = [], note
-    while current.superseded_by_id is not None:
-        current = owned.get(pk=current.superseded_by_id)
-        later.append(current)
-    found, step = [*reversed(later), note], [note]
-    while step:
-        step = list(owned.filter(superseded_by__in=[n.pk for n in step]).order_by("-created"))
-        found += step
-    return found
+    with connection.cursor() as cursor:
+        cursor.execute(_CHAIN, [note.pk, note.pk])
+        ids = [pk for (pk,) in cursor.fetchall()]
+    return list(Note.objects.filter(pk__in=ids).order_by("-created", "-id"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
+from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -14,9 +15,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest, zone_of
-from memory import sign_ins
+from memory import identity, sign_ins
 from memory.forms.accounts import NewPasswordForm, ProfileForm
-from memory.models import Activity, SignIn, User
+from memory.models import Activity, Note, SignIn, User
 
 
 @require_safe
@@ -34,15 +35,19 @@ def profile(request: BeaconRequest) -> HttpResponse:
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
     form = ProfileForm(request.POST or None, instance=person)
     if request.method == "POST" and form.is_valid():
-        request.user = form.save()
+        # The user note says what the profile says, from the same moment on (R202).
+        with transaction.atomic():
+            request.user = form.save()
+            identity.write_profile(request.user, by=request.actor)
+            Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
         timezone.activate(zone_of(request.user.time_zone))
-        Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
         messages.success(request, _("Your profile is saved."))
         if not request.htmx:
             return redirect("memory:profile")
         form = ProfileForm(instance=request.user)
     template = "memory/_profile_form.html" if request.htmx else "memory/settings_profile.html"
-    return render(request, template, {"form": form, "tab": "profile"})
+    note = identity.active(request.user, Note.Kind.USER)
+    return render(request, template, {"form": form, "note": note, "tab": "profile"})
 
 
 @require_safe

@@ -89,11 +89,11 @@ def test_saving_the_profile_gives_no_rights(browser: Client, alice: User) -> Non
     assert (alice.is_staff, alice.username) == (False, "alice")
 
 
-def test_the_profile_page_asks_four_queries(
+def test_the_profile_page_asks_five_queries(
     alice: User, client_of: Callable[[User], Client], django_assert_num_queries: Any
 ) -> None:
     browser = client_of(alice)
-    with django_assert_num_queries(4):  # session, user, unread reports, ages of the processes
+    with django_assert_num_queries(5):  # session, user, its note, unread reports, ages
         browser.get(PROFILE)
 
 
