@@ -81,8 +81,11 @@ def page(user: User, *, record_type: str = "", cursor: str = "") -> Page:
         parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: PAGE + 1])
     if not parts:
         return Page([], None)
-    union = parts[0].union(*parts[1:], all=True) if len(parts) > 1 else parts[0]
-    found = list(union.order_by("-trashed_at", "-id")[: PAGE + 1])
+    if len(parts) == 1:
+        found = list(parts[0])
+    else:
+        union = parts[0].union(*parts[1:], all=True)
+        found = list(union.order_by("-trashed_at", "-id")[: PAGE + 1])
     rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in found]
     _name(rows_shown[:PAGE])
     last = rows_shown[PAGE - 1] if len(found) > PAGE else None

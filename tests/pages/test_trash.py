@@ -1,0 +1,172 @@
+"""The trash: everything that was put away, of every kind, back or gone for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory import library, scratchpad, trash_page
+from memory.models import LibraryDocument, Note, Revision, Topic, User
+from memory.tasks import TRASH_DAYS
+from tests.research.factories import make_run, make_topic
+
+HTMX = {"HX-Request": "true", "HX-Target": "trash"}
+TRASH, EMPTY = reverse("memory:trash"), reverse("memory:trash-empty")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+def make_note(owner: User, content: str = "A note put away") -> Note:
+    note = Note.objects.create(owner=owner, content=content)
+    Revision.record_first([note], by=owner.actor)
+    return note
+
+
+def trashed_note(owner: User, content: str = "A note put away") -> Note:
+    note = make_note(owner, content)
+    note.trash(by=owner.actor)
+    return note
+
+
+def test_everything_put_away_stands_there_with_its_last_day(browser: Client, alice: User):
+    note = trashed_note(alice)
+    make_topic(alice, "A topic put away").trash(by=alice.actor)
+    scratchpad.set_value(alice, "plan/next", "x", by=alice.actor).trash(by=alice.actor)
+    library.add_document(alice, text="# A paper\n\nWords.", by=alice.actor).trash(by=alice.actor)
+
+    rows = {row.label: row for row in browser.get(TRASH).context["rows"]}
+
+    assert set(rows) == {"A note put away", "A topic put away", "plan/next", "A paper"}
+    assert rows["A note put away"].actor == "human:alice"
+    assert note.trashed_at is not None
+    assert rows["A note put away"].gone_at == note.trashed_at + timedelta(days=TRASH_DAYS)
+
+
+def test_one_kind_can_be_looked_at_by_itself(browser: Client, alice: User):
+    trashed_note(alice)
+    make_topic(alice, "A topic put away").trash(by=alice.actor)
+    html = browser.get(TRASH, {"type": "note"}, headers=HTMX).content.decode()
+    assert html.lstrip().startswith('<section id="trash"')
+    assert "A note put away" in html
+    assert "A topic put away" not in html
+
+
+def test_an_empty_trash_says_what_comes_there(browser: Client):
+    assert "The trash is empty" in browser.get(TRASH).content.decode()
+    assert "empty already" in browser.get(EMPTY).content.decode()
+
+
+def test_a_record_comes_back_and_that_can_be_undone(browser: Client, alice: User):
+    note = trashed_note(alice)
+    page = browser.post(
+        reverse("memory:record-restore", args=["note", note.pk]), {"next": TRASH}, follow=True
+    )
+    note.refresh_from_db()
+    assert note.trashed_at is None
+    assert "Undo" in page.content.decode()
+
+
+def test_a_topic_whose_name_is_taken_stays_and_it_is_said_why(browser: Client, alice: User):
+    topic = make_topic(alice, "Batteries")
+    topic.trash(by=alice.actor)
+    make_topic(alice, "Batteries")
+    answer = browser.post(reverse("memory:record-restore", args=["topic", topic.pk]))
+    assert "You have a topic of this name already" in answer.content.decode()
+    topic.refresh_from_db()
+    assert topic.trashed_at is not None
+
+
+def test_a_stranger_sees_and_moves_nothing(
+    alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    note, bobs = trashed_note(alice), client_of(bob)
+    assert b"A note put away" not in bobs.get(TRASH).content
+    bobs.post(EMPTY, {"word": trash_page.word()})
+    assert bobs.post(reverse("memory:record-restore", args=["note", note.pk])).status_code == 404
+    assert Note.objects.in_trash().filter(pk=note.pk).exists()
+
+
+@pytest.mark.parametrize("asked", ["type=%00", "type=nothing", "cursor=x", "cursor=W10"])
+def test_what_cannot_be_asked_is_no_error(browser: Client, alice: User, asked: str):
+    trashed_note(alice)
+    assert b"A note put away" in browser.get(f"{TRASH}?{asked}").content
+
+
+def test_pages_follow_each_other_without_gaps(browser: Client, alice: User):
+    for number in range(60):
+        trashed_note(alice, f"Note {number}")
+    seen: list[Any] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = browser.get(TRASH, {"cursor": cursor}).context
+        seen += [row.label for row in page["rows"]]
+        cursor = page["next_cursor"]
+    assert seen == [f"Note {number}" for number in reversed(range(60))]
+
+
+def test_the_page_takes_a_fixed_number_of_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(20):
+        trashed_note(alice, f"Note {number}")
+    make_topic(alice, "A topic put away").trash(by=alice.actor)
+    with django_assert_max_num_queries(9):
+        browser.get(TRASH)
+
+
+# --- emptying it ----------------------------------------------------------------------------------
+
+
+def test_the_trash_is_emptied_by_its_word_and_nothing_else_goes(browser: Client, alice: User):
+    trashed_note(alice)
+    kept = make_note(alice, "A note that stays")
+    topic = make_topic(alice, "A topic put away")
+    make_run(topic)
+    topic.trash(by=alice.actor)
+
+    page = browser.post(EMPTY, {"word": "Empty"}, follow=True)
+
+    assert "2 records are deleted for good" in page.content.decode()
+    assert not Note.objects.of(alice).in_trash().exists()
+    assert not Topic.objects.of(alice).exists()
+    assert Note.objects.filter(pk=kept.pk).exists()
+
+
+def test_another_word_empties_nothing_and_is_kept(browser: Client, alice: User):
+    note = trashed_note(alice)
+    html = browser.post(EMPTY, {"word": "yes"}, headers={"HX-Request": "true"}).content.decode()
+    assert html.lstrip().startswith('<form id="trash_empty"')
+    assert "That is not it" in html
+    assert 'value="yes"' in html
+    assert Note.objects.filter(pk=note.pk).exists()
+
+
+def test_a_note_that_another_needs_goes_after_it(alice: User):
+    old, new = make_note(alice, "Old words"), make_note(alice, "New words")
+    old.change(by=alice.actor, superseded_by_id=new.pk)
+    for note in (new, old):
+        note.trash(by=alice.actor)
+    done = trash_page.empty(alice, typed="empty", by=alice.actor)
+    assert (done.gone, done.kept) == (2, 0)
+
+
+def test_what_there_is_no_time_for_waits_and_is_counted(alice: User):
+    trashed_note(alice)
+    done = trash_page.empty(alice, typed="empty", by=alice.actor, seconds=-1)
+    assert (done.gone, done.left) == (0, 1)
+
+
+def test_a_file_of_the_watched_folder_is_not_the_persons_to_empty(alice: User, browser: Client):
+    document = LibraryDocument(owner=alice, title="A file", text="x", path="a.md")
+    LibraryDocument.objects.add([document], by=alice.actor)
+    document.trash(by=alice.actor)
+    assert b"A file" not in browser.get(TRASH).content
+    assert trash_page.empty(alice, typed="empty", by=alice.actor).gone == 0
