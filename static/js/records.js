@@ -1,4 +1,5 @@
-// How many records of a list are ticked, in words beside what can be done to them.
+// How many records of a list are ticked, in words beside what can be done to them; and the panel
+// of a record, which closes and gives the focus back to its row.
 (() => {
   const say = () => {
     const words = document.querySelector("#bulk [data-ticked]");
@@ -7,6 +8,14 @@
     const ticked = document.querySelectorAll(".record-table tbody input[name=record]:checked").length;
     words.textContent = ticked ? words.dataset.words.replace("%s", ticked) : words.dataset.none;
   };
+  let opener = null;
+  document.addEventListener("click", ({ target }) => {
+    const row = target.closest(".record-table [data-row-link]");
+    if (row) opener = row;
+    if (!target.closest("[data-close-panel]")) return;
+    document.getElementById("record-panel")?.replaceChildren();
+    if (opener?.isConnected) opener.focus();
+  });
   document.addEventListener("change", say);
   document.addEventListener("click", () => setTimeout(say));
   document.addEventListener("htmx:afterSettle", say);

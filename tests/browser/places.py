@@ -94,6 +94,7 @@ def places(cast: dict[str, str]) -> list[Place]:
         *_topic_pages(cast),
         *_runs(cast),
         *_compare(cast),
+        *_lists(),
         *_rest(cast),
     ]
 
@@ -191,6 +192,43 @@ def _compare(cast: dict[str, str]) -> list[Place]:
         Place("compare sample words", f"{sample}&view=words"),
         Place("run writing", cast["writing"]),
     ]
+
+
+def _lists() -> list[Place]:
+    return [
+        Place("notes", "/notes/"),
+        Place("notes unfolded", "/notes/?q=hosts", FULL, _unfold),
+        Place("notes ticked", "/notes/", FULL, _ticked),
+        Place("notes edited", "/notes/?q=kind:rule&sort=oldest", FULL, _edited_in_row),
+        Place("notes filter open", "/notes/?q=trust:external", FULL, _facet),
+        Place("notes panel", "/notes/", FULL, _panel),
+        Place("notes trash", "/notes/?q=is:trashed"),
+        Place("notes none found", "/notes/?q=kind:poem+nothing-is-like-this"),
+        Place("observations", "/observations/"),
+        Place("observations empty", "/observations/", EMPTY),
+    ]
+
+
+def _ticked(visitor: Visitor) -> None:
+    visitor.page.locator("[name=record]").nth(0).check()
+    visitor.page.locator("[name=record]").nth(2).check()
+    visitor.page.locator("#bulk .more > summary").click()
+
+
+def _edited_in_row(visitor: Visitor) -> None:
+    visitor.page.locator(".record-table .row-actions a").first.click()
+    visitor.page.locator("#record-inline-form [name=tags]").fill("x" * 81)
+    visitor.page.locator("#record-inline-form button[type=submit]").click()
+    visitor.page.locator("#record-inline-form [aria-invalid]").first.wait_for()
+
+
+def _facet(visitor: Visitor) -> None:
+    visitor.page.locator(".facets summary").nth(2).click()
+
+
+def _panel(visitor: Visitor) -> None:
+    visitor.page.locator(".record-text").first.click()
+    visitor.page.locator("#record-panel h2").wait_for()
 
 
 def _rest(cast: dict[str, str]) -> list[Place]:
