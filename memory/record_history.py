@@ -161,9 +161,14 @@ class Comparison:
     said: list[str]
 
     @property
+    def has_same_words(self) -> bool:
+        """Whether both versions have the same words."""
+        return all(row.kind in ("same", "gap") for row in self.rows)
+
+    @property
     def is_alike(self) -> bool:
-        """Whether both versions say the same."""
-        return not self.said and all(row.kind == "same" for row in self.rows)
+        """Whether both versions are the same."""
+        return not self.said and self.has_same_words
 
 
 def fields_at(record: Remembered, version: int) -> dict[str, Any]:

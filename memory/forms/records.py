@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django import forms
+from django.core.validators import ProhibitNullCharactersValidator
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
@@ -21,6 +22,9 @@ class _Typed(forms.CharField):
 
     def __init__(self, **more: Any) -> None:
         super().__init__(strip=False, **more)
+        # What cannot be stored is taken out and said so, rather than refused.
+        nul = ProhibitNullCharactersValidator
+        self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
 class RecordForm(forms.Form):

@@ -139,7 +139,7 @@ class Remembered(models.Model):
         """
         self.check_may_change(by)
         expected = self.version if expected_version is None else expected_version
-        before = self.snapshot(*fields)
+        before = {name: getattr(self, name) for name in fields}
         if before == fields and expected == self.version:
             return self
         if by.is_person and not NO_VOUCHING.issuperset(fields):

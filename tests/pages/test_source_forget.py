@@ -1,0 +1,172 @@
+"""Forgetting everything from one source, in one act, and taking it back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory import forgetting
+from memory.errors import InvalidValue, LimitReached
+from memory.models import Activity, Note, Observation, Revision, TopicFact
+from memory.recall.recalling import recall
+from memory.scratchpad import set_value
+from tests.pages.record_cast import HTMX, note, observation, text_of
+from tests.research.factories import make_fact, make_run, make_topic
+
+PAGE = reverse("memory:source-forget")
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def run(alice: Any) -> Any:
+    """A run that left a note, two observations and a fact, beside what others left."""
+    made = make_run(make_topic(alice, "Fares"))
+    note(alice, "Summary of the fares run.", source=made.source)
+    observation(alice, "Fares are stale.", source=made.source)
+    observation(alice, "Fares are odd.", source=f"{made.source}:heuristic")
+    fact = make_fact(made.topic, "Fares are stale at the desk.", url="https://www.example.org/x")
+    TopicFact.objects.filter(pk=fact.pk).update(source=made.source)
+    note(alice, "Kept: the fares of mine.")
+    return made
+
+
+def live(model: Any, owner: Any) -> int:
+    return int(model.objects.of(owner).live().count())
+
+
+def test_the_page_counts_what_would_go(browser: Client, run: Any) -> None:
+    html = text_of(browser.get(PAGE, {"source": run.source}))
+    assert "From Run #1 of “Fares”" in html
+    assert "Forget these 4 records" in html
+
+
+def test_all_of_it_goes_in_one_act_and_comes_back_by_undo(
+    browser: Client, alice: Any, run: Any
+) -> None:
+    before = [live(model, alice) for model in (Note, Observation, TopicFact)]
+    page = browser.post(PAGE, {"source": run.source}, follow=True)
+    assert [live(model, alice) for model in (Note, Observation, TopicFact)] == [before[0] - 1, 0, 0]
+    assert [hit.content for hit in recall(alice, "fares")] == ["Kept: the fares of mine."]
+
+    key = Revision.objects.filter(source__startswith="forget:").latest("id").source[7:]
+    undo = reverse("memory:forgotten-undo", args=[key])
+    assert undo in page.content.decode()
+    browser.post(undo)
+    assert [live(model, alice) for model in (Note, Observation, TopicFact)] == before
+    assert len(recall(alice, "fares")) > 1
+
+
+def test_each_revision_bears_the_act_and_the_log_tells_of_it(alice: Any, run: Any) -> None:
+    key, count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    assert Revision.objects.filter(source=f"forget:{key}").count() == count == 4
+    assert Activity.objects.get(kind="forgot-source").detail["records"] == 4
+
+
+def test_undo_leaves_alone_what_was_touched_since(alice: Any, run: Any) -> None:
+    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    one = Observation.objects.of(alice).filter(content="Fares are odd.").get()
+    one.restore(by=alice.actor)
+    one.trash(by=alice.actor)
+    assert forgetting.take_back(alice, key, by=alice.actor) == (3, [])
+    one.refresh_from_db()
+    assert one.trashed_at is not None
+
+
+def test_what_was_written_again_meanwhile_stays_and_the_rest_comes_back(
+    alice: Any, run: Any
+) -> None:
+    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    observation(alice, "Fares are stale.", source=run.source)
+    came, refused = forgetting.take_back(alice, key, by=alice.actor)
+    assert (came, len(refused)) == (3, 1)
+
+
+def test_a_struck_fact_stays_struck(alice: Any, run: Any) -> None:
+    TopicFact.objects.get().strike(by=alice.actor)
+    forgetting.forget_source(alice, run.source, by=alice.actor)
+    assert TopicFact.objects.struck().count() == 1
+
+
+def test_facts_are_forgotten_by_the_domain_that_they_come_from(alice: Any, run: Any) -> None:
+    make_fact(run.topic, "A fact of another place.", url="https://notexample.org/example.org")
+    key, count = forgetting.forget_source(alice, "example.org", by=alice.actor)
+    assert (count, live(TopicFact, alice)) == (1, 1)
+    assert forgetting.take_back(alice, key, by=alice.actor) == (1, [])
+
+
+def test_a_sessions_scratchpad_goes_with_it(alice: Any) -> None:
+    set_value(alice, "next", "ask", by=alice.actor, scope="session:abc")
+    assert forgetting.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
+
+
+def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
+    soul = Note.objects.of(alice).get(kind="soul", superseded_by=None)
+    note(alice, "Another.", source=soul.source)
+    forgetting.forget_source(alice, soul.source, by=alice.actor)
+    soul.refresh_from_db()
+    assert soul.trashed_at is None
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [("run:999", "Nothing is remembered"), (" ", "Name a source"), ("x" * 300, "at most 200")],
+)
+def test_what_cannot_be_forgotten_is_explained(browser: Client, source: str, why: str) -> None:
+    response = browser.post(PAGE, {"source": source}, headers=HTMX)
+    assert response.status_code == 200
+    assert why in text_of(response)
+
+
+@pytest.mark.parametrize("source", ["%", "a.b.c\\", "ex_mple.org", "💥", "\x00.org", "(.org"])
+def test_odd_sources_are_no_error_and_match_nothing(
+    browser: Client, run: Any, alice: Any, source: str
+) -> None:
+    assert browser.get(PAGE, {"source": source}).status_code == 200
+    with pytest.raises(InvalidValue):
+        forgetting.forget_source(alice, source, by=alice.actor)
+
+
+def test_too_many_at_once_change_nothing(
+    alice: Any, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "MOST", 2)
+    with pytest.raises(LimitReached):
+        forgetting.forget_source(alice, run.source, by=alice.actor)
+    assert live(Observation, alice) == 2
+
+
+def test_a_stranger_forgets_and_takes_back_nothing(
+    client_of: Callable[[Any], Client], alice: Any, bob: Any, run: Any
+) -> None:
+    assert "Nothing is remembered" in text_of(client_of(bob).get(PAGE, {"source": run.source}))
+    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    client_of(bob).post(reverse("memory:forgotten-undo", args=[key]))
+    assert live(Observation, alice) == 0
+
+
+def test_undo_of_nothing_is_no_error(browser: Client) -> None:
+    undo = reverse("memory:forgotten-undo", args=[uuid.uuid4()])
+    assert browser.post(undo).status_code == 302
+
+
+def test_over_htmx_the_page_answers_with_its_part(browser: Client, run: Any) -> None:
+    html = browser.get(PAGE, {"source": run.source}, headers=HTMX).content.decode()
+    assert html.split("#}")[-1].lstrip().startswith('<div id="source-forget"')
+
+
+def test_the_page_takes_a_fixed_number_of_queries(
+    browser: Client, alice: Any, run: Any, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(30):
+        observation(alice, f"Fare {number}.", source=run.source)
+    with django_assert_max_num_queries(14):
+        browser.get(PAGE, {"source": run.source})
