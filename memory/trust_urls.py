@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import record_open, scratchpad, trash
+from memory.views import recall, record_open, scratchpad, trash
 
 urlpatterns: list[URLPattern] = [
     path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
     path("scratchpad/new/", scratchpad.scratchpad_new, name="scratchpad-new"),
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
+    path("recall/", recall.recall, name="recall"),
+    path("recall/<str:kind>", recall.recall_file, name="recall-file"),
     path("trash/", trash.trash, name="trash"),
     path("trash/empty/", trash.trash_empty, name="trash-empty"),
     path("records/<str:kind>/<uuid:pk>/", record_open.record_open, name="record-open"),

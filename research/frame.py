@@ -54,7 +54,10 @@ def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
-    trust = [_item(path, _("Activity"), reverse("research:activity"), "a", "activity")]
+    trust = [
+        _item(path, _("Recall"), reverse("memory:recall"), "c", "recall"),
+        _item(path, _("Activity"), reverse("research:activity"), "a", "activity"),
+    ]
     more = [
         _item(path, _("Trash"), reverse("memory:trash"), "d", "trash"),
         _item(path, _("Settings"), reverse("memory:settings"), "s", "settings"),

@@ -1,0 +1,190 @@
+"""The Recall page: hits with their figures and reasons, what is not understood said once."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory.models import Note, Observation, Recalled, Revision, SavedView, Use, User
+from tests.research.factories import make_topic
+
+HTMX = {"HX-Request": "true", "HX-Target": "recall"}
+RECALL = reverse("memory:recall")
+
+
+@pytest.fixture(autouse=True)
+def _without_an_embedder(settings: Any) -> None:
+    settings.BEACON_EMBEDDINGS = "none"
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+def make_note(owner: User, content: str, **fields: Any) -> Note:
+    note = Note.objects.create(owner=owner, content=content, **fields)
+    Revision.record_first([note], by=owner.actor)
+    Recalled.follow([note])
+    return note
+
+
+def make_observation(owner: User, content: str, category: str = "finding") -> Observation:
+    digest = Observation.digest_of(content)
+    seen = Observation(owner=owner, content=content, category=category, digest=digest)
+    seen.save()
+    Recalled.follow([seen])
+    return seen
+
+
+@pytest.fixture
+def note(alice: User) -> Note:
+    return make_note(alice, "The pilot line in Lanling makes <b>cells</b> since May.")
+
+
+def hits(browser: Client, **asked: str) -> list[Any]:
+    found = browser.get(RECALL, asked).context["found"]
+    return [row.hit.record for row in found.rows]
+
+
+@pytest.mark.requirement("R80")
+def test_a_hit_shows_category_score_content_and_why(browser: Client, note: Note):
+    html = browser.get(RECALL, {"q": "pilot lines"}).content.decode()
+    assert "note: log" in html
+    assert "<mark>pilot</mark> <mark>line</mark>" in html
+    assert "matched stems:" in html
+    assert reverse("memory:note", args=[note.pk]) in html
+    assert "&lt;b&gt;cells" in html
+
+
+def test_before_anything_is_asked_it_teaches_the_operators(browser: Client):
+    html = browser.get(RECALL).content.decode()
+    assert "category:lesson" in html
+    assert "Ask as you would search" in html
+
+
+def test_over_htmx_the_hits_alone_answer(browser: Client, note: Note):
+    html = browser.get(RECALL, {"q": "pilot"}, headers=HTMX).content.decode()
+    assert html.lstrip().startswith('<section id="recall"')
+    assert "Lanling" in html
+
+
+def test_it_is_narrowed_by_kind_topic_and_time(browser: Client, alice: User, note: Note):
+    lesson = make_observation(alice, "Ask the pilot line's maker first.", "lesson")
+    topic = make_topic(alice, "Solid cells")
+    about = make_note(alice, "A pilot line of the topic.", topic=topic)
+
+    assert hits(browser, q="pilot", show="lesson") == [lesson]
+    assert hits(browser, q="pilot", topic=topic.slug) == [about]
+    assert hits(browser, q="pilot", to="2020-01-01") == []
+    assert len(hits(browser, q="pilot", **{"from": "2020-01-01"})) == 3
+
+
+def test_operators_alone_give_the_newest(browser: Client, note: Note):
+    assert hits(browser, q="kind:log") == [note]
+
+
+@pytest.mark.requirement("R239")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "the and of", "kind:nothing", '"unbalanced pilot', "-", '""', "::::", "-kind:log", "%_\\",
+        "pilot " * 900, "x" * 20_000, "after:2026-99-99", "\x00", "💥", "(pilot & !", "tag:", "type:,,",
+    ],
+)  # fmt: skip
+def test_a_question_that_makes_no_sense_is_answered_well(browser: Client, note: Note, asked: str):
+    answer = browser.get(RECALL, {"q": asked})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "asked", ["mode=best", "show=all", "limit=-1", "limit=x", "from=x", "topic=nothing", "limit=٣"]
+)
+def test_an_address_that_cannot_be_is_no_error(browser: Client, note: Note, asked: str):
+    assert browser.get(f"{RECALL}?q=pilot&{asked}").status_code == 200
+
+
+def test_an_operator_that_is_not_known_is_told_once(browser: Client, note: Note):
+    html = browser.get(RECALL, {"q": "pilot colour:red"}).content.decode()
+    assert html.count("There is no operator “colour:”") == 1
+    assert "Lanling" in html
+
+
+def test_nothing_found_says_what_may_help(browser: Client, note: Note):
+    assert "Nothing remembered answers that" in browser.get(RECALL, {"q": "zebra"}).content.decode()
+
+
+def test_more_hits_are_a_press_away(browser: Client, alice: User):
+    for number in range(25):
+        make_note(alice, f"Pilot line number {number}.")
+    page = browser.get(RECALL, {"q": "pilot"})
+    assert len(page.context["found"].rows) == 20
+    assert "limit=40" in page.content.decode()
+    assert len(hits(browser, q="pilot", limit="40")) == 25
+
+
+def test_a_persons_looking_is_no_use(browser: Client, note: Note):
+    browser.get(RECALL, {"q": "pilot"})
+    assert not Use.objects.exists()
+
+
+def test_uses_are_told(browser: Client, note: Note, alice: User):
+    Use.objects.create(owner=alice, record_type="note", record_id=note.pk, place="run:1")
+    assert "used in 1 prompt" in browser.get(RECALL, {"q": "pilot"}).content.decode()
+
+
+def test_a_strangers_question_finds_nothing_of_it(
+    note: Note, bob: User, client_of: Callable[[User], Client]
+):
+    bobs = client_of(bob)
+    assert b"Lanling" not in bobs.get(RECALL, {"q": "pilot"}).content
+    assert (
+        b"Lanling"
+        not in bobs.get(reverse("memory:recall-file", args=["hits.json"]) + "?q=pilot").content
+    )
+
+
+def test_the_page_takes_a_fixed_number_of_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(25):
+        make_note(alice, f"Pilot line number {number}.")
+        make_observation(alice, f"Pilot lines were seen: {number}.")
+    with django_assert_max_num_queries(12):
+        browser.get(RECALL, {"q": "pilot line"})
+
+
+def test_hits_can_be_kept_as_files(browser: Client, alice: User):
+    make_note(alice, "=pilot formula")
+    rows = json.loads(
+        browser.get(reverse("memory:recall-file", args=["hits.json"]), {"q": "pilot"}).content
+    )
+    assert rows[0]["why"]["stems"] == ["pilot"]
+    text = browser.get(reverse("memory:recall-file", args=["hits.csv"]), {"q": "pilot"})
+    assert [row["content"] for row in csv.DictReader(io.StringIO(text.content.decode()))] == [
+        "'=pilot formula"
+    ]
+    assert browser.get(reverse("memory:recall-file", args=["hits.xls"])).status_code == 404
+
+
+def test_a_question_is_saved_as_a_view(browser: Client, note: Note):
+    asked = {"page": "recall", "name": "Pilots", "query": "q=pilot", "next": RECALL}
+    browser.post(reverse("memory:views-save"), asked)
+    assert SavedView.objects.get().page == "recall"
+    assert "Pilots" in browser.get(RECALL, {"q": "pilot"}).content.decode()
+
+
+def test_a_note_that_superseded_another_answers_for_it(browser: Client, alice: User, note: Note):
+    newer = make_note(alice, "Something else altogether.")
+    note.change(by=alice.actor, superseded_by_id=newer.pk)
+    Recalled.follow([note])
+    html = browser.get(RECALL, {"q": "lanling"}).content.decode()
+    assert "stands in for an older one" in html
+    assert hits(browser, q="lanling") == [newer]
