@@ -213,6 +213,7 @@ CELERY_TASK_ROUTES = {
     "research.tasks.execute_run": {"queue": "research"},
     "research.tasks.carry_out_follow_up": {"queue": "reflect"},
     "research.tasks.tick": {"queue": "maintenance"},
+    "memory.tasks.carry_out_archive": {"queue": "research"},
     "memory.tasks.*": {"queue": "maintenance"},
 }
 CELERY_TIMEZONE = "UTC"
@@ -235,6 +236,7 @@ CELERY_BEAT_SCHEDULE = {
     "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
     "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
     "go-on-with-bulk-acts": _every(30.0, "memory.tasks.take_up_bulk_acts"),
+    "go-on-with-archives": _every(60.0, "memory.tasks.take_up_archives"),
     "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),
 }
 

@@ -10,8 +10,10 @@ from django.apps import apps
 from django.db import DatabaseError
 from django.utils import timezone
 
+from beacon_site.broker import send
 from memory import bulk_acts, embedding, library_folder, maintenance, publishing
 from memory.actors import MAINTENANCE
+from memory.archive import jobs
 from memory.models import Activity, Remembered, User
 
 logger = structlog.get_logger(__name__)
@@ -87,6 +89,20 @@ def take_up_bulk_acts() -> None:
     """Go on with acts on many records on which nobody works."""
     for pk in bulk_acts.to_be_taken_up():
         carry_out_bulk_act(str(pk))
+
+
+@shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)
+def carry_out_archive(pk: str) -> None:
+    """Make one export, or look through or store one import; safe to deliver twice."""
+    jobs.carry_out(pk)
+
+
+@shared_task
+def take_up_archives() -> None:
+    """Send exports and imports that wait to a worker, and delete files older than a week."""
+    for pk in jobs.to_be_taken_up():
+        send("memory.tasks.carry_out_archive", str(pk), queue="research")
+    jobs.forget_old()
 
 
 @shared_task

@@ -7,6 +7,7 @@ from django.urls import URLPattern, path
 from memory import record_urls, trust_urls
 from memory.views import (
     accounts,
+    archive,
     bulk,
     connections,
     health,
@@ -43,6 +44,18 @@ _settings = [
     path("settings/spending/", spending.spending_page, name="spending"),
     path("settings/spending/limits/", spending.spending_limits, name="spending-limits"),
     path("settings/spending/calls.csv", spending.spending_csv, name="spending-csv"),
+]
+
+_ARCHIVE = "settings/archive/<uuid:pk>/"
+_archive = [
+    path("settings/archive/", archive.archive_page, name="archive"),
+    path("settings/archive/export/", archive.archive_export, name="archive-export"),
+    path("settings/archive/import/", archive.archive_import, name="archive-import"),
+    path(_ARCHIVE, archive.archive_row, name="archive-row"),
+    path(_ARCHIVE + "choose/", archive.archive_choose, name="archive-choose"),
+    path(_ARCHIVE + "confirm/", archive.archive_confirm, name="archive-confirm"),
+    path(_ARCHIVE + "discard/", archive.archive_discard, name="archive-discard"),
+    path(_ARCHIVE + "file/", archive.archive_file, name="archive-file"),
 ]
 
 _staff = [
@@ -92,6 +105,7 @@ _lists = [
 urlpatterns: list[URLPattern] = [
     *_accounts,
     *_settings,
+    *_archive,
     *_staff,
     *_library,
     *_lists,

@@ -80,6 +80,13 @@ class Archive(models.Model):
         """Whether something is being done with it, or will be."""
         return self.state in (self.State.WAITING, self.State.RUNNING)
 
+    @property
+    def brings(self) -> int:
+        """Return how many new rows an import has, as far as it was looked through."""
+        counted = self.result.get("sums", {}).get("new", 0)
+        named = self.result.get("notes", 0) + self.result.get("observations", 0)
+        return int(counted or named)
+
     def discard(self) -> None:
         """Delete the row with its file."""
         self.file.unlink(missing_ok=True)

@@ -1,0 +1,240 @@
+"""Exports and imports as rows: asked for by a person, carried out at once or by a worker.
+
+Data flow: `ask_export`, or `upload` -> a row with its file in the data folder -> `carry_out`, which
+claims it by one UPDATE -> exported: a file to download; imported: looked through, then, once its
+owner has confirmed what they saw, stored in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.core.cache import cache
+from django.core.files.uploadedfile import UploadedFile
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from redis.exceptions import RedisError
+
+from memory.archive import elsewhere, storing, taking_in, writing
+from memory.archive.counting import TakingIn, summed
+from memory.archive.elsewhere import Choice, Shape
+from memory.archive.kinds import in_order
+from memory.archive.zips import LARGEST_UPLOAD, NotTaken, opened
+from memory.models import Activity, Archive, User
+from memory.models.archives import KEPT
+from memory.text import clean, one_line
+
+logger = structlog.get_logger(__name__)
+
+FEW_ROWS = 2_000  # an export of so many is made while the person waits
+SMALL_UPLOAD = 256 * 1024  # bytes: likewise an import
+LEASE = timedelta(minutes=70)
+_UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
+
+
+class Busy(NotTaken):
+    """Another export or import of the same person is not finished yet."""
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def ask_export(owner: User) -> Archive:
+    """Make the row of an export; the caller has it carried out.  Raises Busy."""
+    _check_free(owner)
+    size = writing.total(owner)
+    name = f"beacon-{owner.get_username()}-{timezone.localtime():%Y-%m-%d}.zip"
+    row: Archive = Archive.objects.create(
+        owner=owner, way=Archive.Way.EXPORT, name=name[-200:], options={"rows": size}
+    )
+    Activity.log(owner, owner.actor, "export-asked", subject=row, rows=size)
+    return row
+
+
+def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
+    """Store an uploaded file and make the row of its import.  Raises NotTaken or Busy."""
+    _check_free(owner)
+    if (file.size or 0) > LARGEST_UPLOAD:
+        raise NotTaken(
+            _("The file has %(have)d MiB; at most %(most)d are taken. Import it in parts.")
+            % {"have": (file.size or 0) // 1024**2, "most": LARGEST_UPLOAD // 1024**2}
+        )
+    if not file.size:
+        raise NotTaken(_("The file is empty."))
+    name = one_line(clean(str(file.name))[0])[-120:] or "import"
+    row: Archive = Archive(owner=owner, way=Archive.Way.IMPORT, name=name, size=file.size)
+    row.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with row.file.open("wb") as copy:
+            row.file.chmod(0o600)
+            copy.writelines(file.chunks())
+        row.options = _first_options(row)
+        row.save(force_insert=True)
+    except BaseException:
+        row.file.unlink(missing_ok=True)
+        raise
+    return row
+
+
+def _first_options(row: Archive) -> dict[str, Any]:
+    """Return what an import begins with: its shape, and whether it seems to be the person's own."""
+    shape = elsewhere.shape_of(row.file, row.name)
+    options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
+    if shape == Shape.BEACON:
+        with opened(row.file) as archive:
+            manifest = taking_in.manifest_of(archive)
+        account = manifest.get("account")
+        username = str(account.get("username", "")) if isinstance(account, dict) else ""
+        options |= {
+            "own": username.casefold() == row.owner.get_username().casefold(),
+            "account": one_line(clean(username)[0])[:150],
+            "made_at": one_line(clean(str(manifest.get("made_at", "")))[0])[:40],
+        }
+    return options
+
+
+def _check_free(owner: User) -> None:
+    if Archive.objects.filter(owner=owner, state__in=_UNFINISHED).exists():
+        raise Busy(
+            _("Another export or import is going on. Wait until it is done, then try again.")
+        )
+
+
+def choose(row: Archive, **options: Any) -> bool:
+    """Change what the person chose, and have it looked through again; False if it is too late."""
+    return _put_back(row, options=row.options | options, is_confirmed=False)
+
+
+def confirm(row: Archive) -> bool:
+    """Have an import stored that was looked through; False if it is not at that point."""
+    return _put_back(row, is_confirmed=True)
+
+
+def _put_back(row: Archive, **fields: Any) -> bool:
+    checked = Archive.objects.filter(pk=row.pk, way=Archive.Way.IMPORT, state=Archive.State.CHECKED)
+    done = checked.update(state=Archive.State.WAITING, started_at=None, problem="", **fields)
+    row.refresh_from_db()
+    return bool(done)
+
+
+def is_small(row: Archive) -> bool:
+    """Whether it is done while the person waits."""
+    if row.way == Archive.Way.EXPORT:
+        return int(row.options.get("rows", 0)) <= FEW_ROWS
+    return row.size <= SMALL_UPLOAD
+
+
+# --- carrying out ---------------------------------------------------------------------------------
+
+
+def carry_out(pk: Any) -> Archive | None:
+    """Do what the row asks for, unless somebody else does; return it as it then is."""
+    free = Q(state=Archive.State.WAITING) | Q(state=Archive.State.RUNNING, lease_until__lt=Now())
+    claimed = Archive.objects.filter(free, pk=pk).update(
+        state=Archive.State.RUNNING, lease_until=Now() + LEASE, started_at=Now()
+    )
+    if not claimed:
+        return None
+    row: Archive = Archive.objects.select_related("owner").get(pk=pk)
+    try:
+        state, result = _carry_out(row)
+    except NotTaken as exc:
+        _end(row, Archive.State.FAILED, problem=str(exc))
+    except FileNotFoundError:
+        _end(
+            row, Archive.State.FAILED, problem=_("Its file is not there any more. Upload it again.")
+        )
+    except (Exception, SoftTimeLimitExceeded) as exc:
+        why = _("It stopped for a fault of Beacon's own (%(kind)s); nothing was stored.")
+        _end(row, Archive.State.FAILED, problem=why % {"kind": type(exc).__name__})
+        raise
+    else:
+        _end(row, state, result=result)
+    row.refresh_from_db()
+    return row
+
+
+def _carry_out(row: Archive) -> tuple[str, dict[str, Any]]:
+    if row.way == Archive.Way.EXPORT:
+        counts = writing.write(row.owner, row.file, tell=_teller(row))
+        Archive.objects.filter(pk=row.pk).update(size=row.file.stat().st_size)
+        return Archive.State.DONE, {"counts": counts}
+    result = look(row, only_look=not row.is_confirmed)
+    return (Archive.State.DONE if row.is_confirmed else Archive.State.CHECKED), result
+
+
+def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
+    """Take a file in, or only look what would become of it.  Raises NotTaken."""
+    shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
+    taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
+    if shape == Shape.BEACON:
+        counts = taking_in.take_in(row.file, taking, only_look=only_look)
+        rows = {name: asdict(counted) for name, counted in counts.items()}
+        return {"kinds": rows, "sums": dict(summed(counts))}
+    given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
+    found = elsewhere.entries(row.file, row.name, shape, given)
+    return storing.take_in(found, taking, only_look=only_look).as_json()
+
+
+def _end(row: Archive, state: str, **fields: Any) -> None:
+    Archive.objects.filter(pk=row.pk, state=Archive.State.RUNNING).update(
+        state=state, lease_until=None, finished_at=timezone.now(), **fields
+    )
+    done_with = state == Archive.State.FAILED or row.is_confirmed
+    if row.way == Archive.Way.IMPORT and done_with:
+        row.file.unlink(missing_ok=True)
+    logger.info("archive ended", archive=str(row.pk), way=row.way, state=state)
+
+
+# --- how far, and for how long --------------------------------------------------------------------
+
+
+def _teller(row: Archive) -> Any:
+    """Return what notes how many rows are done, where the page reads it: outside the database,
+    for nothing that a transaction writes can be seen before its end.
+    """
+
+    def tell(done: int) -> None:
+        try:
+            cache.set(f"archive:{row.pk}", done, 3600)
+        except (RedisError, OSError):
+            logger.info("progress not told", archive=str(row.pk))
+
+    return tell
+
+
+def done_so_far(row: Archive) -> int | None:
+    """Return how many rows are done; None where nobody knows."""
+    try:
+        found = cache.get(f"archive:{row.pk}")
+    except (RedisError, OSError):
+        return None
+    return found if isinstance(found, int) else None
+
+
+def to_be_taken_up() -> Iterable[Any]:
+    """Return the rows that wait, or whose worker was lost."""
+    lost = Q(state=Archive.State.RUNNING, lease_until__lt=Now())
+    waiting = Archive.objects.filter(Q(state=Archive.State.WAITING) | lost)
+    return list(waiting.order_by("created").values_list("pk", flat=True)[:20])
+
+
+def forget_old() -> int:
+    """Delete what is older than a week, with its file; return how many."""
+    old = Archive.objects.filter(created__lt=timezone.now() - KEPT).exclude(state__in=_UNFINISHED)
+    rows = list(old[:200])
+    for row in rows:
+        row.discard()
+    return len(rows)
+
+
+def labels() -> dict[str, str]:
+    """Return what people call each kind of an archive."""
+    return {kind.name: str(kind.label) for kind in in_order()}

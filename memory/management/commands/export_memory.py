@@ -1,0 +1,43 @@
+"""`manage.py export_memory USERNAME FILE`: everything of an account as one zip."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site.own_command import OwnCommand
+from memory.archive import writing
+from memory.models import Activity, User
+
+
+class Command(OwnCommand):
+    """Write everything that an account owns into one zip."""
+
+    help = "Write everything that an account owns into one zip: JSON lines, and Markdown to read."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account and the file."""
+        parser.add_argument("username")
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write the archive; how many rows it holds goes to stderr."""
+        path: Path = options["file"]
+        try:
+            owner = User.objects.get(username=options["username"])
+            counts = writing.write(owner, path)
+        except User.DoesNotExist as exc:
+            raise CommandError(
+                _("There is no account “%(name)s”.") % {"name": options["username"]}
+            ) from exc
+        except OSError as exc:
+            raise CommandError(
+                _("%(file)s cannot be written: %(why)s") % {"file": path, "why": exc.strerror}
+            ) from exc
+        Activity.log(owner, owner.actor, "exported", label=path.name, rows=sum(counts.values()))
+        rows = _("%(rows)d rows written to %(file)s")
+        self.stderr.write(rows % {"rows": sum(counts.values()), "file": path})

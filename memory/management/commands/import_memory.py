@@ -1,0 +1,83 @@
+"""`manage.py import_memory USERNAME FILE`: an archive, Markdown or JSON lines into an account."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site.own_command import OwnCommand
+from memory.archive import elsewhere, storing, taking_in
+from memory.archive.counting import TakingIn
+from memory.archive.elsewhere import Choice, Shape
+from memory.archive.zips import NotTaken
+from memory.models import Note, Observation, User
+
+
+class Command(OwnCommand):
+    """Take a file into an account: all of it that fits, or, where the file is unsound, nothing."""
+
+    help = "Import an archive of Beacon, a zip of Markdown files, or JSON lines into an account."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account, the file, and how to read it."""
+        parser.add_argument("username")
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
+        parser.add_argument(
+            "--foreign",
+            action="store_true",
+            help="an archive that somebody else made: nothing in it is trusted",
+        )
+        parser.add_argument("--bullets", action="store_true", help="each bullet is an observation")
+        parser.add_argument("--kind", choices=Note.Kind.values[:3], default="log")
+        parser.add_argument("--category", choices=Observation.Category.values, default="finding")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import the file and print what became of its rows."""
+        path: Path = options["file"]
+        try:
+            owner = User.objects.get(username=options["username"])
+            taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
+            shape = elsewhere.shape_of(path, path.name)
+            if shape == Shape.BEACON:
+                self._archive(path, taking, options)
+            else:
+                self._elsewhere(path, shape, taking, options)
+        except User.DoesNotExist as exc:
+            raise CommandError(
+                _("There is no account “%(name)s”.") % {"name": options["username"]}
+            ) from exc
+        except OSError as exc:
+            raise CommandError(
+                _("%(file)s cannot be read: %(why)s") % {"file": path, "why": exc.strerror}
+            ) from exc
+        except NotTaken as exc:
+            raise CommandError(str(exc)) from exc
+
+    def _archive(self, path: Path, taking: TakingIn, options: dict[str, Any]) -> None:
+        counts = taking_in.take_in(path, taking, only_look=options["dry_run"])
+        for name, one in counts.items():
+            if one.new or one.identical or one.differing or one.refused:
+                self.stdout.write(
+                    f"{name}: {one.new} new, {one.identical} identical, "
+                    f"{one.differing} differing, {one.refused} refused"
+                )
+            for why in one.whys:
+                self.stderr.write(f"  {name}, {why}")
+
+    def _elsewhere(
+        self, path: Path, shape: Shape, taking: TakingIn, options: dict[str, Any]
+    ) -> None:
+        choice = Choice(options["bullets"], options["kind"], options["category"])
+        found = elsewhere.entries(path, path.name, shape, choice)
+        outcome = storing.take_in(found, taking, only_look=options["dry_run"])
+        self.stdout.write(
+            f"notes: {outcome.notes} new; observations: {outcome.observations} new; "
+            f"{outcome.here} here already, {outcome.refused} refused"
+        )
+        for problem in outcome.problems:
+            self.stderr.write(f"  {problem['where']}: {problem['why']}")

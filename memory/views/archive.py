@@ -1,0 +1,179 @@
+"""Export and import: asking, looking at what would come in, confirming, downloading."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.broker import send
+from beacon_site.http import BeaconRequest
+from memory.archive import jobs
+from memory.archive.zips import NotTaken
+from memory.forms.archive import ReadingForm, UploadForm
+from memory.models import Archive
+from memory.models.archives import KEPT
+
+_SHOWN = 20  # of those of the last week
+
+
+def _row(request: BeaconRequest, pk: uuid.UUID) -> Archive:
+    mine = Archive.objects.filter(owner=request.user).select_related("owner")
+    row: Archive = get_object_or_404(mine, pk=pk)
+    return row
+
+
+def _go(request: BeaconRequest, url: str) -> HttpResponse:
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def _carry_out(row: Archive) -> None:
+    """Do what is small at once; let a worker do the rest, which the page then waits for."""
+    if jobs.is_small(row):
+        jobs.carry_out(row.pk)
+        row.refresh_from_db()
+    else:
+        send("memory.tasks.carry_out_archive", str(row.pk), queue="research")
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def archive_page(request: BeaconRequest) -> HttpResponse:
+    """Show the two ways, and what was exported and imported lately."""
+    return _page(request, UploadForm())
+
+
+def _page(request: BeaconRequest, form: UploadForm) -> HttpResponse:
+    rows = list(Archive.objects.filter(owner=request.user)[:_SHOWN])
+    context = {"form": form, "rows": rows, "tab": "archive", "kept": KEPT.days}
+    name = "_archive" if request.htmx else "settings_archive"
+    return render(request, f"memory/{name}.html", context)
+
+
+@require_POST
+@login_required
+def archive_export(request: BeaconRequest) -> HttpResponse:
+    """Make an archive of everything; a large one is made by a worker."""
+    try:
+        row = jobs.ask_export(request.user)
+    except NotTaken as exc:
+        messages.error(request, str(exc))
+        return _go(request, reverse("memory:archive"))
+    _carry_out(row)
+    return _go(request, reverse("memory:archive-row", args=[row.pk]))
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@vary_on_headers("HX-Request")
+def archive_import(request: BeaconRequest) -> HttpResponse:
+    """Take a file and look it through; nothing is stored before what it holds was confirmed."""
+    if request.method != "POST":
+        return redirect("memory:archive")
+    form = UploadForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            row = jobs.upload(request.user, form.cleaned_data["file"])
+        except NotTaken as exc:
+            form.add_error("file", str(exc))
+        else:
+            _carry_out(row)
+            return _go(request, reverse("memory:archive-row", args=[row.pk]))
+    return _page(request, form)
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Show how far an export or import is, what it would bring, or what it brought."""
+    return _show(request, _row(request, pk))
+
+
+def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
+    labels = jobs.labels()
+    kinds = [
+        (labels.get(name, name), counted)
+        for name, counted in row.result.get("kinds", {}).items()
+        if any(counted[what] for what in ("new", "identical", "differing", "refused"))
+    ]
+    context: dict[str, Any] = {
+        "row": row,
+        "tab": "archive",
+        "kinds": kinds,
+        "written": [(labels.get(n, n), c) for n, c in row.result.get("counts", {}).items() if c],
+        "so_far": jobs.done_so_far(row) if row.is_at_work else None,
+        "has_file": row.has_file,
+    }
+    if row.way == Archive.Way.IMPORT:
+        context["reading"] = reading or ReadingForm(options=row.options)
+    name = "_archive_row" if request.htmx else "archive_row"
+    return render(request, f"memory/{name}.html", context)
+
+
+@require_POST
+@login_required
+def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Read the file in another way, and look it through again."""
+    row = _row(request, pk)
+    if row.way != Archive.Way.IMPORT:
+        raise Http404
+    form = ReadingForm(request.POST, options=row.options)
+    if not form.is_valid():
+        return _show(request, row, form)
+    if jobs.choose(row, **form.options()):
+        _carry_out(row)
+    else:
+        messages.info(request, _("It is done already, or being done just now."))
+    return _after(request, row)
+
+
+@require_POST
+@login_required
+def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Store what was looked through."""
+    row = _row(request, pk)
+    if jobs.confirm(row):
+        _carry_out(row)
+        if row.state == Archive.State.DONE:
+            messages.success(request, _("“%(name)s” is imported.") % {"name": row.name})
+    else:
+        messages.info(request, _("It is imported already, or was not looked through yet."))
+    return _after(request, row)
+
+
+def _after(request: BeaconRequest, row: Archive) -> HttpResponse:
+    return _show(request, row) if request.htmx else redirect("memory:archive-row", row.pk)
+
+
+@require_POST
+@login_required
+def archive_discard(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
+    """Delete an export's file, or an upload; what was imported stays."""
+    row = _row(request, pk)
+    if row.state == Archive.State.RUNNING:
+        messages.error(request, _("It is being worked on just now. Try again when it is done."))
+        return _go(request, reverse("memory:archive-row", args=[row.pk]))
+    row.discard()
+    messages.success(request, _("The file of “%(name)s” is deleted.") % {"name": row.name})
+    return _go(request, reverse("memory:archive"))
+
+
+@require_safe
+@login_required
+def archive_file(request: BeaconRequest, pk: uuid.UUID) -> HttpResponseBase:
+    """Hand out the file of an export, to its owner alone."""
+    row = _row(request, pk)
+    if row.way != Archive.Way.EXPORT or row.state != Archive.State.DONE or not row.has_file:
+        raise Http404
+    return FileResponse(row.file.open("rb"), as_attachment=True, filename=row.name)
