@@ -25,4 +25,6 @@ class ResearchConfig(AppConfig):
         checkup = importlib.import_module("memory.checkup")
         checkup.FAILING.append(importlib.import_module("research.search_health").failing)
         importlib.import_module("research.record_moves").register_kinds()
+        importlib.import_module("research.recall_kinds").register()
         importlib.import_module("research.run_origins").register()
+        importlib.import_module("research.archive_kinds").register_kinds()

@@ -95,6 +95,7 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
     if memory and report.is_quiet and not report.delta:
         report.delta = _("Nothing new: what was found is not supported by its sources.")
     report.save(force_insert=True)
+    Report.follow([report])
     return report
 
 

@@ -78,6 +78,10 @@ class Topic(Remembered):
     # Called in the transaction of each change of a topic or its facts, with its owner's id, its own
     # id and a slug (empty: the one it has): memory.publishing keeps a copy that must follow.
     ON_CHANGE: ClassVar[list[Callable[[Any, Any, str], object]]] = []
+    # Called likewise with a topic that has another title: records of it are found by that too.
+    ON_RENAME: ClassVar[list[Callable[[Any], object]]] = []
+    # Called with a topic that is about to be deleted: reports go with it, and nothing tells them.
+    ON_PURGE: ClassVar[list[Callable[[Any], object]]] = []
 
     title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
     slug = models.CharField(max_length=80)
@@ -158,11 +162,14 @@ class Topic(Remembered):
 
     def change(self, **kwargs: Any) -> Self:
         """Change the topic as Remembered.change does, and let its copies elsewhere follow."""
-        slug = self.slug
+        slug, title = self.slug, self.title
         with transaction.atomic():
             changed = super().change(**kwargs)
             for told in {slug, self.slug}:
                 self.tell(self.owner_id, self.pk, told)
+            if self.title != title:
+                for follow in self.ON_RENAME:
+                    follow(self)
         return changed
 
     # --- its memory ---------------------------------------------------------------------------
@@ -231,6 +238,8 @@ class Topic(Remembered):
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()
             Activity.forget([], topic=self)
+            for forget in self.ON_PURGE:
+                forget(self)
             super().purge(by=by)
             self.tell(self.owner_id, None, self.slug)
 

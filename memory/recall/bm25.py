@@ -102,10 +102,15 @@ def unindex(records: Iterable[Searchable]) -> None:
         SearchEntry.objects.filter(space=space, record_id__in=ids).delete()
 
 
-def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> None:
-    """Make the owner's index of one type anew from the rows, in the owner's language (R239)."""
+def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
+    """Make the owner's index of one type anew from the rows, in the owner's language (R239).
+
+    Returns how many records that were.  Writers of the type wait meanwhile.
+    """
+    count = 0
     with transaction.atomic():
-        space = SearchSpace.objects.filter(owner=owner, record_type=search_type).first()
+        spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type)
+        space = spaces.select_for_update(no_key=True).first()
         if space is not None:
             SearchEntry.objects.filter(space=space).delete()
             SearchTerm.objects.filter(space=space).delete()
@@ -113,7 +118,9 @@ def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> None
                 documents=0, length=0, language=ranking.language_of(owner)
             )
         for some in _batches(records):
+            count += len(some)
             index(some)
+    return count
 
 
 def search(

@@ -132,13 +132,14 @@ def _tag(values: tuple[str, ...], about: _Asked) -> Q:
 
 def _topic(values: tuple[str, ...], about: _Asked) -> Q:
     """Match by slug or title; `none` is what belongs to no topic."""
-    if not about.has("topic"):
+    path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
+    if not path:
         return _NONE
     found = _NONE
     for value in values:
         if value.casefold() == "none":
-            found |= Q(topic=None)
-        found |= Q(topic__slug=value.casefold()) | Q(topic__title__iexact=value)
+            found |= Q(**{path: None})
+        found |= Q(**{f"{path}__slug": value.casefold()}) | Q(**{f"{path}__title__iexact": value})
     return found
 
 

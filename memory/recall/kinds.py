@@ -45,8 +45,8 @@ class RecallKind:
 
     `category_field` is the one that `kind:` or `category:` filters by; `states` are those of the
     index (its `kind`) that are returned unless `is:` asks for another one.  `successors` gives for
-    superseded records the ones that stand in for them.  What hangs on a topic in the trash is not
-    returned where `of_topic`.
+    superseded records the ones that stand in for them.  `topic_path` leads to the topic; where
+    `of_topic` a record goes with it: into the trash, and for good.
     """
 
     type: str
@@ -59,6 +59,7 @@ class RecallKind:
     category_field: str = ""
     states: States = ()
     of_topic: bool = False
+    topic_path: str = "topic"
     successors: Callable[[Iterable[uuid.UUID]], dict[uuid.UUID, uuid.UUID]] | None = None
 
 

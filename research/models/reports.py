@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
@@ -14,9 +15,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.markdown import link
-from memory.models import Remembered, TopicFact
+from memory.models import Recalled, TopicFact
 from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
+from memory.recall.bm25 import Marks
 from research.models.runs import Run
 
 
@@ -32,7 +34,7 @@ class ReportQuerySet(RememberedQuerySet):
         return self.exclude(run__number=None).order_by("-created", "-id")
 
 
-class Report(Remembered):
+class Report(Recalled):
     """What a run wrote.
 
     `body` never holds the delta; `delta` is its Markdown, empty for a baseline.  `sources` is the
@@ -41,6 +43,8 @@ class Report(Remembered):
     """
 
     REVISED = ("title", "body", "delta")
+    SAID = ("title", "body", "delta")
+    TOPIC_PATH = "run__topic"
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="report")
     title = models.CharField(max_length=500)
@@ -70,6 +74,14 @@ class Report(Remembered):
 
     def __str__(self) -> str:
         return f"{self.title}, {self.run}"
+
+    def search_text(self) -> str:
+        """Return what recall finds the report by: title, what changed, and the rest."""
+        return f"{self.title}\n{self.delta}\n{self.body}"
+
+    def search_marks(self) -> Marks:
+        """Return what recall filters the report by; it belongs to its run's topic."""
+        return replace(super().search_marks(), topic_id=self.run.topic_id)
 
     @property
     def masthead(self) -> str:
