@@ -154,7 +154,12 @@ def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) ->
     seen: set[str] = set()
     for category, said in found:
         text = one_line(without_citations(clean(said)[0]))
-        line = Line(category, cut(text, LONGEST_LINE), **told)
+        line = Line(
+            category,
+            cut(text, LONGEST_LINE),
+            step_name=told["step_name"],
+            step_type=told["step_type"],
+        )
         if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MOST_LINES:
             continue
         if smells_of_instructions(text):

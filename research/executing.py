@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -118,6 +118,7 @@ def carry_out_follow_up(step_id: int) -> bool:
             warning=result.warning,
             finished_at=Now(),
         )
+        _warn(step.run, result.warning)
     return True
 
 
@@ -133,9 +134,18 @@ def _put_off(step: Step, why: str) -> None:
     if again:
         return
     run = step.run
-    message = _("%(step)s failed: %(why)s") % {"step": step.name, "why": why}
-    if message not in run.warnings:
-        Run.objects.filter(pk=run.pk).update(
-            warnings=[*run.warnings, message], progress=F("progress") + 1
-        )
+    _warn(run, _("%(step)s failed: %(why)s") % {"step": step.name, "why": why})
     Activity.log(run.topic.owner, RESEARCH, "follow-up-failed", subject=run, warning=True, why=why)
+
+
+def _warn(run: Run, message: str) -> None:
+    """Put a follow-up's warning on its run, which has ended and keeps its status."""
+    if not message:
+        return
+    with transaction.atomic():
+        # Follow-ups of one run may end at the same time, and each must keep the other's warning.
+        held = Run.objects.select_for_update(no_key=True).filter(pk=run.pk).first()
+        if held is not None and message not in held.warnings:
+            Run.objects.filter(pk=run.pk).update(
+                warnings=[*held.warnings, message], progress=F("progress") + 1
+            )

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.models import Revision, TopicFact
+from memory.models import Observation, Revision, TopicFact
 from research.models import DeltaItem, Run
 
-FACT = "topicfact"
+FACT, OBSERVATION = "topicfact", "observation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,16 @@ class Change:
     is_current: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One observation that was taken from the run; `url` is empty where it has no page any more."""
+
+    text: str
+    category: str = ""
+    url: str = ""
+    note: str = ""
+
+
 @dataclass(slots=True)
 class MemoryChanges:
     """The facts a run made, confirmed, contradicted and retired, and other records it wrote."""
@@ -36,6 +46,7 @@ class MemoryChanges:
     confirmed: list[Change] = field(default_factory=list)
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
+    observations: list[Observed] = field(default_factory=list)
     others: list[Revision] = field(default_factory=list)
 
     @property
@@ -52,16 +63,20 @@ class MemoryChanges:
     @property
     def is_empty(self) -> bool:
         """Whether the run left memory's records as they were."""
-        return not self.groups and not self.others
+        return not self.groups and not self.observations and not self.others
 
 
 def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
-    """Return what `run` changed in memory; two queries."""
+    """Return what `run` changed in memory; three queries."""
     written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
     facts = _facts([*(r.record_id for r in ours), *(item.previous_fact_id for item in items)])
-    changes = MemoryChanges(others=[r for r in revisions if r.record_type not in (FACT, "report")])
+    told = (FACT, OBSERVATION, "report")
+    changes = MemoryChanges(
+        observations=_observed([r for r in revisions if r.record_type == OBSERVATION]),
+        others=[revision for revision in revisions if revision.record_type not in told],
+    )
     for revision in ours:
         if revision.version == 1:
             text = revision.after.get("text", revision.label)
@@ -82,6 +97,29 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
                 _change(item.status, item.previous_text, item.previous_fact_id, facts)
             )
     return changes
+
+
+def _observed(revisions: Sequence[Revision]) -> list[Observed]:
+    """Return the observations that a run made, as they were then, with what became of each."""
+    made = [revision for revision in revisions if revision.version == 1]
+    rows = Observation.objects.select_related("near_duplicate_of")
+    found = rows.in_bulk([revision.record_id for revision in made])
+    return [_one_observed(revision, found.get(revision.record_id)) for revision in made]
+
+
+def _one_observed(revision: Revision, observation: Observation | None) -> Observed:
+    text = revision.after.get("content", revision.label)
+    if observation is None:
+        return Observed(text, note=_("deleted since"))
+    note = ""
+    if observation.trashed_at is not None:
+        note = _("in the trash since")
+    elif observation.content != text:
+        note = _("reworded since")
+    elif observation.near_duplicate_of is not None:
+        note = _("almost the same as an older one")
+    category = observation.get_category_display()
+    return Observed(text, category, observation.get_absolute_url(), note)
 
 
 def _facts(ids: Iterable[Any]) -> dict[str, TopicFact]:

@@ -170,9 +170,14 @@ def _may_say(page: Page, sentence: str) -> bool:
     return numbers(sentence) <= numbers(page.text) and len(there) * 2 >= len(wanted)
 
 
+def unsupported_mark() -> str:
+    """Return what stands behind a sentence of the report that no source supports."""
+    return " *" + _("(unsupported)") + "*"
+
+
 def _marked(body: str, unsupported: list[str]) -> str:
     """Return the body with a mark behind each unsupported sentence, wherever its citations stand."""
-    mark = " *" + _("(unsupported)") + "*"
+    mark = unsupported_mark()
     for sentence in unsupported:
         words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]
         found = re.search(_BETWEEN.join(words) + _AFTER, body) if words else None

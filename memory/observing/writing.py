@@ -35,6 +35,7 @@ def remember_lines(
     *,
     by: Actor,
     source: str = "",
+    change_source: str = "",
     topic: Topic | None = None,
     trust: Trust | None = None,
     sensitivity: str = Sensitivity.NORMAL,
@@ -44,7 +45,8 @@ def remember_lines(
 
     What a person has moved to the trash is not stored again by the run or session it came from:
     its line gives the observation that lies there.  `trust` is by default the owner's for what a
-    person writes, an agent's else.  Raises InvalidValue with the reason in words.
+    person writes, an agent's else; `change_source` names the run or session that writes, where
+    that is not the records' source.  Raises InvalidValue with the reason in words.
     """
     lines = checked(lines)
     source = checked_source(source or str(by))
@@ -73,7 +75,7 @@ def remember_lines(
             there |= {(one.category, one.digest): one for one in new}
             _name_near(owner, new)
         Observation.follow(new)
-        Revision.record_first(new, by=by, source=source)
+        Revision.record_first(new, by=by, source=change_source or source)
     return Remembered([there[_key(line)] for line in lines], new)
 
 

@@ -1,0 +1,138 @@
+"""The follow-up that keeps what a run found out as observations (R94).
+
+Data flow: the run's verified facts -> findings, word for word; its report -> extraction -> further
+findings, insights and lessons.  Both stay `external`: they came from the web.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers.errors import ProviderUnavailable
+from memory.actors import RESEARCH
+from memory.extraction import MODEL, Extracted, extract, without_known
+from memory.injection import smells_of_instructions
+from memory.models import Observation, Topic, TopicFact, Trust
+from memory.observing import Line, remember_lines
+from memory.sentences import split
+from memory.text import match_key
+from research.delta import Change
+from research.models.runs import MAX_TRIES
+from research.stepping import StepResult, Work
+from research.verifying import unsupported_mark
+
+REPORT = "write"  # the step whose output the report is
+FACTS = "save"
+TYPE = Observation.StepType.RUN
+
+
+def observe(work: Work) -> StepResult:
+    """Keep the run's facts as findings, and what its report says beyond them.
+
+    Repeatable: the same again adds nothing, and a report is extracted once.  A model that is not
+    there now is tried again later; one that refuses, or answers nonsense, leaves a warning.
+    """
+    topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
+    if topic.trashed_at is not None:
+        return StepResult(detail=_("the topic is in the trash: nothing was kept"))
+    facts = _facts(work)
+    kept = _remember(work, topic, [_fact(text) for text in facts], work.run.source)
+    if _is_extracted(work):
+        return _result(kept, 0, Extracted())
+    found = extract(
+        topic.owner,
+        _report(work),
+        source=work.run.source,
+        step_name=REPORT,
+        step_type=TYPE,
+        topic=topic,
+        meter=work.meter,
+    )
+    if isinstance(found.failure, ProviderUnavailable) and work.step.attempt < MAX_TRIES:
+        raise found.failure
+    further = without_known(found.lines, facts)
+    more = _remember(work, topic, further, found.source(work.run.source))
+    return _result(kept, more, found)
+
+
+def _facts(work: Work) -> list[str]:
+    """Return the sentences that the run found to be so and verified, without what was struck.
+
+    Of a later run what it confirmed is not told again: the finding of an earlier run stands.
+    """
+    verified = work.output("verify")
+    if work.output("load_memory")["memory"]:
+        changes = [Change(**change) for change in verified["changes"]]
+        sentences = [c.sentence for c in changes if c.is_listed and not c.withheld]
+    else:
+        sentences = [f["sentence"] for f in verified["findings"] if f["supported"]]
+    struck = set(TopicFact.objects.filter(topic=work.topic).struck().values_list("key", flat=True))
+    return [
+        sentence
+        for sentence in dict.fromkeys(sentences)
+        if match_key(sentence) not in struck and not smells_of_instructions(sentence)
+    ]
+
+
+def _fact(text: str) -> Line:
+    return Line(Observation.Category.FINDING, text, step_name=FACTS, step_type=TYPE)
+
+
+def _report(work: Work) -> str:
+    """Return the report without the sentences that no source supports, what changed first."""
+    report = work.run.report
+    lines = [_supported(line) for line in f"{report.delta}\n\n{report.body}".splitlines()]
+    return "\n".join(lines).strip()
+
+
+def _supported(line: str) -> str:
+    """Return one line of the report without the sentences that are marked as unsupported."""
+    *marked, rest = line.split(unsupported_mark())
+    kept = []
+    for piece in marked:
+        sentences = split(piece.strip())
+        kept.append(piece[: piece.rfind(sentences[-1])] if sentences else "")
+    return "".join([*kept, rest])
+
+
+def _is_extracted(work: Work) -> bool:
+    written = Observation.objects.of(work.topic.owner).filter(
+        source__in=[work.run.source, Extracted(by="heuristic").source(work.run.source)],
+        step_name=REPORT,
+    )
+    return bool(written.exists())
+
+
+def _remember(work: Work, topic: Topic, lines: list[Line], source: str) -> int:
+    """Store the lines; return how many are new."""
+    if not lines:
+        return 0
+    stored = remember_lines(
+        topic.owner,
+        lines,
+        by=RESEARCH,
+        source=source,
+        change_source=work.run.source,
+        topic=topic,
+        trust=Trust.EXTERNAL,
+    )
+    return len(stored.new)
+
+
+def _result(facts: int, further: int, found: Extracted) -> StepResult:
+    new = facts + further
+    words = ngettext("%(count)d observation", "%(count)d observations", new) % {"count": new}
+    if further:
+        by = _("by the model") if found.by == MODEL else _("by rules, without a model")
+        words = _("%(all)s, %(further)d of them %(by)s") % {
+            "all": words,
+            "further": further,
+            "by": by,
+        }
+    counts: dict[str, Any] = {"observations": new, "facts": facts, "extracted": further}
+    if found.left_out:
+        counts["left_out"] = found.left_out
+    return StepResult({**counts, "by": found.by}, words, counts, found.warning)

@@ -1,0 +1,202 @@
+"""The follow-up that keeps what a run found out: facts as findings, and what the report adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from memory.models import Observation, Revision, Topic, TopicFact
+from research import executing, memory_changes
+from research.models import Run, Step
+from tests.research import cast
+from tests.research.conftest import Providers
+
+RunOf = Callable[[Topic], Run]
+EXTRACTED = {
+    "findings": ["A line in Turku is planned for 2030."],
+    "insights": ["The lines move north, for power is cheaper there."],
+    "lessons": ["Ask the plant's owner for its prices first."],
+}
+
+
+def followed(run: Run) -> Step:
+    """Carry out the run's follow-up, as a worker does, and return its row."""
+    step = run.steps.get(is_follow_up=True, name="extract")
+    Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
+    executing.carry_out_follow_up(step.pk)
+    step.refresh_from_db()
+    run.refresh_from_db()
+    return step
+
+
+def contents(run: Run, **filters: Any) -> list[str]:
+    found = Observation.objects.of(run.topic.owner).filter(topic=run.topic, **filters)
+    return sorted(found.values_list("content", flat=True))
+
+
+@pytest.fixture
+def run(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
+    """A baseline over two pages, without a model."""
+    cast.set_up(providers, 1, 2)
+    return run_of(topic)
+
+
+def by_model(topic: Topic, providers: Providers, run_of: RunOf, *answers: Any) -> Run:
+    """A baseline over page 1, written by a model that then gives `answers` to the extraction."""
+    cast.set_up(providers, 1)
+    providers.model = cast.model(cast.PLAN, cast.report(1), *answers)
+    return run_of(topic)
+
+
+@pytest.mark.requirement("R94")
+def test_each_fact_of_the_run_is_kept_as_a_finding_with_its_source(run: Run):
+    step = followed(run)
+
+    facts = list(TopicFact.objects.filter(topic=run.topic).values_list("text", flat=True))
+    kept = Observation.objects.of(run.topic.owner).filter(source=run.source)
+    assert facts
+    assert set(facts) <= {one.content for one in kept}
+    assert {(one.category, one.trust, one.step_type) for one in kept} == {
+        ("finding", "external", "RUN")
+    }
+    assert (step.state, run.status, run.warnings) == ("done", "succeeded", [])
+    assert step.detail.startswith(f"{step.counts['observations']} observations")
+
+
+@pytest.mark.requirement("R94")
+def test_a_model_takes_from_the_report_what_the_facts_do_not_say(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    said = EXTRACTED | {"findings": [*EXTRACTED["findings"], cast.sentence(1)]}
+    run = by_model(topic, providers, run_of, said)
+    step = followed(run)
+
+    assert contents(run, category="finding") == sorted([*EXTRACTED["findings"], cast.sentence(1)])
+    assert contents(run, category="insight") == EXTRACTED["insights"]
+    assert contents(run, category="lesson", source=run.source) == EXTRACTED["lessons"]
+    assert step.counts == {"observations": 4, "facts": 1, "extracted": 3}
+    assert "3 of them by the model" in step.detail
+    assert providers.model is not None
+    assert cast.sentence(1) in providers.model.history[-1].prompt
+
+
+def test_a_follow_up_that_is_repeated_adds_nothing_and_asks_no_model(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    run = by_model(topic, providers, run_of, EXTRACTED)
+    followed(run)
+    first = contents(run)
+
+    step = followed(run)
+    assert contents(run) == first
+    assert step.counts["observations"] == 0
+
+
+@pytest.mark.requirement("R89", "R93")
+def test_nonsense_is_a_warning_on_the_run_and_the_facts_are_kept(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    run = by_model(topic, providers, run_of, "I would rather not.")
+    step = followed(run)
+
+    assert contents(run) == [cast.sentence(1)]
+    assert (run.status, step.state) == ("succeeded", "done")
+    assert "the model failed" in step.warning
+    assert run.warnings == [step.warning]
+
+
+@pytest.mark.requirement("R93")
+def test_a_model_that_is_away_is_asked_again_and_then_given_up(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    run = by_model(topic, providers, run_of, *[ProviderUnavailable("it is away")] * 3)
+
+    assert followed(run).state == "waiting"
+    assert followed(run).state == "waiting"
+    step = followed(run)
+    assert (step.state, run.status) == ("done", "succeeded")
+    assert "it is away" in run.warnings[0]
+    assert contents(run) == [cast.sentence(1)]
+
+
+def test_a_model_that_refuses_is_not_asked_again(topic: Topic, providers: Providers, run_of: RunOf):
+    run = by_model(topic, providers, run_of, ProviderRejected("no credit"))
+
+    assert followed(run).state == "done"
+    assert "no credit" in run.warnings[0]
+
+
+def test_without_a_model_what_is_taken_says_so_in_its_source(run: Run):
+    report = run.report
+    report.body += "\n\nWe decided to look at Graz next, because its lines are the newest."
+    report.save(update_fields=["body"])
+    followed(run)
+
+    [one] = Observation.objects.of(run.topic.owner).filter(category="insight")
+    assert one.source == f"{run.source}:heuristic"
+    assert one.content.startswith("We decided to look at Graz")
+
+
+def test_what_no_source_supports_is_not_taken(run: Run):
+    report = run.report
+    report.body = "Lines of 2031 cost 5 euros a cell, all told. *(unsupported)*"
+    report.save(update_fields=["body"])
+    followed(run)
+
+    assert not [text for text in contents(run) if "2031" in text]
+
+
+def test_a_struck_fact_is_not_kept_as_a_finding(run: Run):
+    fact = TopicFact.objects.filter(topic=run.topic).first()
+    assert fact is not None
+    fact.strike(by=run.topic.owner.actor)
+    followed(run)
+
+    assert fact.text not in contents(run, source=run.source)
+
+
+def test_a_later_run_keeps_what_is_new_and_not_what_it_confirms(
+    run: Run, providers: Providers, run_of: RunOf
+):
+    followed(run)
+    cast.set_up(providers, 1, 2, 3)
+    second = run_of(run.topic)
+    followed(second)
+
+    new = contents(second, source=second.source)
+    assert new
+    assert not set(new) & set(contents(run, source=run.source))
+
+
+def test_what_a_person_threw_away_stays_so_when_the_follow_up_is_repeated(run: Run):
+    followed(run)
+    one = Observation.objects.of(run.topic.owner).filter(source=run.source).first()
+    assert one is not None
+    one.trash(by=run.topic.owner.actor)
+
+    assert followed(run).counts["observations"] == 0
+
+
+def test_a_topic_in_the_trash_keeps_nothing(run: Run):
+    Topic.objects.get(pk=run.topic.pk).trash(by=run.topic.owner.actor)
+
+    assert "in the trash" in followed(run).detail
+    assert contents(run) == []
+
+
+@pytest.mark.requirement("R248")
+def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them(run: Run):
+    followed(run)
+    first, second = Observation.objects.of(run.topic.owner).order_by("created")[:2]
+    first.trash(by=run.topic.owner.actor)
+
+    told = {one.text: one for one in memory_changes.of_run(run, []).observations}
+    assert told[first.content].note == "in the trash since"
+    assert told[second.content].url == second.get_absolute_url()
+    made = Revision.objects.filter(source=run.source, record_type="observation", version=1)
+    assert len(told) == made.count()
