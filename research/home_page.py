@@ -19,7 +19,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory import connections
-from memory.models import ModelCall, Topic, User
+from memory.models import ModelCall, Note, Topic, User
 from research import pipeline, plan_review, run_page, shown
 from research.models import DeltaItem, Report, Run, Schedule, Step
 
@@ -198,6 +198,16 @@ def expiring_soon(user: User) -> list[Topic]:
     return list(soon.order_by("expires_at")[:MOST_BESIDE])
 
 
+def notes_expiring(user: User) -> int:
+    """Return how many notes expire within a week, and are gone then unless somebody pins them.
+
+    Counted up to a hundred: beyond that the number says nothing more.
+    """
+    now = timezone.now()
+    soon = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
+    return soon.order_by()[:100].count()
+
+
 def next_runs(user: User) -> list[Schedule]:
     """Return the schedules that come up next."""
     coming = Schedule.objects.of(user).filter(
@@ -328,4 +338,9 @@ def context(user: User) -> dict[str, Any]:
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
         return found
-    return found | failed_of(user) | {"expiring": expiring_soon(user), "month": month_of(user)}
+    beside = {
+        "expiring": expiring_soon(user),
+        "notes_expiring": notes_expiring(user),
+        "month": month_of(user),
+    }
+    return found | failed_of(user) | beside

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from memory.models import Topic
+from memory.models import Note, Topic
 from research import home_page, scheduling
 from research.models import Run, Step
 from tests.research.factories import (
@@ -113,6 +113,19 @@ def test_when_a_run_has_ended_the_poll_asks_for_the_page_anew(browser: Client, a
     Run.objects.filter(pk=run.pk).update(status="failed")
 
     assert browser.get(f"/?running={seen}", headers=HTMX)["HX-Refresh"] == "true"
+
+
+def test_notes_that_expire_within_a_week_are_counted(browser: Client, alice: Any, bob: Any):
+    make_topic(alice)
+    for owner, days in ((alice, 3), (alice, 6), (alice, 9), (bob, 3)):
+        note = Note(owner=owner, content="Compared hosts.", stability="volatile", ttl_days=days)
+        note.expires_at = timezone.now() + timedelta(days=days)
+        note.save()
+
+    page = browser.get("/").content.decode()
+
+    assert "2 notes</a> within a week" in page
+    assert "/notes/?sort=expires" in page
 
 
 def test_memory_that_expires_within_a_week_is_named(browser: Client, alice: Any):
@@ -222,7 +235,7 @@ def test_the_number_of_queries_is_fixed(
         make_steps(going_on, done=3, state=Step.State.RUNNING)
         make_call(going_on)
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         browser.get("/")
 
 
