@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from research import gathering, plan_review, planning, reading, saving, verifying, writing
-from research.follow_ups import extracting
+from research.follow_ups import extracting, summarising
 from research.stepping import StepKind, StepResult, Work
 
 
@@ -27,6 +27,7 @@ STEPS: list[StepKind] = [
 # Carried out after the save, each on its own: a failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
     StepKind("extract", _("Keep observations"), extracting.observe),
+    StepKind("summarise", _("Write the summary note"), summarising.summarise),
 ]
 
 
