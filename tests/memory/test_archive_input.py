@@ -1,0 +1,322 @@
+"""Archives that are broken, hostile, foreign or newer: a clear answer, and nothing changes."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import uuid
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memory.archive import elsewhere, jobs, storing, writing, zips
+from memory.archive.counting import TakingIn
+from memory.archive.elsewhere import Choice, Shape
+from memory.archive.rows import as_line, parsed
+from memory.archive.taking_in import take_in
+from memory.archive.zips import NotTaken
+from memory.models import Activity, Archive, Note, Observation, Topic, User
+from memory.notes import write_note
+
+MANIFEST = {"format": "beacon-archive", "version": 1}
+NOTE = {
+    "id": "7c1e27a5-2f0e-4d0c-9f3c-0a9d8e2b6f11",
+    "kind": "log",
+    "content": "A note.",
+    "created": "2026-01-02T03:04:05+00:00",
+}
+
+
+def archive(path: Path, *, manifest: Any = MANIFEST, **files: Any) -> Path:
+    """Write an archive whose `files` are lists of rows, or text as it is."""
+    with zipfile.ZipFile(path, "w") as zipped:
+        zipped.writestr("manifest.json", json.dumps(manifest))
+        for name, rows in files.items():
+            text = rows if isinstance(rows, str) else "".join(map(as_line, rows))
+            zipped.writestr(f"data/{name}.jsonl", text)
+    return path
+
+
+def imported(path: Path, owner: User, *, own: bool = True) -> Any:
+    return take_in(path, TakingIn(owner, owner.actor, path.name, own), only_look=False)
+
+
+def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
+    counts = imported(archive(tmp_path / "a.zip", notes=[NOTE]), alice)
+
+    assert counts["notes"].new == 1
+    assert str(Note.objects.of(alice).get(content="A note.").pk) == NOTE["id"]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"notes": "{broken\n"}, "data/notes.jsonl, line 1: it is no JSON"),
+        ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it is no JSON"),
+        ({"notes": "[1]\n"}, "it is no JSON object"),
+        ({"notes": '{"a":' + "[" * 100_000}, "nested too deeply"),
+        ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it is no JSON"),
+    ],
+)
+def test_a_broken_line_is_named_and_nothing_is_imported(
+    alice: User, tmp_path: Path, files: dict[str, Any], told: str
+):
+    before = Note.objects.of(alice).count()
+
+    with pytest.raises(NotTaken, match=told):
+        imported(archive(tmp_path / "a.zip", **files), alice)
+
+    assert Note.objects.of(alice).count() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"kind": "poem"}, "“kind” cannot be “poem”"),
+        ({"confidence": "very"}, "confidence"),
+        ({"confidence": 7}, "note_confidence_in_0_1"),
+        ({"created": "yesterday"}, "created"),
+        ({"created": None}, "“created” is empty"),
+        ({"tags": "house"}, "“tags” is no list"),
+        ({"tags": ["x" * 10_000]}, "tags"),
+        ({"content": ["a"]}, "“content” is no text"),
+        ({"content": "x" * 70_000}, "70000 bytes"),
+        ({"id": "12"}, "id"),
+        ({"stability": "permanent", "ttl_days": 3}, "note_permanent_never_expires"),
+        ({"superseded_by_id": NOTE["id"]}, "note_not_superseded_by_itself"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_with_the_reason_and_the_others_come_in(
+    alice: User, tmp_path: Path, change: dict[str, Any], told: str
+):
+    good = NOTE | {"id": str(uuid.uuid4()), "content": "Another."}
+
+    counts = imported(archive(tmp_path / "a.zip", notes=[NOTE | change, good]), alice)
+
+    assert (counts["notes"].new, counts["notes"].refused) == (1, 1)
+    assert told in counts["notes"].whys[0]
+
+
+def test_nul_and_lone_surrogates_are_taken_out(alice: User, tmp_path: Path):
+    text = as_line({"id": NOTE["id"], "content": "A?note."}).replace("?", "\\u0000 \\ud800")
+
+    imported(archive(tmp_path / "a.zip", notes=text), alice)
+
+    assert Note.objects.filter(content="A note.").exists()
+
+
+def test_rows_that_name_anothers_records_touch_none_of_them(alice: User, bob: User, tmp_path: Path):
+    topic = Topic.objects.create_topic(owner=bob, title="Bob's own", by=bob.actor)
+    theirs = write_note(bob, "log", "Bob's note.", by=bob.actor)
+    fact = {"id": str(uuid.uuid4()), "topic_id": str(topic.pk), "text": "A fact of some length."}
+    mine = {**NOTE, "id": str(theirs.pk), "topic_id": str(topic.pk)}
+
+    counts = imported(archive(tmp_path / "a.zip", notes=[mine], facts=[fact]), alice)
+
+    theirs.refresh_from_db()
+    assert (theirs.content, theirs.owner) == ("Bob's note.", bob)
+    assert counts["facts"].refused == 1
+    assert "was not taken in" in counts["facts"].whys[0]
+    note = Note.objects.of(alice).get(content="A note.")
+    assert (note.pk == theirs.pk, note.topic) == (False, None)
+    assert topic.facts.count() == 0
+
+
+def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: User, tmp_path: Path):
+    one, two = NOTE["id"], str(uuid.uuid4())
+    rows = [NOTE | {"superseded_by_id": two}, NOTE | {"id": two, "superseded_by_id": one}]
+
+    with pytest.raises(NotTaken, match="in a circle"):
+        imported(archive(tmp_path / "a.zip", notes=rows), alice)
+
+    assert not Note.objects.filter(pk__in=[one, two]).exists()
+
+
+def test_a_newer_format_is_refused_with_what_to_do(alice: User, tmp_path: Path):
+    newer = {"format": "beacon-archive", "version": 2, "beacon": "9.1"}
+
+    with pytest.raises(NotTaken, match=r"format 2, made by Beacon 9\.1.*Update this Beacon"):
+        imported(archive(tmp_path / "a.zip", manifest=newer, notes=[NOTE]), alice)
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(21_000, "21,000 files"), (100_000, "more than 65,000 files")]
+)
+def test_too_many_files_are_refused_before_their_list_is_read(
+    tmp_path: Path, count: int, told: str
+):
+    path = tmp_path / "many.zip"
+    listed = min(count, 0xFFFF)  # what a zip of more says at its end
+    path.write_bytes(struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, listed, listed, 46 * count, 0, 0))
+
+    with pytest.raises(NotTaken, match=f"{told}; at most 20,000"):
+        elsewhere.shape_of(path, path.name)
+
+
+def test_a_real_zip_of_many_files_is_refused_too(tmp_path: Path):
+    path = tmp_path / "many.zip"
+    with zipfile.ZipFile(path, "w") as zipped:
+        for number in range(20_001):
+            zipped.writestr(f"{number}.md", "")
+
+    with pytest.raises(NotTaken, match="at most 20,000 are taken"):
+        elsewhere.shape_of(path, path.name)
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("a.md", b"0" * 300_000_000)
+
+    with pytest.raises(NotTaken, match="286 MiB, which is not plausible"):
+        elsewhere.shape_of(path, path.name)
+
+
+def test_a_zip_with_a_password_says_so(tmp_path: Path):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as zipped:
+        zipped.writestr("a.md", "words")
+    raw = bytearray(held.getvalue())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = raw.index(mark) + at
+        raw[place : place + 2] = struct.pack("<H", 1)
+    path = tmp_path / "a.zip"
+    path.write_bytes(raw)
+
+    with pytest.raises(NotTaken, match="password"):
+        list(elsewhere.entries(path, "a.zip", Shape.MARKDOWN, Choice()))
+
+
+@pytest.mark.parametrize("name", ["/etc/x.md", "..\\x.md", "a/../../x.md", "C:/x.md"])
+def test_names_that_lead_out_are_told(name: str):
+    assert zips.leads_out(name)
+    assert not zips.leads_out("Notes/…/a..b.md")
+
+
+@hypothesis_settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(content=st.text(min_size=1, max_size=80), tags=st.lists(st.text(max_size=20), max_size=3))
+def test_any_words_survive_the_way_out_and_in(content: str, tags: list[str]):
+    row = {"content": content.encode("utf-8", "ignore").decode(), "tags": []}
+
+    again = parsed(as_line(row))
+
+    cleaned = parsed(json.dumps(row))
+    assert again == cleaned
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe\x00", b"---\nkind: [\n", b"", b"- \n", b"\x00\x00"])
+@pytest.mark.parametrize("shape", [Shape.MARKDOWN, Shape.LINES])
+def test_no_bytes_break_the_reading_of_files_from_elsewhere(
+    alice: User, tmp_path: Path, raw: bytes, shape: Shape
+):
+    path = tmp_path / "x.md"
+    path.write_bytes(raw)
+
+    try:
+        found = elsewhere.entries(path, "x.md", shape, Choice(bullets=True))
+        outcome = storing.take_in(
+            found, TakingIn(alice, alice.actor, "x.md", is_own=False), only_look=True
+        )
+    except NotTaken as exc:
+        assert "UTF-8" in str(exc)
+    else:
+        assert outcome.notes + outcome.observations == 0
+
+
+def test_looking_at_files_from_elsewhere_stores_nothing(alice: User, tmp_path: Path):
+    path = tmp_path / "x.md"
+    path.write_text("# Things\n\n- one thing\n- another thing\n```\n- code\n```\n")
+    taking = TakingIn(alice, alice.actor, "x.md", is_own=False)
+    found = elsewhere.entries(path, "x.md", Shape.MARKDOWN, Choice(bullets=True))
+
+    outcome = storing.take_in(found, taking, only_look=True)
+
+    assert outcome.observations == 2
+    assert outcome.first[0]["content"] == "one thing"
+    assert not Observation.objects.of(alice).exists()
+
+
+def test_the_seeds_memory_json_comes_in_with_its_dates(alice: User, tmp_path: Path):
+    row = {
+        "id": "x1", "content": "Retries need jitter.", "category": "lesson",
+        "source": "GOAL:deploy", "created_at": "2025-02-03T04:05:06Z",
+    }  # fmt: skip
+    path = tmp_path / "memory.jsonl"
+    path.write_text(json.dumps(row))
+
+    call_command("import_memory", "alice", str(path))
+
+    one = Observation.objects.of(alice).get()
+    assert (one.category, one.source) == ("lesson", "import:memory.jsonl:GOAL:deploy")
+    assert f"{one.created:%Y-%m-%d %H:%M}" == "2025-02-03 04:05"
+
+
+def test_the_commands_carry_an_account_over(
+    alice: User, bob: User, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    write_note(alice, "log", "The heat pump was serviced.", by=alice.actor)
+    path = tmp_path / "out.zip"
+
+    call_command("export_memory", "alice", str(path))
+    call_command("import_memory", "bob", str(path), "--dry-run")
+    assert not Note.objects.of(bob).filter(kind="log").exists()
+    call_command("import_memory", "bob", str(path))
+
+    assert Note.objects.of(bob).get(kind="log").content == "The heat pump was serviced."
+    assert path.stat().st_mode & 0o077 == 0
+    assert "notes: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong", [["nobody", "a.zip"], ["alice", "/no/such/file"], ["alice", "/etc/passwd.zip"]]
+)
+def test_the_command_says_what_is_wrong(alice: User, wrong: list[str]):
+    with pytest.raises(CommandError):
+        call_command("import_memory", *wrong)
+
+
+def test_an_export_that_fails_leaves_no_file_and_ends_its_row(
+    alice: User, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+):
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(writing, "manifest", lambda owner, counts: 1 / 0)
+    row = jobs.ask_export(alice)
+
+    with pytest.raises(ZeroDivisionError):
+        jobs.carry_out(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "failed"
+    assert list((tmp_path / "archives").iterdir()) == []
+
+
+def test_a_lost_worker_is_replaced_and_two_do_not_work_on_one(
+    alice: User, tmp_path: Path, settings: Any
+):
+    settings.DATA_DIR = tmp_path
+    row = jobs.ask_export(alice)
+    Archive.objects.filter(pk=row.pk).update(state="running", lease_until="2020-01-01T00:00Z")
+
+    assert list(jobs.to_be_taken_up()) == [row.pk]
+    assert jobs.carry_out(row.pk) is not None
+    assert jobs.carry_out(row.pk) is None
+
+
+def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):
+    settings.DATA_DIR = tmp_path
+    row = jobs.ask_export(alice)
+    jobs.carry_out(row.pk)
+    Archive.objects.update(created="2020-01-01T00:00Z")
+
+    assert jobs.forget_old() == 1
+    assert list((tmp_path / "archives").iterdir()) == []
+    assert Activity.objects.filter(owner=alice, kind="export-asked").exists()
