@@ -42,6 +42,11 @@ class Change:
     first_words: str = ""
     is_now: bool = False
 
+    @property
+    def why(self) -> str:
+        """Return the reason that was given, unless what it did says the same."""
+        return "" if self.revision.reason in self.said else self.revision.reason
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePage:

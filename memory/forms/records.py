@@ -13,6 +13,7 @@ from memory.forms.fields import CleanTextField
 from memory.models import Note, Observation, Sensitivity, Topic, User
 from memory.note_checks import TYPICAL, NoteChecks
 
+_NOTHING = _("Write what is to be remembered: there is nothing to read.")
 USUAL = ""  # the stability that is usual for the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
@@ -34,7 +35,7 @@ class RecordForm(forms.Form):
 
     content = _Typed(
         label=_("What is to be remembered"),
-        required=False,
+        error_messages={"required": _NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=_("Markdown, at most 64 KiB. Recall finds it by these words."),
     )
@@ -205,6 +206,7 @@ class EditNoteForm(_Editing, NoteForm):
             self.fields["content"].disabled = True
             self.fields["content"].help_text = _("What it says is changed under Settings.")
         self.fields["kind"].choices = choices  # type: ignore[attr-defined]
+        self.fields["stability"].required = True
         self.fields["stability"].choices = Note.Stability.choices  # type: ignore[attr-defined]
 
 
@@ -220,7 +222,7 @@ class SupersedeForm(forms.Form):
 
     content = _Typed(
         label=_("What holds now"),
-        required=False,
+        error_messages={"required": _NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=_("Everything else is as in the old note, which stays readable in the chain."),
     )

@@ -28,7 +28,14 @@ from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  #
 from research import executing, scheduling, standing_rules  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.starting import create_sample_topic, start_run  # noqa: E402
-from tests.browser import cast_compare, cast_memory, cast_plans  # noqa: E402
+from tests.browser import (  # noqa: E402
+    cast_archive,
+    cast_compare,
+    cast_memory,
+    cast_plans,
+    cast_records,
+    cast_trust,
+)
 from tests.browser.visitor import PASSWORD  # noqa: E402
 from tests.research import factories  # noqa: E402
 
@@ -234,8 +241,11 @@ def main() -> None:
     found |= cast_plans.waiting_plan(owner)
     found |= library_and_people(owner) | sample_topic(owner)
     found |= cast_compare.comparison(owner) | {"writing": cast_compare.writing(owner)}
-    found |= cast_memory.remembered(owner)
+    found |= (
+        cast_memory.remembered(owner) | cast_trust.happened(owner) | cast_records.records(owner)
+    )
     spending(owner)
+    found |= cast_archive.archives(owner)
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG
     ).update(read_at=timezone.now())

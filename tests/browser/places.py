@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.browser import record_places, trust_places
 from tests.browser.visitor import Visitor
 
 STRANGER, FULL, EMPTY = "", "grace", "nils"
@@ -95,7 +96,20 @@ def places(cast: dict[str, str]) -> list[Place]:
         *_runs(cast),
         *_compare(cast),
         *_lists(),
+        *(Place(name, path, FULL, act) for name, path, act in record_places.found(cast)),
+        *(Place(name, path, FULL, act) for name, path, act in trust_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in trust_places.empty()),
+        *_archives(cast),
         *_rest(cast),
+    ]
+
+
+def _archives(cast: dict[str, str]) -> list[Place]:
+    names = ("export done", "export going", "import archive", "import lines", "import vault")
+    return [
+        Place("archive", "/settings/archive/", FULL, _unfold),
+        Place("archive empty", "/settings/archive/", EMPTY),
+        *(Place(f"archive {n}", cast[n]) for n in (*names, "import done", "import failed")),
     ]
 
 
