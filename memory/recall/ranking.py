@@ -26,8 +26,11 @@ from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as, tsquery_of
 MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
 LABEL_WEIGHT = 0.5
 FEW = 2_000  # documents that are all looked at sooner than the fewer are found out
+HOPED = 0.3  # of the documents wanted, those that words strewn at random would give
 DEPTH = 7  # terms told apart when it is worked out which must stand together
 _ZETA = 1.64493406685
+
+_Row = tuple[uuid.UUID, float, list[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,32 +155,31 @@ class Job:
 
 
 def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
-    """Return for each job the entries that fit best, best first: one query, two at most."""
+    """Return for each job the entries that fit best, best first: one query, seldom two or three."""
     found: list[list[Ranked]] = [[] for _job in jobs]
     todo: list[tuple[int, list[_Term], float]] = []
     for place, job in enumerate(jobs):
         if job.limit > 0 and (terms := _terms(job.space, job.words, job.formula)):
-            todo.append((place, terms, _likely(job, terms)))
+            todo.append((place, terms, _likely(job, terms, job.limit * HOPED)))
     while todo:
-        parts = [_select(place, jobs[place], terms, need) for place, terms, need in todo]
-        rows = _rows(parts)
+        rows = _rows([_select(place, jobs[place], terms, need) for place, terms, need in todo])
         again = []
         for place, terms, need in todo:
-            names = [term.lexeme for term in terms]
-            best = [
-                Ranked(
-                    key, score, tuple(name for name, has in zip(names, held, strict=True) if has)
-                )
-                for key, score, held in rows[place]
-            ]
-            found[place] = sorted(best, key=lambda one: (-one.score, one.record_id))
-            is_full = len(best) >= jobs[place].limit
-            # Documents not looked at score less than `need`: what was found bounds it for certain.
-            sure = found[place][-1].score * (1 - 1e-9) if is_full else 0.0
+            best = found[place] = _read(rows[place], terms)
+            # Documents not looked at score less than `need`: what was found tells how much less.
+            sure = best[-1].score * (1 - 1e-9) if len(best) >= jobs[place].limit else 0.0
             if sure < need:
-                again.append((place, terms, sure))
+                again.append((place, terms, sure or _lower(jobs[place], terms, need)))
         todo = again
     return found
+
+
+def _read(rows: Iterable[_Row], terms: Sequence[_Term]) -> list[Ranked]:
+    best = [
+        Ranked(key, score, tuple(t.lexeme for t, has in zip(terms, held, strict=True) if has))
+        for key, score, held in rows
+    ]
+    return sorted(best, key=lambda one: (-one.score, one.record_id))
 
 
 def best_possible(space: Space, words: Sequence[str]) -> float:
@@ -215,15 +217,20 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
 
 
-def _likely(job: Job, terms: list[_Term]) -> float:
-    """Return a score that enough documents reach, were words strewn at random; 0: look at all.
+def _lower(job: Job, terms: list[_Term], need: float) -> float:
+    """Return what to ask for after `need` was too much: a score that is rather too low, or any."""
+    likely = _likely(job, terms, job.limit * (6 if job.among.is_narrow else 2))
+    return likely if likely < need * 0.999 else 0.0
+
+
+def _likely(job: Job, terms: list[_Term], wanted: float) -> float:
+    """Return a score that `wanted` documents reach, were words strewn at random; 0: look at all.
 
     Words of one question stand together more often than that: more documents reach it.
     """
     space, formula = job.space, job.formula
     if sum(term.figures.documents for term in terms) <= FEW:
         return 0.0
-    wanted = job.limit * (6 if job.among.is_narrow else 2)
     states = [(0.0, 1.0)]
     typical = 1 / (1 + formula.k1)
     for term in terms[: DEPTH + 1]:
@@ -293,9 +300,9 @@ def _select(place: int, job: Job, terms: list[_Term], need: float) -> tuple[str,
 
 def _rows(
     parts: Sequence[tuple[str, list[Any]]],
-) -> dict[int, list[tuple[uuid.UUID, float, list[bool]]]]:
+) -> dict[int, list[_Row]]:
     """Carry out the SELECTs as one, and return their rows by job."""
-    rows: dict[int, list[tuple[uuid.UUID, float, list[bool]]]] = defaultdict(list)
+    rows: dict[int, list[_Row]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(
             " UNION ALL ".join(f"({statement})" for statement, _params in parts),

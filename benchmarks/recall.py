@@ -1,0 +1,216 @@
+"""How fast recall is, beside other engines, on one owner's space of made memories.
+
+    .venv/bin/python benchmarks/recall.py [--large] [--sizes 10000,100000] [--texts DIR]
+
+It prints what building the index took, p50 and p95 of `recall()` in this process (from the question
+to loaded records, with and without filters) for questions of 1 to 8 words, what one more memory
+costs alone and in batches of 100, and the index's size; and the same questions asked of bm25s,
+tantivy and SQLite's FTS5, where they are installed:
+
+    .venv/bin/pip install --target /tmp/others bm25s PyStemmer tantivy
+    PYTHONPATH=/tmp/others .venv/bin/python benchmarks/recall.py
+
+The data lie in a throw-away database (DATABASE_URL's server if set, else an embedded one).  Times
+are wall time: on a machine that does nothing else.  `cpu` is that of Postgres' process and of this
+one together, a question; it says the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+QUESTIONS = 40  # of each length
+LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
+FILTERS = " kind:log after:30d"
+INSERTS = 300
+
+
+def main() -> int:
+    """Start what is needed, print the tables; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--sizes", default="10000,100000", help="memories, with commas")
+    parser.add_argument("--large", action="store_true", help="a million as well")
+    parser.add_argument("--texts", type=Path, help="a folder of texts instead of Python's own")
+    asked = parser.parse_args()
+    sizes = [int(size) for size in asked.sizes.split(",")] + [1_000_000] * asked.large
+    from beacon_site import embedded
+
+    place = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
+    os.environ["BEACON_DATA_DIR"] = str(place / "data")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
+    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
+    servers = embedded.ensure(place / "data", durable=False, need=missing)
+    os.environ |= servers.urls
+    try:
+        _in_test_database(sizes, asked.texts)
+    finally:
+        servers.close()
+        shutil.rmtree(place, ignore_errors=True)
+    return 0
+
+
+def _in_test_database(sizes: Sequence[int], folder: Path | None) -> None:
+    import django
+
+    django.setup()
+    from django.db import connection
+    from django.test.utils import setup_test_environment, teardown_test_environment
+
+    from benchmarks.memories import memories, pool_of
+
+    logging.disable(logging.WARNING)
+    name = connection.settings_dict["NAME"]
+    setup_test_environment()
+    connection.creation.create_test_db(verbosity=0)
+    try:
+        pool = pool_of(folder)
+        for size in sizes:
+            print(f"\n{size:,} memories")
+            print(f"{'':24}{'build s':>9}{'size MB':>9}{'p50 ms':>9}{'p95 ms':>9}{'cpu ms':>9}")
+            texts = memories(pool, size)
+            _ours(texts)
+            _others(texts)
+    finally:
+        connection.creation.destroy_test_db(name, verbosity=0)
+        teardown_test_environment()
+
+
+def _ours(texts: list[str]) -> None:
+    from django.contrib.auth import get_user_model
+
+    from memory.models import Note, SearchEntry, SearchTerm
+    from memory.recall import bm25
+    from memory.recall.recalling import recall
+
+    owner = get_user_model().objects.create_user(f"bench{len(texts)}")
+    began = time.perf_counter()
+    for start in range(0, len(texts), 1000):
+        notes = [Note(owner=owner, content=text) for text in texts[start : start + 1000]]
+        Note.objects.bulk_create(notes)
+        bm25.index(notes)
+    built = time.perf_counter() - began
+    _analysed()
+    size = _size_of(SearchEntry._meta.db_table) + _size_of(SearchTerm._meta.db_table)
+
+    def ask(mode: str, more: str = "") -> Callable[[str], object]:
+        return lambda question: recall(owner, question + more, mode)
+
+    print(f"{'beacon':24}{built:9.1f}{size:9.1f}")
+    for label, act in (
+        ("lexical", ask("lexical")),
+        ("exact", ask("exact")),
+        ("lexical, filters", ask("lexical", FILTERS)),
+        ("lexical, rarer filter", ask("lexical", " trust:owner")),
+    ):
+        _asked(f"  {label}", texts, act)
+    _inserts(owner, texts)
+
+
+def _inserts(owner: Any, texts: list[str]) -> None:
+    """Print what one more memory costs: the note, its place in the index, all committed."""
+    from django.db import transaction
+
+    from memory.models import Note
+
+    def store(some: Sequence[str]) -> None:
+        with transaction.atomic():
+            notes = [Note(owner=owner, content=text) for text in some]
+            Note.objects.bulk_create(notes)
+            Note.follow(notes)
+
+    chosen = [text[::-1] for text in texts[:INSERTS]]  # new words too
+    alone = _took(lambda: [store([text]) for text in chosen]) / INSERTS * 1000
+    batch = _took(lambda: [store(chosen[n : n + 100]) for n in range(0, INSERTS, 100)])
+    print(f"  one more: {alone:.2f} ms alone, {batch / INSERTS * 1000:.2f} ms in batches of 100")
+
+
+def _asked(label: str, texts: list[str], act: Callable[[str], object]) -> None:
+    """Print p50 and p95 over questions of all lengths, then of each length."""
+    from benchmarks.memories import questions
+
+    taken: dict[int, list[float]] = {}
+    for question in questions(texts, 3, 10):
+        act(question)  # caches and plans are warm, as in a process that runs
+    cpu = _cpu()
+    for words in LENGTHS:
+        taken[words] = []
+        for question in questions(texts, words, QUESTIONS):
+            taken[words].append(_took(lambda asked=question: act(asked)) * 1000)  # type: ignore[misc]
+    spent = (_cpu() - cpu) * 1000 / (QUESTIONS * len(LENGTHS))
+    every = [one for some in taken.values() for one in some]
+    print(f"{label:24}{'':18}{statistics.median(every):9.1f}{_p95(every):9.1f}{spent:9.1f}")
+    by_length = "  ".join(
+        f"{words}: {statistics.median(some):.1f}/{_p95(some):.1f}" for words, some in taken.items()
+    )
+    print(f"    words: p50/p95  {by_length}")
+
+
+def _others(texts: list[str]) -> None:
+    from benchmarks.recall_others import ENGINES
+
+    for name, make in ENGINES.items():
+        try:
+            engine = make()
+        except ImportError as exc:
+            print(f"{name:24} is not installed ({exc.name})")
+            continue
+        built = _took(lambda engine=engine: engine.index(texts))  # type: ignore[misc]
+        print(f"{name:24}{built:9.1f}{engine.megabytes():9.1f}")
+        _asked(f"  {name}", texts, engine.search)
+        engine.close()
+
+
+def _p95(taken: Sequence[float]) -> float:
+    return statistics.quantiles(taken, n=20)[-1]
+
+
+def _took(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def _cpu() -> float:
+    """Return the seconds that this process and its Postgres backend have spent (Linux)."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        backend = Path(f"/proc/{cursor.fetchone()[0]}/stat")
+    spent = time.process_time()
+    if backend.exists():
+        figures = backend.read_text().rsplit(")", 1)[1].split()
+        spent += (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
+
+
+def _size_of(table: str) -> float:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_total_relation_size(%s::regclass)", [table])
+        return float(cursor.fetchone()[0]) / 1e6
+
+
+def _analysed() -> None:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
