@@ -83,7 +83,7 @@ def row_of(user: User, listed: Listed, pk: Any) -> Row:
     return Row(_shown(records, listed).get(pk=pk), Wanted.of(listed, {}))
 
 
-def _shown(records: QuerySet[Any], listed: Listed) -> QuerySet[Any]:
+def _shown(records: Any, listed: Listed) -> Any:
     """Load what a row shows, and of a long text no more than it can unfold."""
     records = records.select_related("topic").defer("content", "topic__summary")
     records = records.annotate(beginning=Left("content", UNFOLDED + 1))

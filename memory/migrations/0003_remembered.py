@@ -347,10 +347,48 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("-created", "-id"),
                 "indexes": [
-                    models.Index(fields=["owner", "-created", "-id"], name="note_of_owner"),
-                    models.Index(fields=["owner", "kind", "-created", "-id"], name="note_of_kind"),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "-created", "-id"],
+                        name="note_of_owner",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "kind", "-created", "-id"],
+                        name="note_of_kind",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "trust", "-created", "-id"],
+                        name="note_of_trust",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "-updated", "-id"],
+                        name="note_changed",
+                    ),
+                    models.Index(
+                        fields=["owner", "source", "-created"],
+                        name="note_by_source",
+                        opclasses=["int8_ops", "varchar_pattern_ops", "timestamptz_ops"],
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("pinned", True),
+                            models.Q(("lock", "open"), _negated=True),
+                            ("sensitivity", "sensitive"),
+                            _connector="OR",
+                        ),
+                        fields=["owner", "-created", "-id"],
+                        name="note_marked",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None), _negated=True),
+                        fields=["owner", "-created", "-id"],
+                        name="note_in_trash",
+                    ),
                     models.Index(fields=["owner", "expires_at"], name="note_by_expiry"),
-                    models.Index(fields=["owner", "source", "-created"], name="note_by_source"),
+                    models.Index(fields=["topic", "-created"], name="note_of_topic"),
                     django.contrib.postgres.indexes.GinIndex(fields=["tags"], name="note_by_tag"),
                 ],
                 "constraints": [
@@ -507,10 +545,45 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ("-created", "-id"),
                 "indexes": [
-                    models.Index(fields=["owner", "-created", "-id"], name="observation_of_owner"),
                     models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "-created", "-id"],
+                        name="observation_of_owner",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
                         fields=["owner", "category", "-created", "-id"],
                         name="observation_of_category",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "trust", "-created", "-id"],
+                        name="observation_of_trust",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None)),
+                        fields=["owner", "-updated", "-id"],
+                        name="observation_changed",
+                    ),
+                    models.Index(
+                        fields=["owner", "source", "-created"],
+                        name="observation_by_source",
+                        opclasses=["int8_ops", "varchar_pattern_ops", "timestamptz_ops"],
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("pinned", True),
+                            models.Q(("lock", "open"), _negated=True),
+                            ("sensitivity", "sensitive"),
+                            _connector="OR",
+                        ),
+                        fields=["owner", "-created", "-id"],
+                        name="observation_marked",
+                    ),
+                    models.Index(
+                        condition=models.Q(("trashed_at", None), _negated=True),
+                        fields=["owner", "-created", "-id"],
+                        name="observation_in_trash",
                     ),
                     models.Index(fields=["topic", "-created"], name="observation_of_topic"),
                     django.contrib.postgres.indexes.GinIndex(

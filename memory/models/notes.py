@@ -18,7 +18,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models.base import RememberedQuerySet
 from memory.models.history import Revision
-from memory.models.recalled import Recalled
+from memory.models.recalled import Recalled, list_indexes
 from memory.text import shorten
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)
@@ -131,10 +131,9 @@ class Note(Recalled):
             ),
         ]
         indexes = [
-            models.Index(fields=["owner", "-created", "-id"], name="note_of_owner"),
-            models.Index(fields=["owner", "kind", "-created", "-id"], name="note_of_kind"),
+            *list_indexes("note", "kind"),
             models.Index(fields=["owner", "expires_at"], name="note_by_expiry"),
-            models.Index(fields=["owner", "source", "-created"], name="note_by_source"),
+            models.Index(fields=["topic", "-created"], name="note_of_topic"),
             GinIndex(fields=["tags"], name="note_by_tag"),
         ]
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
-from memory.models.recalled import Recalled
+from memory.models.recalled import Recalled, list_indexes
 from memory.text import one_line, shorten
 
 
@@ -79,10 +79,7 @@ class Observation(Recalled):
             ),
         ]
         indexes = [
-            models.Index(fields=["owner", "-created", "-id"], name="observation_of_owner"),
-            models.Index(
-                fields=["owner", "category", "-created", "-id"], name="observation_of_category"
-            ),
+            *list_indexes("observation", "category"),
             models.Index(fields=["topic", "-created"], name="observation_of_topic"),
             GinIndex(fields=["tags"], name="observation_by_tag"),
         ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
-from django.db import transaction
-from django.db.models import prefetch_related_objects
+from django.db import models, transaction
+from django.db.models import Q, prefetch_related_objects
 
 from memory.actors import Actor
 from memory.models.base import Remembered
@@ -14,6 +14,29 @@ from memory.models.embeddings import Embedding, EmbeddingDue
 from memory.recall import bm25
 
 _KINDS = ("kind", "category", "state")  # of a note, an observation, a topic fact
+
+
+def list_indexes(name: str, kind: str) -> list[models.Index]:
+    """Return the indexes by which a list of many stays quick, whatever narrows or sorts it.
+
+    What most records are is walked in the order of the list; what few are has an index of its own.
+    """
+    order = ["-created", "-id"]
+    live = Q(trashed_at=None)
+    marked = Q(pinned=True) | ~Q(lock="open") | Q(sensitivity="sensitive")
+    return [
+        models.Index(fields=["owner", *order], name=f"{name}_of_owner", condition=live),
+        models.Index(fields=["owner", kind, *order], name=f"{name}_of_{kind}", condition=live),
+        models.Index(fields=["owner", "trust", *order], name=f"{name}_of_trust", condition=live),
+        models.Index(fields=["owner", "-updated", "-id"], name=f"{name}_changed", condition=live),
+        models.Index(
+            fields=["owner", "source", "-created"],
+            name=f"{name}_by_source",
+            opclasses=["int8_ops", "varchar_pattern_ops", "timestamptz_ops"],  # for run:*
+        ),
+        models.Index(fields=["owner", *order], name=f"{name}_marked", condition=marked),
+        models.Index(fields=["owner", *order], name=f"{name}_in_trash", condition=~live),
+    ]
 
 
 class Recalled(Remembered):
