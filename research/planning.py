@@ -5,6 +5,7 @@ Data flow: topic memory -> step output (JSON) -> `known()` -> prompt or template
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,10 +19,10 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory import topic_memory
 from memory.asking import BudgetReached, ask_model
-from memory.models import Use
+from memory.models import Observation, Use
 from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
-from research import facets, obeying, repeating, standing_rules
+from research import facets, obeying, offering, repeating, standing_rules
 from research.models import Run, TopicSettings
 from research.stepping import StepResult, Work
 
@@ -114,6 +115,7 @@ def plan(work: Work) -> StepResult:
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
     memory = known(work)
+    told = offering.choose(work, memory)
     warning = ""
     try:
         if work.run.rerun_of is not None:
@@ -122,7 +124,7 @@ def plan(work: Work) -> StepResult:
         elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
         else:
-            asked = _by_model(work, memory)
+            asked = _by_model(work, memory, told)
             queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
     except BudgetReached as exc:
         warning = _("planned without the model: %(why)s") % {"why": exc}
@@ -136,7 +138,13 @@ def plan(work: Work) -> StepResult:
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
     if by != "rerun":  # whose very queries are asked, those of its own rules among them
         queries = obeying.with_standing(queries, work.settings)
-    output = {"queries": queries, "by": by, **_rules(queries, work.settings)}
+    output = {
+        "queries": queries,
+        "by": by,
+        **_rules(queries, work.settings),
+    }
+    if told:
+        output["observations"] = [str(one.pk) for one in told]
     return StepResult(
         output, detail=in_words(output), counts={"queries": len(queries)}, warning=warning
     )
@@ -159,10 +167,15 @@ def _what_is_gone(work: Work, was: Run) -> str:
 
 
 def in_words(output: dict[str, Any]) -> str:
-    """Return how many queries a plan's output holds, by whom or what, and which rules it obeys."""
+    """Return how many queries a plan's output holds, by whom or what, what they were planned
+    with, and which rules it obeys."""
     count = len(output["queries"])
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
-    words = [f"{queries}, {by_words(output['by'])}", obeying.plan_in_words(output)]
+    words = [
+        f"{queries}, {by_words(output['by'])}",
+        offering.in_words(output),
+        obeying.plan_in_words(output),
+    ]
     return "; ".join(filter(None, words))
 
 
@@ -195,7 +208,7 @@ def _recent_phrases(work: Work) -> list[str]:
     return found
 
 
-def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
+def _by_model(work: Work, memory: TopicMemory | None, told: Sequence[Observation]) -> list[str]:
     settings = work.settings
     context = {
         "least": LEAST_QUERIES,
@@ -203,7 +216,7 @@ def _by_model(work: Work, memory: TopicMemory | None) -> list[str]:
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
-        "observations": [],
+        "observations": offering.enter(work, told),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,

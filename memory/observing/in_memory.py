@@ -38,6 +38,7 @@ from memory.observing.store import (
 )
 from memory.recall.bm25 import relevance
 from memory.recall.ranking import MOST_TERMS
+from memory.recall.recalling import MOST_HITS
 from memory.recall.terms import counts_of, query_terms
 
 K1, B = 1.2, 0.75
@@ -149,7 +150,7 @@ class InMemoryStore:
             and (after is None or hit.created_at >= after)
             and (before is None or hit.created_at < before)
         ]
-        return wanted[: max(0, limit)]
+        return wanted[: max(0, min(limit, MOST_HITS))]
 
     def _scores(self, query: str) -> dict[str, float]:
         """Return BM25 (k1 1.2, b .75) of each observation that holds a word of the query."""

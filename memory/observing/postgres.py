@@ -20,9 +20,8 @@ from memory.observing.store import (
     StoredObservation,
 )
 from memory.observing.writing import remember_lines, write_observation
-from memory.recall import bm25
-
-_MOST = 1_000  # hits among which times and categories are looked for
+from memory.recall.operators import Question
+from memory.recall.recalling import RecallHit, recall
 
 
 class PostgresStore:
@@ -95,17 +94,20 @@ class PostgresStore:
         after: datetime | None = None,
         before: datetime | None = None,
     ) -> list[ObservationHit]:
-        found = bm25.search(self._mine(), Observation.record_type(), query, _MOST)
-        rows = Observation.objects.of(self._owner).active()
-        if category:
-            rows = rows.filter(category=category)
-        if after is not None:
-            rows = rows.filter(created__gte=after)
-        if before is not None:
-            rows = rows.filter(created__lt=before)
-        by_id = rows.in_bulk([pk for pk, _score in found])
-        hits = [_hit(by_id[pk], bm25.relevance(score)) for pk, score in found if pk in by_id]
-        return [hit for hit in hits if hit.score >= min_score][: max(0, limit)]
+        if not query.strip():
+            return []  # recall gives the newest then, and nothing was asked for here
+        found = recall(
+            self._mine(),
+            Question(query, query),  # of words alone: a store's query has no operators
+            "exact",
+            types=[Observation.record_type()],
+            categories=[category] if category else [],
+            after=after,
+            before=before,
+            limit=limit,
+            min_score=min_score,
+        )
+        return [_hit(one) for one in found]
 
     def scratchpad_get(self, key: str) -> str:
         """Return the value.  Raises NoSuchKey if there is none."""
@@ -145,5 +147,7 @@ def _stored(one: Observation) -> StoredObservation:
     )
 
 
-def _hit(one: Observation, score: float) -> ObservationHit:
-    return ObservationHit(str(one.pk), one.category, score, one.content, one.source, one.created)
+def _hit(one: RecallHit) -> ObservationHit:
+    return ObservationHit(
+        str(one.id), one.category, one.score, one.content, one.source, one.created_at
+    )

@@ -48,12 +48,12 @@ class Narrowing:
     is_narrow: bool = False
 
 
-def narrowing_of(owner: Any, query: str, how: Mapping[str, Any]) -> Narrowing:
+def narrowing_of(owner: Any, query: str | Question, how: Mapping[str, Any]) -> Narrowing:
     """Return the question with its operators and the arguments put together.
 
-    Raises InvalidValue for a type that does not exist.
+    A Question is taken as it is.  Raises InvalidValue for a type that does not exist.
     """
-    question = parse(query)
+    question = parse(query) if isinstance(query, str) else query
     filters = [*question.filters, *_filters(how)]
     asked = Narrowing(
         owner=owner,

@@ -107,18 +107,23 @@ class _Candidate:
     ranks: dict[str, int] = field(default_factory=dict)
 
 
-def recall(owner: Any, query: str, mode: str = "auto", **how: Unpack[How]) -> list[RecallHit]:
+def recall(
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+) -> list[RecallHit]:
     """Return what the owner remembers that answers `query` best, best first.
 
     `exact` ranks by BM25 of the content alone, `lexical` also looks at who said it, tags and
     topic, `auto` adds the meaning where there is an embedder.  Superseded, expired and trashed
     records are never returned; what replaced one stands in for it.  A query of operators alone
-    gives the newest.  Raises InvalidValue for an unknown mode or type.
+    gives the newest.  Text is read for operators; a program that means words alone gives a
+    Question.  Raises InvalidValue for an unknown mode or type.
     """
     return recall_page(owner, query, mode, **how).hits
 
 
-def recall_page(owner: Any, query: str, mode: str = "auto", **how: Unpack[How]) -> RecallPage:
+def recall_page(
+    owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
+) -> RecallPage:
     """Return what `recall()` does, with the question taken apart, notices and the time it took."""
     started = time.perf_counter()
     if mode not in MODES:

@@ -1,0 +1,52 @@
+"""The best observations for a topic in the prompts of its runs (R95): chosen by the plan, once.
+
+The plan's output keeps their ids alone, so that what a person deletes or marks as sensitive
+afterwards is neither told again nor kept in a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import ngettext
+
+from memory import connections
+from memory.models import Observation, TopicFact
+from memory.offering import as_prompt, best_for, note_uses, still_offered
+from memory.topic_memory import TopicMemory
+from research.stepping import Work
+
+
+def choose(work: Work, memory: TopicMemory | None) -> list[Observation]:
+    """Return the observations for the run's prompts; none where no model will read them.
+
+    What the prompt tells as known facts is not told twice, and what was struck not at all.
+    """
+    if connections.language_model() is None or work.is_stopping:
+        return []
+    settings, topic = work.settings, work.topic
+    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
+    known = [fact.text for fact in memory.facts] if memory else []
+    task = " ".join(filter(None, [topic.title, settings.objective, settings.focus]))
+    return best_for(topic.owner, task, topic=topic, known=[*known, *struck])
+
+
+def enter(work: Work, chosen: Sequence[Observation]) -> list[str]:
+    """Return the observations as lines of a prompt, and note that the run used them."""
+    note_uses(work.topic.owner, chosen, work.run.source)
+    return as_prompt(chosen)
+
+
+def chosen(work: Work) -> list[Observation]:
+    """Return what the plan chose and what may be told still."""
+    return still_offered(work.topic.owner, work.output("plan").get("observations", []))
+
+
+def in_words(output: dict[str, Any]) -> str:
+    """Return how many observations a plan's output names; "" for none."""
+    count = len(output.get("observations", []))
+    if not count:
+        return ""
+    words = ngettext("with %(count)d observation", "with %(count)d observations", count)
+    return words % {"count": count}
