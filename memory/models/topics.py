@@ -230,6 +230,7 @@ class Topic(Remembered):
     def purge(self, *, by: Actor) -> None:
         """Delete the topic with its facts, runs, reports and the pages read for it, for good.
 
+        The observations and notes that were made for it go too, wherever they are shown.
         Model calls stay for the accounts, without what was said; so does the log, without names
         and words, also of the time when the topic had another name.
         """
@@ -240,8 +241,24 @@ class Topic(Remembered):
             Activity.forget([], topic=self)
             for forget in self.ON_PURGE:
                 forget(self)
+            self._purge_own_records(by)
             super().purge(by=by)
             self.tell(self.owner_id, None, self.slug)
+
+    def _purge_own_records(self, by: Actor) -> None:
+        """Delete the topic's observations and notes; what a note superseded elsewhere stays."""
+        notes, observations = list(self.notes.all()), list(self.observations.all())
+        for note in notes[:1]:
+            note.let_go(notes, by=by)
+        for own in (notes, observations):
+            for record in own[:1]:
+                record.unfollow(own)
+            ids = [record.pk for record in own]
+            Use.objects.filter(record_id__in=ids).delete()
+            Activity.forget(ids)
+            Revision.forget(own)
+        self.observations.all().delete()
+        self.notes.all().delete()
 
     def purged_with(self) -> list[Remembered]:
         """Return the topic and its facts, whose history goes with it."""

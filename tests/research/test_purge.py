@@ -8,9 +8,24 @@ import pytest
 
 from beacon_site.providers.fakes import FakeLanguageModel
 from beacon_site.providers.search import SearchHit
-from memory.models import Activity, ContentItem, ModelCall, Revision, Topic, TopicFact, Use
+from memory.models import (
+    Activity,
+    ContentItem,
+    ModelCall,
+    Note,
+    Observation,
+    Revision,
+    Topic,
+    TopicFact,
+    Use,
+    User,
+)
+from memory.notes import replace_with, supersede, write_note
+from memory.observing import Line, remember_lines
+from memory.recall import bm25
 from research.models import Report, Run
 from tests.research.conftest import Providers
+from tests.research.factories import make_topic
 
 TEXT = "Solid-state batteries reached an energy density of 410 Wh/kg in a pilot line in March 2026."
 
@@ -42,3 +57,24 @@ def test_the_log_keeps_that_it_was_purged_but_not_its_names(purged: Topic):
 
     assert (line.subject_type, line.label) == ("topic", "topic")
     assert {line.label for line in Activity.objects.exclude(pk=line.pk)} == {""}
+
+
+def test_its_observations_and_notes_go_too_and_those_of_others_stay(topic: Topic, alice: User):
+    other = make_topic(alice, "Another")
+    kept = write_note(alice, "log", "Kept word.", by=alice.actor, topic=other)
+    gone = write_note(alice, "log", "Zebra word.", by=alice.actor, topic=topic)
+    newer = supersede(gone, "Zebra newer word.", by=alice.actor)
+    replace_with(kept, newer, by=alice.actor)
+    line = Line("finding", "A zebra finding.")
+    made = remember_lines(alice, [line], by=alice.actor, source="run:1", topic=topic)
+    pk = made.observations[0].pk
+
+    topic.trash(by=alice.actor)
+    topic.purge(by=alice.actor)
+
+    assert not Note.objects.filter(pk__in=[gone.pk, newer.pk]).exists()
+    assert not Observation.objects.filter(pk=pk).exists()
+    assert not Revision.objects.filter(record_id__in=[gone.pk, newer.pk, pk]).exists()
+    assert bm25.search(alice, "note", "zebra") == bm25.search(alice, "observation", "zebra") == []
+    kept.refresh_from_db()
+    assert kept.superseded_by_id is None and kept.trashed_at is not None
