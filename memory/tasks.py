@@ -15,6 +15,7 @@ from memory import bulk_acts, embedding, library_folder, maintenance, publishing
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
 from memory.models import Activity, Remembered, User
+from memory.recall import following
 
 logger = structlog.get_logger(__name__)
 
@@ -103,6 +104,15 @@ def take_up_archives() -> None:
     for pk in jobs.to_be_taken_up():
         send("memory.tasks.carry_out_archive", str(pk), queue="research")
     jobs.forget_old()
+
+
+@shared_task(soft_time_limit=3_600, time_limit=3_660)
+def follow_languages() -> None:
+    """Make anew what recall looks in of whoever chose another language; safe to deliver twice."""
+    for owner_id in following.owners_in_another_language():
+        for owner in User.objects.filter(pk=owner_id):
+            read = following.rebuild(owner)
+            logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
 
 
 @shared_task

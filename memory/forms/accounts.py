@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
-from django.conf import settings
 from django.contrib.auth import password_validation
 from django.contrib.auth.forms import (
     AuthenticationForm,
@@ -17,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory import time_zones
+from memory import languages, time_zones
 from memory.models import User
 
 if TYPE_CHECKING:
@@ -126,10 +125,10 @@ class ProfileForm(ListsTimeZones, _OfUser):
     )
     language = forms.ChoiceField(
         label=gettext_lazy("Language"),
-        choices=settings.LANGUAGES,
+        choices=languages.choices,
         help_text=gettext_lazy(
-            "Of these pages; there is English so far. A topic's settings name the languages in "
-            "which it is searched and written about."
+            "In which you write: recall and lists find words by their stems in it. These pages are "
+            "in English so far; a topic's settings name the languages in which it is searched."
         ),
     )
 

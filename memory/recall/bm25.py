@@ -131,11 +131,15 @@ def search(
     Any text is a query: one without a letter or digit finds nothing.  A score is at least 0 and
     has no upper bound; `relevance()` brings it into 0..1.
     """
-    terms = query_terms(query, ranking.language_of(owner))
-    if not terms or limit < 1:
+    if limit < 1:
         return []
-    spaces = ranking.spaces_of(owner, [search_type], terms)
-    jobs = [ranking.Job(space, terms, ranking.EXACT, limit) for space in spaces]
+    jobs = []
+    language = ranking.language_of(owner)
+    for space in ranking.spaces_of(owner, [search_type], query_terms(query, language)):
+        if space.language != language:  # until a rebuild has brought it to the owner's
+            language = space.language
+            (space,) = ranking.spaces_of(owner, [search_type], query_terms(query, language))
+        jobs.append(ranking.Job(space, query_terms(query, language), ranking.EXACT, limit))
     return [(one.record_id, one.score) for found in ranking.ranked(jobs) for one in found]
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from memory.models.library import FOLDER, OWN, LibraryDocument
 from memory.models.recalled import Recalled
+from memory.models.search import SearchSpace
 from memory.models.topics import Topic
 from memory.recall import bm25
 from memory.recall.kinds import KINDS
+from memory.recall.terms import stemmed_as
 
 
 def topic_renamed(topic: Topic) -> None:
@@ -48,3 +50,10 @@ def _documents(owner: Any, search_type: str) -> Iterator[LibraryDocument]:
     rows = LibraryDocument.objects.filter(owner=owner, problem="").live()
     rows = rows.filter(path="") if search_type == OWN else rows.exclude(path="")
     return rows.order_by("created", "pk").iterator(chunk_size=100)
+
+
+def owners_in_another_language() -> list[int]:
+    """Return the ids of owners whose index is stemmed otherwise than they have chosen."""
+    spaces = SearchSpace.objects.filter(record_type__in=[*KINDS, OWN, FOLDER])
+    pairs = spaces.values_list("owner_id", "owner__language", "language").distinct()
+    return sorted({owner for owner, chosen, now in pairs if stemmed_as(chosen) != now})

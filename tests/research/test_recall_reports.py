@@ -1,0 +1,89 @@
+"""Recall of what research wrote: reports and topic facts, with their topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from memory.models import Note, SearchEntry, Topic, TopicFact
+from memory.recall.recalling import recall
+from memory.tasks import follow_languages
+from research.models import Report
+from tests.pages.topic_cast import make, ran
+
+
+def report(topic: Topic, body: str, number: int = 1) -> Report:
+    run = ran(topic, number)
+    made = Report(owner=topic.owner, run=run, title=topic.title, body=body, written_by="test")
+    made.save(force_insert=True)
+    Report.follow([made])
+    return made
+
+
+def found(owner: Any, query: str) -> list[Any]:
+    return [hit.record for hit in recall(owner, query, "lexical")]
+
+
+def test_a_report_is_recalled_by_its_words_and_leads_to_its_run(alice: Any) -> None:
+    topic = make(alice, "Solid state")
+    made = report(topic, "The pilot line ships separators.")
+    (hit,) = recall(alice, "separators", "lexical")
+    assert (hit.record, hit.type) == (made, "report")
+    assert hit.url == f"/topics/{topic.slug}/runs/{made.run_id}/"
+    assert found(alice, f"separators topic:{topic.slug} type:report") == [made]
+    assert found(alice, "separators topic:other") == []
+
+
+def test_an_edited_report_is_found_by_its_new_words(alice: Any) -> None:
+    made = report(make(alice, "Solid state"), "The pilot line ships separators.")
+    made.change(by=alice.actor, body="It ships anodes.")
+    assert (found(alice, "separators"), found(alice, "anodes")) == ([], [made])
+
+
+def test_a_fact_leads_to_its_place_on_the_topics_page(alice: Any) -> None:
+    topic = make(alice, "Solid state")
+    fact = TopicFact.objects.add(topic, "Separators are made in Kyoto.", by=alice.actor)
+    hit = recall(alice, "Kyoto separators", "lexical")[0]
+    assert (hit.title, hit.url) == ("Solid state", f"/topics/{topic.slug}/#fact-{fact.pk}")
+
+
+def test_what_belongs_to_a_topic_is_found_by_its_title_and_by_a_new_one(alice: Any) -> None:
+    topic = make(alice, "Solid state")
+    fact = TopicFact.objects.add(topic, "Separators are made in Kyoto.", by=alice.actor)
+    made = report(topic, "The pilot line ships.")
+    note = Note(owner=alice, content="Look at it again in May.", topic=topic)
+    note.save(force_insert=True)
+    Note.follow([note])
+    assert {fact, note} <= set(found(alice, "solid"))
+    topic.change(by=alice.actor, title="Sodium cells")
+    assert set(found(alice, "sodium")) == {fact, note}
+    assert made in found(alice, "pilot")
+    assert fact not in found(alice, "solid")
+
+
+@pytest.mark.requirement("R215")
+def test_a_topic_in_the_trash_hides_its_reports_and_a_purge_forgets_them(alice: Any) -> None:
+    topic = make(alice, "Solid state")
+    made = report(topic, "The pilot line ships separators.")
+    TopicFact.objects.add(topic, "Separators are made in Kyoto.", by=alice.actor)
+    topic.trash(by=alice.actor)
+    assert found(alice, "separators") == []
+    topic.restore(by=alice.actor)
+    assert made in found(alice, "separators")
+    topic.trash(by=alice.actor)
+    topic.purge(by=alice.actor)
+    assert not SearchEntry.objects.filter(space__record_type__in=["fact", "report"]).exists()
+
+
+def test_another_language_is_followed_by_a_task(alice: Any) -> None:
+    note = Note(owner=alice, content="Die Häuser wurden verkauft", created=timezone.now())
+    note.save(force_insert=True)
+    Note.follow([note])
+    alice.language = "de"
+    alice.save()
+    assert found(alice, "verkauft") == [note]  # meanwhile as before
+    assert note not in found(alice, "Haus")
+    follow_languages()
+    assert found(alice, "Haus") == [note]
