@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +21,9 @@ from django.utils.translation import ngettext
 from beacon_site import health
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.llm import LlmProfile
-from memory import connections
-from memory.models import LibraryFolder, ModelCall
+from memory import connections, embedders, embedding
+from memory.models import Connection, LibraryFolder, ModelCall
+from memory.recall import vector_tables
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 # Each returns the services that failed when last asked; research, which asks them, adds its own.
@@ -42,13 +43,15 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Return every part's state, in six queries and one ping of Redis."""
+    """Return every part's state, in nine queries and one ping of Redis."""
+    rows = connections.all_stored()
     return [
         _database(),
         _redis(),
         *_processes(),
         _model(),
-        *_searches(),
+        *_searches(rows),
+        _vectors(rows),
         _data_folder(),
         _library(),
     ]
@@ -133,9 +136,28 @@ def _last_answer(profile: LlmProfile) -> Check:
     return Check(name, BAD, said, todo, at=last.created)
 
 
-def _searches() -> Iterator[Check]:
-    rows = connections.all_stored()
-    lost = [str(BY_NAME[n].label) if n in BY_NAME else _("the model") for n, row in rows.items()
+def _vectors(rows: Mapping[str, Connection]) -> Check:
+    """Judge what makes vectors by its last use, and whether the database can compare them."""
+    name, embedder = _("Vectors"), embedders.embedder(rows=rows)
+    if embedder is None:
+        return Check(name, GOOD, embedders.why_none())
+    found = embedding.progress(embedder, rows[connections.EMBEDDINGS])
+    said = _("%(model)s makes them; %(made)d are made, %(due)d records wait for theirs.")
+    said %= {"model": embedder.model, "made": found.made, "due": found.due}
+    if found.why:
+        told = _("Its last use came to nothing: %(why)s") % {"why": found.why}
+        todo = _("Test it in Connections. Until it answers, recall finds by words alone.")
+        return Check(name, BAD, f"{said} {told}", todo, at=found.since)
+    if not vector_tables.extension_version():
+        told = _("The database has no extension “vector”, so recall finds by words alone.")
+        todo = _("Install pgvector there and run “manage.py vectors”.")
+        return Check(name, WARN, f"{said} {told}", todo)
+    return Check(name, GOOD, said)
+
+
+def _searches(rows: Mapping[str, Connection]) -> Iterator[Check]:
+    others = {connections.MODEL: _("the model"), connections.EMBEDDINGS: _("the vectors")}
+    lost = [str(BY_NAME[n].label) if n in BY_NAME else others[n] for n, row in rows.items()
             if row.secret_is_lost and "secret" not in connections.fixed_fields(n)]  # fmt: skip
     if lost:
         said = _("Stored but not readable, because SECRET_KEY has changed since: %(names)s.")

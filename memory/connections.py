@@ -157,9 +157,9 @@ def _model_origin(base_url: str, kind: str) -> str:
 # --- the model -------------------------------------------------------------------------------
 
 
-def llm_profile() -> LlmProfile | None:
+def llm_profile(row: Connection | None = None) -> LlmProfile | None:
     """Return the model's endpoint, or None where no model is set up, which is a mode."""
-    row = stored(MODEL)
+    row = row or stored(MODEL)
     model = effective(row, "model")
     if not model:
         return None

@@ -5,9 +5,11 @@ BEACON_EMBEDDINGS says which are considered.  None is a mode: recall then finds 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.providers import embeddings
@@ -21,25 +23,33 @@ from beacon_site.providers.embeddings import (
 from beacon_site.providers.endpoint_kinds import KINDS, address_of, kind_by_address
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
+from beacon_site.providers.probing import ProbeResult
 from memory import connections
+from memory.models import Connection
 
 AUTO = "auto"
 NONE = "none"
 ASKING_SECONDS = 5.0  # for the vector of a question: a person waits for what recall finds
 
 
-def embedder(*, for_question: bool = False) -> Embedder | None:
-    """Return the embedder to use, or None; for a question it is asked once, and not for long."""
-    chosen = profile()
+Rows = Mapping[str, Connection]
+
+
+def embedder(*, for_question: bool = False, rows: Rows | None = None) -> Embedder | None:
+    """Return the embedder to use, or None; for a question it is asked once, and not for long.
+
+    `rows` are all connections, where they are read already.
+    """
+    chosen = profile(rows)
     if chosen is not None and for_question:
         chosen = replace(chosen, timeout=min(chosen.timeout, ASKING_SECONDS), tries=1)
     return embeddings.get_embedder(chosen)
 
 
-def profile() -> EmbedderProfile | None:
+def profile(rows: Rows | None = None) -> EmbedderProfile | None:
     """Return what BEACON_EMBEDDINGS, the environment and Settings come to."""
     mode = settings.BEACON_EMBEDDINGS
-    found = endpoint() if mode in (AUTO, ENDPOINT) else None
+    found = endpoint(rows) if mode in (AUTO, ENDPOINT) else None
     if found is None and mode in (AUTO, LOCAL) and embeddings.local_is_installed():
         found = EmbedderProfile(LOCAL)
     return found
@@ -66,13 +76,14 @@ def why_none() -> str:
     )
 
 
-def endpoint() -> EmbedderProfile | None:
+def endpoint(rows: Rows | None = None) -> EmbedderProfile | None:
     """Return the endpoint for vectors: the one set up for them, else the model's own.
 
     The language model's endpoint is taken where staff named an embedding model for it, or where it
     is of a kind that has a usual one, such as OpenAI's, and has a key.
     """
-    row, llm = connections.stored(connections.EMBEDDINGS), connections.llm_profile()
+    rows = rows or connections.all_stored()
+    row, llm = rows[connections.EMBEDDINGS], connections.llm_profile(rows[connections.MODEL])
     url = connections.effective(row, "base_url").rstrip("/")
     key = connections.effective(row, "secret")
     if url or key or row.model:
@@ -83,10 +94,24 @@ def endpoint() -> EmbedderProfile | None:
         return _at(url, kind, row.model or DEFAULT_MODEL, key)
     if llm is None:
         return None
-    chosen = str(connections.stored(connections.MODEL).profile.get("embedding_model") or "")
+    chosen = str(rows[connections.MODEL].profile.get("embedding_model") or "")
     usual = KINDS[llm.kind].embedding_model if llm.kind in KINDS and llm.api_key else ""
     model = chosen or usual
     return _at(llm.base_url, llm.kind, model, llm.api_key) if model else None
+
+
+def keep_test(result: ProbeResult) -> None:
+    """Keep what a test of the embedder said, to be shown beside its form."""
+    row = connections.stored(connections.EMBEDDINGS)
+    found = {
+        "base_url": connections.effective(row, "base_url").rstrip("/"),
+        "model": row.model,
+        "ok": result.ok,
+        "message": result.message,
+        "ms": result.ms,
+        "at": timezone.now().isoformat(timespec="seconds"),
+    }
+    connections.keep_found(connections.EMBEDDINGS, found)
 
 
 def _at(url: str, kind: str, model: str, key: str) -> EmbedderProfile:

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from beacon_site import broker
@@ -23,7 +24,7 @@ from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
 from memory import connections, embedders
 from memory.actors import SYSTEM
-from memory.models import Activity, Embedding, EmbeddingDue, User
+from memory.models import Activity, Connection, Embedding, EmbeddingDue, User
 from memory.models.base import Sensitivity
 from memory.recall.vector_tables import ensure_table, index_if_large
 from memory.recall.vectors import recalled_models
@@ -54,6 +55,11 @@ class Progress:
     held: int
     why: str = ""
     since: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """Return how many there are to be."""
+        return self.made + self.due
 
 
 # --- a writer's part ------------------------------------------------------------------------------
@@ -101,19 +107,15 @@ def work_off(seconds: float = SECONDS) -> int:
     return made
 
 
-def progress() -> Progress:
-    """Return how far the vectors are, for a person."""
-    used = used_state()
-    chosen = embedders.embedder()
-    made = Embedding.objects.filter(model=chosen.model).count() if chosen else 0
-    since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
-    return Progress(
-        made=made,
-        due=EmbeddingDue.objects.waiting().count(),
-        held=EmbeddingDue.objects.filter(held=True).count(),
-        why=str(used.get("failing", "")),
-        since=since,
+def progress(embedder: Embedder | None = None, row: Connection | None = None) -> Progress:
+    """Return how far the vectors are, for a person; `row` is where their connection is stored."""
+    used = (row.profile.get("used") or {}) if row else used_state()
+    waiting = EmbeddingDue.objects.aggregate(
+        due=Count("id", filter=Q(held=False)), held=Count("id", filter=Q(held=True))
     )
+    made = Embedding.objects.filter(model=embedder.model).count() if embedder else 0
+    since = datetime.fromisoformat(used["failing_at"]) if used.get("failing_at") else None
+    return Progress(made=made, **waiting, why=str(used.get("failing", "")), since=since)
 
 
 def used_state() -> dict[str, Any]:

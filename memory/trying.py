@@ -17,7 +17,7 @@ from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
-from memory import connections
+from memory import connections, embedders
 from memory.asking import price, redact
 from memory.models import ModelCall, User
 
@@ -89,6 +89,29 @@ def try_service(name: str, _by: User) -> ProbeResult:
     return result
 
 
+def try_embedder(_by: User) -> ProbeResult:
+    """Embed one word by the embedder that would be used now, and keep what it said."""
+    began = time.monotonic()
+    found = embedders.embedder(for_question=True)
+    if found is None:
+        return ProbeResult(ok=False, message=embedders.why_none(), ms=0)
+    try:
+        size = len(ended_within(LISTING_SECONDS, lambda: found.embed(["ready"]))[0])
+    except ProviderError as exc:
+        result = ProbeResult(ok=False, message=str(exc), ms=ms_since(began))
+    except TimeoutError:
+        text = _("No answer came within %(seconds)d seconds. Is the address right?")
+        told = text % {"seconds": LISTING_SECONDS}
+        result = ProbeResult(ok=False, message=told, ms=ms_since(began))
+    else:
+        text = _("“%(model)s” answered with a vector of %(size)d figures.")
+        told = text % {"model": found.model, "size": size}
+        result = ProbeResult(ok=True, message=told, ms=ms_since(began))
+    embedders.keep_test(result)
+    logger.info("embedder tested", model=found.model, ok=result.ok, ms=result.ms)
+    return result
+
+
 def try_feed(url: str) -> ProbeResult:
     """Read the feed at `url` as a run would, address guard included."""
     began = time.monotonic()
@@ -110,5 +133,6 @@ def try_feed(url: str) -> ProbeResult:
 
 TESTS: dict[str, Callable[[User], ProbeResult]] = {
     connections.MODEL: try_model,
+    connections.EMBEDDINGS: try_embedder,
     **{name: partial(try_service, name) for name in connections.SET_UP},
 }

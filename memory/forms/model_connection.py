@@ -89,7 +89,7 @@ class ModelForm(ConnectionForm):
         required=False,
         max_length=200,
         help_text=gettext_lazy(
-            "At the same endpoint, for its test alone so far: Beacon still searches by words."
+            "At the same endpoint. Named, it makes the vectors for recall too; see below."
         ),
         widget=forms.TextInput(
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}

@@ -8,11 +8,9 @@ benchmarks/recall_quality.py beside rank fusion and scaling per question (docs/b
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from django.db import connection
+from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -32,25 +30,6 @@ class Shape:
 
     best_possible: float = 0.0
     average_length: float = 0.0
-
-
-def shape_of(owner: Any, record_type: str, terms: Sequence[str]) -> Shape:
-    """Return the shape of a question (its `query_terms`) to the owner's records of one type."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT coalesce(max(space.length)::float8 / nullif(max(space.documents), 0), 0), "
-            "coalesce(sum(asked.times * ln(1 + (space.documents - term.documents + 0.5) "
-            "/ (term.documents + 0.5))), 0)::float8 "
-            "FROM memory_searchspace space "
-            "LEFT JOIN (SELECT word, count(*) AS times FROM unnest(%s::text[]) word GROUP BY word) "
-            "asked ON true "
-            "LEFT JOIN memory_searchterm term ON term.space_id = space.id "
-            "AND term.lexeme = asked.word AND term.documents > 0 "
-            "WHERE space.owner_id = %s AND space.record_type = %s",
-            [list(terms), owner.pk, record_type],
-        )
-        average, best = cursor.fetchone()
-    return Shape(best_possible=float(best), average_length=float(average))
 
 
 def words_value(raw: float, shape: Shape) -> float:

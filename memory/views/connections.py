@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,14 @@ from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY, SearchService
 from beacon_site.providers.endpoints import KINDS
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult
-from memory import connections, trying
+from memory import connections, embedders, embedding, trying
 from memory.findings import findings
 from memory.forms.connections import ConnectionForm, FeedTestForm, ServiceForm, service_form
+from memory.forms.embeddings_connection import EmbeddingsForm
 from memory.forms.model_connection import ModelForm, ModelListForm
 from memory.guards import staff_only
 from memory.models import Connection
+from memory.recall import vector_tables
 
 GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag
 
@@ -65,6 +68,10 @@ def _page(
     context = {
         "model_form": given.get(connections.MODEL) or ModelForm(row=rows[connections.MODEL]),
         **_model_state(rows[connections.MODEL]),
+        "embeddings_form": given.get(connections.EMBEDDINGS)
+        or EmbeddingsForm(row=rows[connections.EMBEDDINGS]),
+        **_embeddings_state(rows),
+        "embeddings_result": more.get("result") if tested == connections.EMBEDDINGS else None,
         "closed_cards": [card for card in cards if card.service.needs],
         "open_cards": [card for card in cards if not card.service.needs],
         "feed_form": FeedTestForm(),
@@ -113,13 +120,25 @@ def _usual() -> dict[str, Any]:
 
 def _model_state(row: Connection) -> dict[str, Any]:
     """Return what is known of the model's endpoint."""
-    llm, found = connections.llm_profile(), connections.last_found(row)
+    llm, found = connections.llm_profile(row), connections.last_found(row)
     assumed = llm.context_tokens if llm else LlmProfile("", "").context_tokens
     return {
         "llm": llm,
         "kinds": KINDS.values(),
         "found": found,
         "findings": findings(found, assumed_context=assumed) if llm else [],
+    }
+
+
+def _embeddings_state(rows: Mapping[str, Connection]) -> dict[str, Any]:
+    """Return which embedder is used, how far its vectors are, and what its last test said."""
+    row, used = rows[connections.EMBEDDINGS], embedders.embedder(rows=rows)
+    return {
+        "embedder": used,
+        "no_embedder": embedders.why_none(),
+        "vectors": embedding.progress(used, row),
+        "compares": vector_tables.extension_version(),
+        "embeddings_found": connections.last_found(row),
     }
 
 
@@ -153,14 +172,22 @@ def _saved(request: BeaconRequest, name: str) -> tuple[ConnectionForm, bool]:
 
 
 def _posted(request: BeaconRequest, name: str) -> ConnectionForm:
-    return (
-        ModelForm(request.POST) if name == connections.MODEL else service_form(name, request.POST)
-    )
+    if name == connections.MODEL:
+        return ModelForm(request.POST)
+    if name == connections.EMBEDDINGS:
+        return EmbeddingsForm(request.POST)
+    return service_form(name, request.POST)
 
 
 def _section(request: BeaconRequest, name: str, refused: ConnectionForm | None) -> HttpResponse:
     """Return the one section of the page that changed, unfolded."""
-    row = connections.stored(name)
+    rows = connections.all_stored()
+    row = rows[name]
+    if name == connections.EMBEDDINGS:
+        shown = {"embeddings_form": refused or EmbeddingsForm(row=row)}
+        return render(
+            request, "memory/_connection_embeddings.html", shown | _embeddings_state(rows)
+        )
     if name != connections.MODEL:
         card = _card(name, row, refused or service_form(name, row=row))
         return render(request, "memory/_connection_service.html", {"card": card, **_usual()})
@@ -186,7 +213,8 @@ def test_connection(request: BeaconRequest, name: str) -> HttpResponse:
     if name == connections.MODEL:
         more |= _model_state(row) | {"tested": name}
         return render(request, "memory/_connection_probe.html", more)
-    more |= {"name": name, "found": connections.last_found(row), "beside": True}
+    beside = name != connections.EMBEDDINGS  # a section that is never folded tells it itself
+    more |= {"name": name, "found": connections.last_found(row), "beside": beside}
     return render(request, "memory/_connection_test.html", more)
 
 

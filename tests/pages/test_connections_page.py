@@ -331,5 +331,5 @@ def test_there_is_no_connection_of_another_name(browser: Client) -> None:
 def test_the_page_asks_a_fixed_number_of_queries(
     browser: Client, django_assert_max_num_queries: Any
 ) -> None:
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(11):
         browser.get(PAGE)
