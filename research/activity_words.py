@@ -23,6 +23,7 @@ LOG_WORDS = {
     "invitation-revoked": _L("invitation taken back"),
     "invited": _L("invitation made"),
     "limits-changed": _L("spending limits changed"),
+    "notes-maintained": _L("notes looked after"),
     "password-changed": _L("password changed"),
     "password-set-by-staff": _L("password set by staff"),
     "plan-accepted": _L("plan accepted as it was"),
@@ -54,6 +55,7 @@ LOG_WORDS = {
     "signed-out": _L("signed out"),
     "token-made": _L("token made"),
     "token-revoked": _L("token revoked"),
+    "upkeep-failed": _L("the upkeep of notes failed"),
 }
 _SUBJECTS = {
     "run": _L("run"),
