@@ -42,26 +42,23 @@ class ReadingForm(forms.Form):
     bullets = forms.ChoiceField(
         label=gettext_lazy("A file becomes"),
         choices=[
-            ("", gettext_lazy("a note: the whole file")),
+            ("no", gettext_lazy("a note: the whole file")),
             ("yes", gettext_lazy("observations: one for each bullet")),
         ],
-        required=False,
         widget=forms.RadioSelect,
     )
     kind = forms.ChoiceField(
         label=gettext_lazy("Notes that name no kind are"),
         choices=[(kind.value, kind.label) for kind in _FROM_ELSEWHERE],
-        required=False,
     )
     category = forms.ChoiceField(
         label=gettext_lazy("Observations that name no category are"),
         choices=Observation.Category.choices,
-        required=False,
     )
 
     def __init__(self, data: Any = None, *, options: dict[str, Any]) -> None:
         shape = options.get("shape")
-        initial = options | {"bullets": "yes" if options.get("bullets") else ""}
+        initial = options | {"bullets": "yes" if options.get("bullets") else "no"}
         super().__init__(data, initial=initial)
         wanted = {
             Shape.BEACON: ("own",),
@@ -73,7 +70,7 @@ class ReadingForm(forms.Form):
 
     def options(self) -> dict[str, Any]:
         """Return what was chosen, as the row keeps it."""
-        chosen = {name: value for name, value in self.cleaned_data.items() if value != ""}
+        chosen = dict(self.cleaned_data)
         if "bullets" in self.fields:
             chosen["bullets"] = self.cleaned_data["bullets"] == "yes"
         return chosen

@@ -101,17 +101,14 @@ def archive_row(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 
 
 def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = None) -> HttpResponse:
-    labels = jobs.labels()
-    kinds = [
-        (labels.get(name, name), counted)
-        for name, counted in row.result.get("kinds", {}).items()
-        if any(counted[what] for what in ("new", "identical", "differing", "refused"))
-    ]
+    labels = jobs.labels()  # in the order of the list, which JSON does not keep
+    found, counts = row.result.get("kinds", {}), row.result.get("counts", {})
+    kinds = [(label, found[n]) for n, label in labels.items() if _says_something(found.get(n))]
     context: dict[str, Any] = {
         "row": row,
         "tab": "archive",
         "kinds": kinds,
-        "written": [(labels.get(n, n), c) for n, c in row.result.get("counts", {}).items() if c],
+        "written": [(label, counts[n]) for n, label in labels.items() if counts.get(n)],
         "so_far": jobs.done_so_far(row) if row.is_at_work else None,
         "has_file": row.has_file,
     }
@@ -119,6 +116,12 @@ def _show(request: BeaconRequest, row: Archive, reading: ReadingForm | None = No
         context["reading"] = reading or ReadingForm(options=row.options)
     name = "_archive_row" if request.htmx else "archive_row"
     return render(request, f"memory/{name}.html", context)
+
+
+def _says_something(counted: dict[str, Any] | None) -> bool:
+    """Whether there was any row of a kind."""
+    names = ("new", "identical", "differing", "refused")
+    return counted is not None and any(counted[name] for name in names)
 
 
 @require_POST
@@ -141,8 +144,15 @@ def archive_choose(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def archive_confirm(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
-    """Store what was looked through."""
+    """Store what was looked through; what was chosen anew since then is looked through first."""
     row = _row(request, pk)
+    if "reading" in request.POST and row.way == Archive.Way.IMPORT:
+        form = ReadingForm(request.POST, options=row.options)
+        if not form.is_valid():
+            return _show(request, row, form)
+        if row.options != row.options | form.options():
+            messages.info(request, _("Looked through again as you chose now: see, then import."))
+            return archive_choose(request, pk)
     if jobs.confirm(row):
         _carry_out(row)
         if row.state == Archive.State.DONE:

@@ -70,6 +70,18 @@ def _gone_plan(visitor: Visitor) -> None:
     visitor.page.locator("#typed").wait_for()
 
 
+def _stale_soul(visitor: Visitor) -> None:
+    visitor.page.evaluate(
+        "document.querySelector('#soul [name=standing]').value = "
+        "'00000000-0000-4000-8000-000000000000'"
+    )
+    visitor.page.get_by_label("Soul", exact=True).fill(
+        "# Soul\n\nWhat I typed in the other window."
+    )
+    visitor.press("Save as a new soul")
+    visitor.page.locator("#identity_conflict").wait_for()
+
+
 def _card(visitor: Visitor) -> None:
     visitor.page.locator("article sup a").first.click()
     visitor.page.locator(".cite-card").wait_for()
@@ -132,6 +144,7 @@ def _empty() -> list[Place]:
         Place("library empty", "/library/", EMPTY),
         Place("trash empty", "/topics/trash/", EMPTY),
         Place("profile plain", "/settings/profile/", EMPTY),
+        Place("soul first", "/settings/soul/", EMPTY),
     ]
 
 
@@ -242,7 +255,7 @@ def _facet(visitor: Visitor) -> None:
 
 def _panel(visitor: Visitor) -> None:
     visitor.page.locator(".record-text").first.click()
-    visitor.page.locator("#record-panel h2").wait_for()
+    visitor.page.locator("#record-panel h2").first.wait_for()
 
 
 def _rest(cast: dict[str, str]) -> list[Place]:
@@ -256,7 +269,11 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("library add", "/library/add/"),
         Place("library document", cast["document"]),
         Place("library edit", cast["document edit"]),
-        Place("profile", "/settings/profile/"),
+        Place("profile", "/settings/profile/", FULL, _unfold),
+        Place("persona", "/settings/persona/", FULL, _unfold),
+        Place("soul", "/settings/soul/"),
+        Place("soul unfolded", "/settings/soul/", FULL, _unfold),
+        Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("sign-ins", "/settings/sign-ins/"),
         Place("people", "/settings/people/"),
         Place("people invited", "/settings/people/", FULL, _invite),

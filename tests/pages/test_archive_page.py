@@ -91,7 +91,9 @@ def test_over_htmx_a_choice_and_the_confirming_swap_the_region(browser: Client, 
     content = zipped(**{"a/Garden.md": "- plant beans\n- water\n  them daily\n"})
     url = uploaded(browser, "vault.zip", content)
 
-    chosen = browser.post(url + "choose/", {"bullets": "yes", "category": "lesson"}, headers=HTMX)
+    chosen = browser.post(
+        url + "choose/", {"bullets": "yes", "kind": "log", "category": "lesson"}, headers=HTMX
+    )
     done = browser.post(url + "confirm/", headers=HTMX)
 
     assert chosen.content.decode().lstrip().startswith('<div id="archive-row"')
@@ -158,6 +160,27 @@ def test_a_file_that_cannot_be_taken_is_explained(
     assert response.status_code == 200
     assert told in text_of(response)
     assert not Archive.objects.exists()
+
+
+def test_a_choice_made_on_the_way_to_importing_is_looked_through_first(browser: Client, alice: Any):
+    url = uploaded(browser, "x.jsonl", lines({"content": "Cells got cheaper."}))
+    sent = {"reading": "1", "category": "insight"}
+
+    first = browser.post(url + "confirm/", sent, follow=True)
+
+    assert "Looked through again as you chose now" in text_of(first)
+    assert not Observation.objects.of(alice).exists()
+    browser.post(url + "confirm/", sent)
+    assert Observation.objects.of(alice).get().category == "insight"
+
+
+def test_a_choice_that_there_is_not_is_explained(browser: Client):
+    url = uploaded(browser, "x.md", b"- a bullet")
+
+    response = browser.post(url + "choose/", {"bullets": "maybe", "kind": "soul"})
+
+    assert response.status_code == 200
+    assert "Select a valid choice" in text_of(response)
 
 
 def test_no_file_is_explained(browser: Client):

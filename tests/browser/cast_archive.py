@@ -1,0 +1,68 @@
+"""Exports and imports in every state, for the looked-at pages, and where each is."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from datetime import timedelta
+from typing import Any
+
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+from django.utils import timezone
+
+from memory.archive import jobs, writing
+from memory.models import Archive
+
+_LINES = [
+    {"content": "Retries need jitter, or all come back at once.", "category": "lesson"},
+    {"content": "据报道，新型固态电池的能量密度达到每公斤四百瓦时。", "tags": ["电池"]},
+    {"content": "The heat pump was serviced.", "kind": "log", "tags": ["house", "heat"]},
+    {"content": "x", "kind": "poem"},
+]
+
+
+def _vault() -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("House/Heat pump.md", "---\ntags: [house]\n---\nServiced in **May**.")
+        archive.writestr("Garden.md", "- plant beans\n- water them daily\n")
+        archive.writestr("photo.png", b"\x89PNG")
+    return held.getvalue()
+
+
+def archives(owner: Any) -> dict[str, str]:
+    """Make one of each state."""
+    rows = {"export done": jobs.ask_export(owner)}
+    jobs.carry_out(rows["export done"].pk)
+    own = Archive(owner=owner, way="import", name="beacon-grace-2026-11-01.zip")
+    writing.write(owner, own.file)
+    own.options = {"shape": "beacon", "own": True, "account": "grace", "made_at": "2026-11-01"}
+    own.size = own.file.stat().st_size
+    own.save()
+    jobs.carry_out(own.pk)
+    rows["import archive"] = own
+    lines = "\n".join([*map(json.dumps, _LINES), "{broken"]).encode()
+    for name, file, content in (
+        ("import lines", "old memory.jsonl", lines),
+        ("import vault", "vault.zip", _vault()),
+    ):
+        rows[name] = jobs.upload(owner, SimpleUploadedFile(file, content))
+        jobs.carry_out(rows[name].pk)
+    rows["import done"] = jobs.upload(owner, SimpleUploadedFile("a.jsonl", lines))
+    jobs.carry_out(rows["import done"].pk)
+    jobs.confirm(rows["import done"])
+    jobs.carry_out(rows["import done"].pk)
+    rows["import failed"] = Archive.objects.create(
+        owner=owner, way="import", state="failed", name="from-the-future.zip",
+        options={"shape": "beacon"}, finished_at=timezone.now(),
+        problem="The archive has format 9, made by Beacon 4.0; this Beacon reads up to format 1. "
+        "Update this Beacon, then import it again.",
+    )  # fmt: skip
+    rows["export going"] = Archive.objects.create(
+        owner=owner, way="export", state="running", name="beacon-grace-2026-11-22.zip",
+        options={"rows": 48_000}, started_at=timezone.now() - timedelta(seconds=20),
+        lease_until=timezone.now() + timedelta(days=1),
+    )  # fmt: skip
+    return {name: reverse("memory:archive-row", args=[row.pk]) for name, row in rows.items()}
