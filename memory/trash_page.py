@@ -24,7 +24,7 @@ from memory.paging import Page, cursor_of, keyset
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
 from memory.tasks import TRASH_DAYS
-from memory.text import one_line
+from memory.text import one_line, plain
 
 PAGE = 50
 EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
@@ -99,7 +99,9 @@ def _name(rows: Iterable[TrashRow]) -> None:
     last = moved.order_by("record_id", "-id").distinct("record_id")
     for revision in last.only("record_id", "label", "actor", "reason"):
         row = by_id[revision.record_id]
-        row.label, row.actor, row.why = revision.label, revision.actor, revision.reason
+        row.label, row.actor = plain(revision.label), revision.actor
+        # What every move says of itself is no reason.
+        row.why = "" if revision.reason == _("moved to the trash") else revision.reason
 
 
 def counts(user: User) -> dict[str, int]:

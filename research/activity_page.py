@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from memory.models import User
 from memory.record_kinds import models as record_models
+from memory.text import plain
 from research import activity_words as words
 from research.activity_streams import STREAMS, Place, Wanted
 from research.models import Run
@@ -203,7 +204,7 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
 def _change(row: Any, user: User) -> Line:
     return Line(
         "change", row.pk, row.created, words.who(row.actor, user.username), row.actor,
-        words.of_change(row), words.subject(row.record_type), row.label, why=row.reason,
+        words.of_change(row), words.subject(row.record_type), plain(row.label), why=row.reason,
         change_url=reverse("research:activity-change", args=[row.pk]),
     )  # fmt: skip
 

@@ -5,14 +5,15 @@ Each stream is read by itself, no further than a page needs; `research.activity_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import Func, Q, QuerySet, TextField
+from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
 from django.utils.dateparse import parse_date
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext_lazy as _
@@ -22,6 +23,7 @@ from memory.models.history import actor_kind
 from memory.record_kinds import models as record_models
 from research.models import Run
 
+MOST_LOOKED_AT = 100_000  # lines of a stream in which words are looked for, the newest first
 # Who acts, as the filter names them, and the beginnings of what is stored for them.
 ACTORS = {
     "person": (_("people"), ("human",)),
@@ -106,11 +108,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One source of lines: its `rows` for a user, None where none of them can be meant."""
+    """One source of lines: its `rows` for a user, None where none of them can be meant.
+
+    Words are looked for in the fields `said_in`.
+    """
 
     name: str
     rank: int
     rows: Callable[[User, Wanted], QuerySet[Any] | None]
+    said_in: tuple[str, ...]
 
     def page(
         self, user: User, wanted: Wanted, zone: tzinfo, after: Place | None, most: int
@@ -120,6 +126,8 @@ class Stream:
         if rows is None:
             return []
         rows = _between(rows, wanted, zone)
+        if wanted.words:
+            rows = _holding(_newest(rows), wanted.words, self.said_in)
         if after is not None:
             rows = rows.filter(self._behind(after))
         return list(rows.order_by("-created", "-id")[:most])
@@ -154,7 +162,14 @@ def _by(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
     return named.filter(by=wanted.actor.partition(":")[0], actor=wanted.actor)
 
 
-def _holding(rows: QuerySet[Any], words: str, *fields: str) -> QuerySet[Any]:
+def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Keep the newest in which words are looked for: no index helps to find any part of a word."""
+    moments = rows.order_by("-created", "-id").values("created")
+    edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
+    return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
+
+
+def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet[Any]:
     for word in words.split():
         anywhere = Q()
         for name in fields:
@@ -170,11 +185,11 @@ def changes(user: User, wanted: Wanted) -> QuerySet[Any] | None:
     rows = _by(Revision.objects.of(user), wanted)
     if wanted.type:
         rows = rows.filter(record_type=wanted.type)
-    rows = _holding(rows, wanted.words, "label", "reason", "source")
     told: QuerySet[Any] = rows.defer("before", "after").annotate(
         names=_KeysOf("after"),
         had=_KeysOf("before"),
         trashed=KeyTextTransform("trashed_at", "after"),
+        superseded=KeyTextTransform("superseded_by_id", "after"),
     )
     return told
 
@@ -201,7 +216,7 @@ def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
         rows = rows.filter(subject_type=wanted.type)
     if wanted.warnings:
         rows = rows.filter(is_warning=True)
-    return _holding(rows, wanted.words, "label", "kind", "detail")
+    return rows
 
 
 def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
@@ -209,8 +224,7 @@ def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
     if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
         return None
     rows = Run.objects.of(user).filter(topic__trashed_at=None)
-    found = _holding(_by(rows, wanted), wanted.words, "topic__title")
-    return found.select_related("topic").defer("manifest", "settings", "warnings")
+    return _by(rows, wanted).select_related("topic").defer("manifest", "settings", "warnings")
 
 
 def calls(user: User, wanted: Wanted) -> QuerySet[Any] | None:
@@ -226,13 +240,12 @@ def calls(user: User, wanted: Wanted) -> QuerySet[Any] | None:
         rows = rows.filter(by__in=beginnings)
     if wanted.warnings:
         rows = rows.exclude(failure="")
-    rows = _holding(rows, wanted.words, "purpose", "model", "error", "source")
     return rows.defer("prompt", "answer")
 
 
 STREAMS = (
-    Stream("change", 0, changes),
-    Stream("log", 1, log),
-    Stream("call", 2, calls),
-    Stream("run", 3, runs),
+    Stream("change", 0, changes, ("label", "reason", "source")),
+    Stream("log", 1, log, ("label", "kind", "detail")),
+    Stream("call", 2, calls, ("purpose", "model", "error", "source")),
+    Stream("run", 3, runs, ("topic__title",)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -68,6 +69,13 @@ _SUBJECTS = {
 }
 
 
+# What no line tells of: it follows from another field.
+QUIET = frozenset(
+    {"digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id"}
+)
+_SAYS = frozenset({"content", "text", "body", "value"})
+
+
 def who(actor: str, username: str) -> str:
     """Return who acts as the person `username` reads it."""
     kind, _colon, name = actor.partition(":")
@@ -100,10 +108,18 @@ def of_change(revision: Revision) -> str:
             return _("moved to the trash")
         return _("restored from the trash")
     if "superseded_by_id" in names:
-        return _("superseded, or no longer so")
-    model = record_models().get(revision.record_type)
-    said = field_words(model, sorted(names)) if model else sorted(names)
-    return _("changed: %(fields)s") % {"fields": ", ".join(said)}
+        is_old = revision.superseded  # type: ignore[attr-defined]
+        return _("superseded") if is_old else _("made to stand again")
+    said = fields_in_words(revision.record_type, names)
+    return _("changed: %(fields)s") % {"fields": ", ".join(said)} if said else _("changed")
+
+
+def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:
+    """Return the fields that a person cares for, as they name them; what a record says is words."""
+    told = sorted({name for name in names if name not in QUIET})
+    model = record_models().get(record_type)
+    named = field_words(model, told) if model else told
+    return [_("words") if name in _SAYS else said for name, said in zip(told, named, strict=True)]
 
 
 def of_log(line: Activity) -> str:

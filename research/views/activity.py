@@ -21,7 +21,7 @@ from memory.errors import MemoryRefused
 from memory.models import Remembered, Revision
 from memory.record_kinds import nouns
 from research import activity_change, activity_export, activity_page, activity_words
-from research.activity_streams import ACTORS, KINDS, Wanted
+from research.activity_streams import ACTORS, KINDS, MOST_LOOKED_AT, Wanted
 from research.answers import go_back
 
 
@@ -48,6 +48,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
         "one_actor": _one_actor(request, wanted),
         "kinds": KINDS,
         "types": nouns(),
+        "looked_at": f"{MOST_LOOKED_AT:,}",
     }
     if request.htmx and request.htmx.target == "activity":
         return render(request, "research/_activity.html", context)
@@ -71,7 +72,8 @@ def activity_change_page(request: BeaconRequest, pk: int) -> HttpResponse:
     record = activity_change.record_now(revision)
     context = {
         "revision": revision,
-        "changes": activity_change.changes_of(revision),
+        "changes": activity_change.changes_of(revision) if revision.before else [],
+        "made": [] if revision.before else activity_change.first_values(revision),
         "who": activity_words.who(revision.actor, request.user.get_username()),
         "noun": activity_words.subject(revision.record_type),
         "record": record,

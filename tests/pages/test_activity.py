@@ -63,7 +63,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
         "the reflector", "maintenance", "research", "you", "you",
     ]  # fmt: skip
     assert [line.said for line in lines][:5] == [
-        "moved to the trash", "changed: tags", "changed: tags", "changed: note", "made",
+        "moved to the trash", "changed: tags", "changed: tags", "changed: words", "made",
     ]  # fmt: skip
     assert lines[0].label == "Other words"
 

@@ -1,0 +1,56 @@
+"""What Activity, the scratchpad and the trash show, for the looked-at pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+
+from memory import library, scratchpad
+from memory.actors import MAINTENANCE, SYSTEM, Actor
+from memory.models import Activity, Note, Revision, SavedView
+
+AGENT = Actor("agent", "desk")
+VALUES = (
+    ("plan/next", "Ask the maker for the date of the last test restore."),
+    ("plan/steps", '{"done": ["hosts", "prices"], "open": ["contract"], "by": "2026-12-01"}'),
+    ("plan/costs:cells", "89 $/kWh"),
+    ("draft.md", "# Draft\n\nThe pilot line " + "makes cells and " * 120),
+    ("最近的问题", "固态电池的能量密度"),
+    ("empty", ""),
+)
+
+
+def happened(owner: Any) -> dict[str, str]:
+    """Make changes by everybody, warnings, values under keys, and something in the trash."""
+    for key, value in VALUES:
+        scratchpad.set_value(owner, key, value, by=AGENT)
+    scratchpad.set_value(owner, "asked", "fares to Tokyo", by=AGENT, scope="session:7f2")
+    first = scratchpad.get_entry(owner, "plan/next")
+    scratchpad.set_value(owner, "plan/next", first.value + " Then decide.", by=owner.actor)
+    note = Note.objects.create(owner=owner, content="Send the summary on Mondays.\nTo the team.")
+    Revision.record_first([note], by=AGENT)
+    note.change(by=MAINTENANCE, why="merged from two", tags=["weekly", "team"])
+    note.change(
+        by=owner.actor,
+        why="it is Tuesday now",
+        content="Send the summary on Tuesdays, with the prices.\nTo the team.",
+    )
+    type(note).follow([note])
+    Activity.log(
+        owner, SYSTEM, "publish-failed", warning=True, label="Asynchronous I/O",
+        why="Redis does not answer; the copy there is renewed as soon as it does",
+    )  # fmt: skip
+    scratchpad.set_value(owner, "old", "x", by=AGENT).trash(by=owner.actor)
+    library.add_document(owner, text="# An old paper\n\nWords.", by=owner.actor).trash(
+        by=MAINTENANCE, why="not read for a year"
+    )
+    SavedView.objects.create(owner=owner, page="activity", name="Agents", query="actor=agent")
+    SavedView.objects.create(
+        owner=owner, page="recall", name="Lessons", query="q=category%3Alesson"
+    )
+    last = Revision.objects.filter(record_id=note.pk).latest("id")
+    return {
+        "scratchpad": str(first.pk),
+        "change": reverse("research:activity-change", args=[last.pk]),
+    }

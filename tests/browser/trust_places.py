@@ -1,0 +1,82 @@
+"""The looked-at states of Recall, Activity, the scratchpad and the trash: name, path, act, who."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.browser.visitor import Visitor
+
+Act = Callable[[Visitor], None] | None
+
+
+def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
+    """Return the states of a person who has something."""
+    edit = f"/scratchpad/{cast['scratchpad']}/"
+    return [
+        ("recall", "/recall/", None),
+        ("recall hits", "/recall/?q=cells+price+dollars", _unfold),
+        ("recall notices", "/recall/?q=the+hosts+colour:red+%22unbalanced", None),
+        ("recall none", "/recall/?q=zebra", None),
+        ("recall operators", "/recall/?q=category:finding", None),
+        ("activity", "/activity/", None),
+        ("activity change", "/activity/?kind=changes&type=note", _change),
+        ("activity runs", "/activity/?kind=runs", None),
+        ("activity calls", "/activity/?kind=calls", None),
+        ("activity warnings", "/activity/?warnings=1", None),
+        ("activity none", "/activity/?q=nothing-is-like-this", None),
+        ("activity one change", cast["change"], None),
+        ("scratchpad", "/scratchpad/", None),
+        ("scratchpad deeper", "/scratchpad/?prefix=plan/", _edit),
+        ("scratchpad session", "/scratchpad/?scope=session:7f2", None),
+        ("scratchpad new wrong", "/scratchpad/new/?key=plan/", _wrong),
+        ("scratchpad conflict", edit, _conflict),
+        ("trash", "/trash/", None),
+        ("trash notes", "/trash/?type=note", None),
+        ("trash emptied wrong", "/trash/empty/", _not_the_word),
+    ]
+
+
+def empty() -> list[tuple[str, str]]:
+    """Return the pages of a person who has nothing."""
+    return [
+        ("recall empty", "/recall/"),
+        ("activity empty", "/activity/?kind=runs"),
+        ("scratchpad empty", "/scratchpad/"),
+        ("all trash empty", "/trash/"),
+    ]
+
+
+def _unfold(visitor: Visitor) -> None:
+    visitor.page.evaluate(
+        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
+    )
+
+
+def _change(visitor: Visitor) -> None:
+    visitor.page.locator(".stream .acts a").first.click()
+    visitor.page.locator("#_activity_change").wait_for()
+
+
+def _edit(visitor: Visitor) -> None:
+    visitor.page.locator(".entries .row a").first.click()
+    visitor.page.locator("#scratchpad_edit textarea").wait_for()
+
+
+def _wrong(visitor: Visitor) -> None:
+    visitor.page.locator("[name=key]").fill("x" * 300)
+    visitor.page.locator("[name=scope]").fill("everybody")
+    visitor.page.locator("#scratchpad_new button[type=submit]").click()
+    visitor.page.locator("[aria-invalid]").first.wait_for()
+
+
+def _conflict(visitor: Visitor) -> None:
+    visitor.page.evaluate("document.querySelector('[name=version]').value = '1'")
+    visitor.page.locator("#scratchpad_edit textarea").fill("what I typed in the other window")
+    visitor.page.locator("#scratchpad_edit button[type=submit]").click()
+    visitor.page.locator("#scratchpad_edit [role=alert]").wait_for()
+
+
+def _not_the_word(visitor: Visitor) -> None:
+    visitor.page.locator("[name=word]").fill("yes")
+    visitor.page.locator("#trash_empty button[type=submit]").click()
+    visitor.page.locator("[aria-invalid]").wait_for()
