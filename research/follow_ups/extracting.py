@@ -44,7 +44,7 @@ def observe(work: Work) -> StepResult:
         return _result(kept, 0, Extracted())
     found = extract(
         topic.owner,
-        _report(work),
+        _report(work, facts),
         source=work.run.source,
         step_name=REPORT,
         step_type=TYPE,
@@ -81,11 +81,14 @@ def _fact(text: str) -> Line:
     return Line(Observation.Category.FINDING, text, step_name=FACTS, step_type=TYPE)
 
 
-def _report(work: Work) -> str:
-    """Return the report without the sentences that no source supports, what changed first."""
-    report = work.run.report
-    lines = [_supported(line) for line in f"{report.delta}\n\n{report.body}".splitlines()]
-    return "\n".join(lines).strip()
+def _report(work: Work, facts: list[str]) -> str:
+    """Return what changed, and the report without the sentences that no source supports.
+
+    Of what changed the new sentences: the section itself also tells what was known before.
+    """
+    body = "\n".join(map(_supported, work.run.report.body.splitlines()))
+    changed = "\n".join(f"- {fact}" for fact in facts if fact not in body)
+    return f"{changed}\n\n{body}".strip()
 
 
 def _supported(line: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memory.models import Topic, User
+from memory.models import Observation, Topic, User
 from research import starting
 from research.management.commands import research as command
 from research.models import Run, TopicSettings, Worker
@@ -62,6 +62,17 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     assert out.startswith("# Solid-state batteries")
     assert "No worker is running: the run is carried out here." in err
     assert Run.objects.get().trigger == "command"
+
+
+def test_without_a_worker_what_follows_the_run_is_carried_out_here_too(
+    alice: Any, providers: Providers, say: Say
+):
+    cast.set_up(providers, 1)
+    say("Solid-state batteries")
+
+    assert Observation.objects.of(alice).exists()
+    follow_ups = Run.objects.get().steps.filter(is_follow_up=True)
+    assert {step.state for step in follow_ups} == {"done"}
 
 
 def test_with_a_worker_and_without_wait_the_run_is_queued(alice: Any, say: Say):

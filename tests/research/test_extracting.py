@@ -173,6 +173,18 @@ def test_a_later_run_keeps_what_is_new_and_not_what_it_confirms(
     assert not set(new) & set(contents(run, source=run.source))
 
 
+def test_what_a_report_says_was_known_before_is_no_new_finding(
+    run: Run, providers: Providers, run_of: RunOf
+):
+    cast.set_up(providers, 1, 2, 3)
+    second = run_of(run.topic)
+    second.report.delta += "\n  - before: The line in Lyon made 2,000 cells in 2001."
+    second.report.save(update_fields=["delta"])
+    followed(second)
+
+    assert not [text for text in contents(second) if "before" in text]
+
+
 def test_what_a_person_threw_away_stays_so_when_the_follow_up_is_repeated(run: Run):
     followed(run)
     one = Observation.objects.of(run.topic.owner).filter(source=run.source).first()

@@ -74,6 +74,8 @@ class Command(OwnCommand):
         self._wait(run)
         if options["wait"] or not worker_is_alive:
             self._print(run)
+        if not worker_is_alive:
+            self._follow_up(run)
 
     def _user(self, username: str | None) -> User:
         people = User.objects.filter(is_active=True)
@@ -99,6 +101,11 @@ class Command(OwnCommand):
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
         executing.execute(run.pk, worker=f"command:{os.getpid()}")
+
+    def _follow_up(self, run: Run) -> None:
+        """Carry out what follows a saved run: without a worker nobody else would."""
+        for step_id in run.steps.filter(is_follow_up=True).values_list("pk", flat=True):
+            executing.carry_out_follow_up(step_id)
 
     def _wait(self, run: Run) -> None:
         since = time.monotonic()
