@@ -32,6 +32,8 @@ class RecordForm(forms.Form):
     """What notes and observations have in common."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
+    TOGETHER: ClassVar[tuple[str, ...]] = ()
+    is_pinned = False
 
     content = _Typed(
         label=_("What is to be remembered"),
@@ -59,6 +61,8 @@ class RecordForm(forms.Form):
         for name in self.CHECKED:
             if name in data and name in self.fields and not self.fields[name].disabled:
                 data[name] = checks.one(name, data[name])
+        if self.TOGETHER and all(name in data for name in self.TOGETHER):
+            checks.together(data, is_pinned=self.is_pinned)
         self.refuse(checks.errors)
         self.cleaned_labels = [self.fields[name].label for name in checks.cleaned]
         return data
@@ -90,6 +94,7 @@ class NoteForm(RecordForm):
         "content", "kind", "stability", "ttl_days", "tags", "confidence", "sensitivity",
         "evidence", "scope",
     )  # fmt: skip
+    TOGETHER = ("kind", "stability", "ttl_days", "confidence", "evidence")
 
     kind = forms.ChoiceField(label=_("Kind"), choices=Note.Kind.choices, initial=Note.Kind.LOG)
     stability = forms.ChoiceField(
@@ -200,6 +205,7 @@ class EditNoteForm(_Editing, NoteForm):
 
     def __init__(self, *args: Any, record: Note, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.is_pinned = record.pinned
         choices = [(kind, kind.label) for kind in WRITABLE_KINDS]
         if record.kind in Note.IDENTITY:
             choices = [(Note.Kind(record.kind), Note.Kind(record.kind).label)]

@@ -99,6 +99,13 @@ def test_what_cannot_be_a_note_is_explained_and_nothing_typed_is_lost(
     assert Note.objects.of(alice).count() == before
 
 
+def test_all_that_is_wrong_is_said_at_once(browser: Client) -> None:
+    sent = {"content": "Keep me.", "kind": "rule", "tags": "t" * 100, "sensitivity": "normal"}
+    html = text_of(browser.post(NEW, sent | {"confidence": "0.5"}))
+    for why in ("A rule wants evidence", "at least 0.8", "at most 80 characters"):
+        assert why in html
+
+
 def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
     browser: Client, alice: Any
 ) -> None:
