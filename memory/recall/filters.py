@@ -132,7 +132,7 @@ def _tag(values: tuple[str, ...], about: _Asked) -> Q:
 
 
 def _topic(values: tuple[str, ...], about: _Asked) -> Q:
-    """Match by slug or title; `none` is what belongs to no topic."""
+    """Match by slug or title (or how it begins, `*`); `none` is what belongs to no topic."""
     path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
     if not path:
         return _NONE
@@ -141,9 +141,16 @@ def _topic(values: tuple[str, ...], about: _Asked) -> Q:
         if value.casefold() == "none":
             found |= Q(**{path: None})
         # Looked up by itself, so that the index of the rows' topic is used.
-        named = Topic.objects.filter(Q(slug=value.casefold()) | Q(title__iexact=value))
+        named = Topic.objects.filter(named_topic(value))
         found |= Q(**{f"{path}__in": named.values("pk")})
     return found
+
+
+def named_topic(name: str) -> Q:
+    """Return the condition on topics of this slug or title, or whose title begins so (`*`)."""
+    if name.endswith("*"):
+        return Q(title__istartswith=name.removesuffix("*"))
+    return Q(slug=name.casefold()) | Q(title__iexact=name)
 
 
 def _after(values: tuple[str, ...], about: _Asked) -> Q:

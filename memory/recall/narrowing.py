@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models.topics import Topic
-from memory.recall.filters import holding, narrowed
+from memory.recall.filters import holding, named_topic, narrowed
 from memory.recall.kinds import KINDS, RecallKind
 from memory.recall.operators import Filter, Question, moment, parse
 from memory.recall.ranking import Among
@@ -120,7 +120,7 @@ def _topics(owner: Any, names: Sequence[str]) -> list[uuid.UUID | None]:
     """Return the ids of the topics of these slugs or titles; None stands for no topic."""
     wanted = Q(pk__in=[])
     for name in names:
-        wanted |= Q(slug=name.casefold()) | Q(title__iexact=name)
+        wanted |= named_topic(name)
     found: list[uuid.UUID | None] = list(
         Topic.objects.of(owner).live().filter(wanted).values_list("pk", flat=True)
     )

@@ -131,6 +131,7 @@ def test_a_topic_is_named_by_its_slug_or_its_title(alice: Any) -> None:
     topic = Topic.objects.create_topic(owner=alice, title="Solid state", by=alice.actor)
     mine, other = note(alice, topic=topic), note(alice)
     assert kept(f"topic:{topic.slug}") == kept('topic:"solid STATE"') == [mine]
+    assert kept('topic:"solid s*"') == kept("topic:solid*,none -topic:none") == [mine]
     assert kept("topic:none") == [other]
 
 

@@ -162,6 +162,7 @@ def test_operators_and_arguments_narrow_alike(alice: Any) -> None:
         "tag:x",
         "source:run:*",
         "topic:rail",
+        "topic:ra*",
         "scope:run:12",
         "-tag:y is:unused tag:x",
     ):
