@@ -16,6 +16,7 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.actors import SYSTEM, Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, Trust, User
@@ -112,7 +113,7 @@ def write_soul(
     if standing is None:
         return write_note(owner, Note.Kind.SOUL, content, by=by)
     if expected is not None and standing.pk != expected:
-        raise StaleWrite(str(standing), current=standing.version)
+        raise StaleWrite(_("The soul"), current=standing.version)
     checks = NoteChecks()
     text = checks.content(content)
     checks.raise_refused()
@@ -149,16 +150,20 @@ def old_souls(owner: User) -> list[OldSoul]:
         record_id__in=[note.pk for note in notes], after__has_key="superseded_by_id"
     )
     ended = {revision.record_id: revision for revision in told.order_by("id")}
-    return [
-        OldSoul(
-            note=older,
-            rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
-            actor=ended[older.pk].actor if older.pk in ended else "",
-            why=ended[older.pk].reason if older.pk in ended else "",
-            until=newer.created,
+    named = origins.of(owner, {revision.actor for revision in ended.values()})
+    found_souls = []
+    for newer, older in pairwise(notes):
+        end = ended.get(older.pk)
+        found_souls.append(
+            OldSoul(
+                note=older,
+                rows=folded(diff(f"{older.content}\n", f"{newer.content}\n")),
+                actor=named[end.actor].words if end and end.actor in named else "",
+                why=end.reason if end else "",
+                until=newer.created,
+            )
         )
-        for newer, older in pairwise(notes)
-    ]
+    return found_souls
 
 
 def write_persona(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from memory import identity
 from memory.models import BulkAct, Note, Observation, Revision, SavedView
 
 CHINESE = "用户更喜欢先看到价格，再看到建议；每周一发送摘要。"
@@ -49,6 +50,7 @@ OBSERVATIONS: list[tuple[str, str, dict[str, Any]]] = [
 
 def remembered(owner: Any) -> dict[str, str]:
     """Make notes and observations, a chain, near-duplicates, a saved view, an act under way."""
+    _souls(owner)
     notes = [_note(owner, text, **fields) for text, fields in NOTES]
     newer = _note(owner, "The airport shuttle leaves every 20 minutes.", kind="log")
     _note(owner, "The airport shuttle leaves every 30 minutes.", superseded_by=newer)
@@ -93,3 +95,12 @@ def _stored(record: Any, owner: Any) -> Any:
     Revision.record_first([record], by=owner.actor)
     type(record).follow([record])
     return record
+
+
+def _souls(owner: Any) -> None:
+    """Let two souls have stood before the one that stands, and one of them come back."""
+    first = identity.active(owner, Note.Kind.SOUL)
+    assert first is not None
+    text = first.content.replace("Be brief, be exact", "Be brief, be exact, say numbers first")
+    identity.write_soul(owner, text, by=owner.actor, why="numbers first")
+    identity.write_soul(owner, text.replace("## Principles", "## What holds"), by=owner.actor)
