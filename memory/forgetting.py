@@ -36,7 +36,7 @@ from memory.origins import HEURISTIC
 from memory.record_kinds import kind_of
 from memory.text import clean, one_line
 
-MOST = 10_000  # records of one act; beyond it a person waits too long for the answer
+MOST = 5_000  # records of one act; beyond it a person waits too long for the answer
 LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
@@ -112,7 +112,7 @@ def _touched(model: type[Remembered]) -> Q:
 def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, int]:
     """Move everything from `source` to the trash; return the key of the act, and how many it was.
 
-    One transaction.  Raises InvalidValue where there is nothing, LimitReached beyond 10,000.
+    One transaction.  Raises InvalidValue where there is nothing, LimitReached beyond MOST.
     """
     source, key, count = checked_source(source), uuid.uuid4(), 0
     why = _("everything from %(source)s was forgotten") % {"source": source}

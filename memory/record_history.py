@@ -17,6 +17,8 @@ from memory.models.history import as_json
 from memory.paging import page_of
 
 PAGE = 25
+# A page of large texts that changed on every line would be megabytes: beyond these it says so.
+MOST_DIFFED, MOST_ROWS, MOST_COMPARED, MOST_FIRST = 200_000, 120, 2_000, 4_000
 # The field that holds what a record says; of those not named here it is `content`.
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
 # What no history tells of: it follows from another field.
@@ -38,9 +40,16 @@ class Change:
     who: str
     via: origins.Origin | None = None
     said: list[str] = field(default_factory=list)
+    words: tuple[str, str] | None = None  # before and after, where they changed
     rows: list[text_diff.Row] = field(default_factory=list)
+    is_cut: bool = False
     first_words: str = ""
     is_now: bool = False
+
+    @property
+    def before(self) -> int:
+        """Return the number of the version before."""
+        return self.revision.version - 1
 
     @property
     def why(self) -> str:
@@ -67,6 +76,14 @@ def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> Cha
     page = page_of(revisions_of(record), by="created", falling=True, cursor=cursor, size=size)
     places = origins.of(record.owner, (revision.source for revision in page.rows))
     changes = [_change(record, revision, places) for revision in page.rows]
+    left = MOST_DIFFED
+    for change in changes:
+        if change.words is None:
+            continue
+        old, new = change.words
+        left -= len(old) + len(new)
+        rows = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
+        change.rows, change.is_cut = rows[:MOST_ROWS], left < 0 or len(rows) > MOST_ROWS
     return ChangePage(changes, page.next_cursor)
 
 
@@ -83,12 +100,12 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
         change.via = None
     if not revision.before:
         change.said = [_("first written")]
-        change.first_words = str(revision.after.get(says, ""))
+        first = str(revision.after.get(says, ""))
+        change.first_words, change.is_cut = first[:MOST_FIRST], len(first) > MOST_FIRST
         return change
     changed = {n for n, value in revision.after.items() if revision.before.get(n) != value}
     if says in changed:
-        old, new = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
-        change.rows = text_diff.folded(text_diff.diff(old, new))
+        change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
         change.said.append(_("words changed"))
     change.said += _said(record, revision.before, revision.after, changed - {says})
     return change
@@ -164,6 +181,7 @@ class Comparison:
     newer: int
     rows: list[text_diff.Row]
     said: list[str]
+    rows_left: int = 0
 
     @property
     def has_same_words(self) -> bool:
@@ -189,7 +207,9 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
     said = _said(record, before, after, changed)
-    return Comparison(older, newer, rows if whole else text_diff.folded(rows), said)
+    rows = rows if whole else text_diff.folded(rows)
+    left = max(0, len(rows) - MOST_COMPARED)
+    return Comparison(older, newer, rows[:MOST_COMPARED], said, left)
 
 
 def words_at(record: Remembered, version: int) -> str:

@@ -96,6 +96,17 @@ def test_a_long_history_comes_in_parts(browser: Client, alice: Any) -> None:
     assert rest.context["changes"][-1].said == ["first written"]
 
 
+def test_large_texts_that_changed_on_every_line_stay_a_page(browser: Client, alice: Any) -> None:
+    one = note(alice, "\n".join(f"line {number}" for number in range(5000)))
+    for word in ("row", "verse", "stave"):
+        edit_note(one, by=alice.actor, content=one.content.replace(one.content[:4].strip(), word))
+    response = browser.get(history(one), {"from": "1", "to": "2", "show": "all"})
+    assert len(response.content) < 2_500_000
+    html = text_of(response)
+    assert "It is too long to be shown whole here:" in html
+    assert "more lines are not shown" in html
+
+
 def test_a_stranger_sees_no_history(
     client_of: Callable[[Any], Client], bob: Any, edited: Any
 ) -> None:
