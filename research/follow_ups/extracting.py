@@ -53,7 +53,7 @@ def observe(work: Work) -> StepResult:
     )
     if isinstance(found.failure, ProviderUnavailable) and work.step.attempt < MAX_TRIES:
         raise found.failure
-    further = without_known(found.lines, facts)
+    further = without_known(found.lines, [*facts, *_told_before(work)])
     more = _remember(work, topic, further, found.source(work.run.source))
     return _result(kept, more, found)
 
@@ -75,6 +75,14 @@ def _facts(work: Work) -> list[str]:
         for sentence in dict.fromkeys(sentences)
         if match_key(sentence) not in struck and not smells_of_instructions(sentence)
     ]
+
+
+def _told_before(work: Work) -> list[str]:
+    """Return what was known before the run, or struck: a report's background is no finding."""
+    memory = work.output("load_memory")["memory"]
+    told = [fact["text"] for fact in memory["facts"]] if memory else []
+    struck = TopicFact.objects.filter(topic=work.topic).struck()
+    return [*told, *struck.values_list("text", flat=True)]
 
 
 def _fact(text: str) -> Line:

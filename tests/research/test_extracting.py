@@ -185,6 +185,20 @@ def test_what_a_report_says_was_known_before_is_no_new_finding(
     assert not [text for text in contents(second) if "before" in text]
 
 
+def test_a_report_s_background_and_what_was_struck_are_no_findings(
+    run: Run, providers: Providers, run_of: RunOf
+):
+    known, struck = TopicFact.objects.filter(topic=run.topic)[:2]
+    struck.strike(by=run.topic.owner.actor)
+    cast.set_up(providers, 1, 2, 3)
+    second = run_of(run.topic)
+    second.report.body = f"{known.text}\n\n{struck.text}"
+    second.report.save(update_fields=["body"])
+    followed(second)
+
+    assert not {known.text, struck.text} & set(contents(second))
+
+
 def test_what_a_person_threw_away_stays_so_when_the_follow_up_is_repeated(run: Run):
     followed(run)
     one = Observation.objects.of(run.topic.owner).filter(source=run.source).first()
