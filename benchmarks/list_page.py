@@ -169,6 +169,7 @@ def _measure(sizes: list[int]) -> int:
         print(f"{size:,} notes made in {time.perf_counter() - began:.0f} s", flush=True)
         for name, query in PAGES.items():
             found[name].append(_page(client, f"/notes/{query}"))
+            print(f"  {name}: %d queries, %.0f ms" % found[name][-1], flush=True)
         deep.append(_page(client, f"/notes/?cursor={_half_way(owner)}"))
         acts.append(_act(owner))
     found["half way down"] = deep
@@ -204,13 +205,14 @@ def _page(client: Any, path: str) -> tuple[int, float]:
     client.get(path)
     with CaptureQueriesContext(connection) as captured:
         response = client.get(path)
+        queries = len(captured)
     assert response.status_code == 200, (path, response.status_code)
     took = []
     for _round in range(ROUNDS):
         began = time.perf_counter()
         client.get(path)
         took.append((time.perf_counter() - began) * 1000)
-    return len(captured), statistics.median(took)
+    return queries, statistics.median(took)
 
 
 def _told(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
@@ -19,30 +20,26 @@ SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded 
 TRASH_DAYS = 30
 
 
-def address_of(name: str, key: Any) -> str:
-    try:
-        return reverse(name, args=[key])
-    except NoReverseMatch:
-        return ""
-
-
-@dataclass(slots=True)
+@dataclass
 class Row:
-    """One record in the list, the words that were asked for marked."""
+    """One record in the list, the words that were asked for marked.
+
+    A page has fifty of them, so what is asked for more than once is kept.
+    """
 
     record: Any
     wanted: Wanted
 
-    @property
+    @cached_property
     def beginning(self) -> str:
         """Return the record's text as far as a row can unfold it, and one character."""
         text = getattr(self.record, "beginning", None)
         return str(self.record.content if text is None else text)[: UNFOLDED + 1]
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Return what names the record among others, for those who hear its buttons."""
-        return shorten(self.beginning, 60)
+        return shorten(self.beginning[:200], 60)
 
     @property
     def short(self) -> SafeString:
@@ -81,12 +78,12 @@ class Row:
         """Return when a record in the trash goes for good."""
         return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
 
-    @property
+    @cached_property
     def list_url(self) -> str:
         """Return the address of the list."""
         return reverse(f"memory:{self.wanted.listed.page}")
 
-    @property
+    @cached_property
     def url(self) -> str:
         """Return the address of the record's page."""
         return self._page_of(self.record.pk)
@@ -94,7 +91,18 @@ class Row:
     @property
     def edit_url(self) -> str:
         """Return the address of the page on which all fields are edited."""
-        return address_of(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
+        return reverse(f"memory:{self.wanted.listed.type}-edit", args=[self.record.pk])
+
+    @property
+    def inline_url(self) -> str:
+        """Return the address of the row as a form."""
+        return reverse("memory:record-inline", args=[self.wanted.listed.type, self.record.pk])
+
+    @property
+    def act_url(self) -> str:
+        """Return the address of the one act that every row offers: trash, in the trash restore."""
+        act = "record-restore" if self.record.trashed_at else "record-trash"
+        return reverse(f"memory:{act}", args=[self.wanted.listed.type, self.record.pk])
 
     @property
     def successor_url(self) -> str:
@@ -125,4 +133,4 @@ class Row:
         return query_of(with_values("", field, [value]))
 
     def _page_of(self, key: Any) -> str:
-        return address_of(f"memory:{self.wanted.listed.type}", key)
+        return reverse(f"memory:{self.wanted.listed.type}", args=[key])

@@ -62,3 +62,30 @@ def _of_observations(total: int, most: int) -> dict[str, str]:
             "They come by themselves with the first run; you can also write one."
         ),
     }
+
+
+def row_words() -> dict[str, str]:
+    """Return what every row says: looked up once a page, not fifty times."""
+    return {
+        "select": _("Select:"),
+        "edit": _("Edit"),
+        "trash": _("Trash"),
+        "to_trash": _("Move to the trash:"),
+        "restore": _("Restore"),
+        "whole": _("Whole text"),
+        "rest": _("the rest on its page"),
+        "pinned": _("pinned"),
+        "external": _("from the web"),
+        "quarantined": _("quarantined"),
+        "agent": _("by an agent"),
+        "sensitive": _("sensitive"),
+        "superseded": _("superseded"),
+        "duplicate": _("near-duplicate of an older one"),
+        "kind": _("Kind"),
+        "category": _("Category"),
+        "expires": _("Expires"),
+        "expired": _("expired"),
+        "kept": _("kept"),
+        "written": _("Written"),
+        "purged": _("purged"),
+    }

@@ -25,9 +25,8 @@ from memory.models import BulkAct, Observation
 from memory.models.base import Lock
 from memory.notes import edit_note
 from memory.observing import edit_observation
-from memory.record_row import address_of
 from memory.record_wanted import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, Wanted
-from memory.record_words import title_of, words_of
+from memory.record_words import row_words, title_of, words_of
 
 JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
 
@@ -59,6 +58,7 @@ def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "title": title_of(listed),
         "words": words_of(listed, total, record_list.MOST_COUNTED),
+        "say": row_words(),
         "list_url": reverse(f"memory:{listed.page}"),
         "here": request.get_full_path(),
         "problems": wanted.question.problems,
@@ -114,7 +114,7 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "form": form,
         "title": title_of(listed),
         "cancel_url": reverse(f"memory:{listed.page}"),
-        "edit_url": address_of(f"memory:{listed.type}-edit", pk),
+        "edit_url": reverse(f"memory:{listed.type}-edit", args=[pk]),
     }
     if request.method == "POST" and form.is_valid():
         try:
@@ -158,5 +158,5 @@ def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID
 
 def _row(request: BeaconRequest, listed: Listed, pk: UUID) -> HttpResponse:
     row = record_list.row_of(request.user, listed, pk)
-    context = {"row": row, "listed": listed, "alone": True}
+    context = {"row": row, "listed": listed, "say": row_words(), "alone": True}
     return render(request, "memory/_record_row.html", context)
