@@ -160,6 +160,21 @@ def _tell_topics(batch: Sequence[Any]) -> None:
         Topic.tell(owner_id, topic_id)
 
 
+def lying_in_trash(owner: User, key: uuid.UUID) -> int:
+    """Return how many records that the act `key` forgot lie in the trash still."""
+    told = Revision.objects.of(owner).filter(source=f"forget:{key}")
+    return sum(
+        model.objects.of(owner).in_trash().filter(pk__in=ids).count()
+        for model in _TYPES
+        if (ids := _ids(told, model))
+    )
+
+
+def _ids(told: Any, model: type[Remembered]) -> list[Any]:
+    of_type = told.filter(record_type=model.record_type())
+    return list(of_type.order_by().values_list("record_id", flat=True)[: MOST + 1])
+
+
 def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]]:
     """Bring back what the act `key` forgot and nobody has touched since.
 

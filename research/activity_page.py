@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -150,7 +151,7 @@ def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
     for one in found:
         line = make[one.name](one.row, user)
         line.run = runs.get(_run_id(one))
-        if one.name in ("log", "call") and not line.url and line.run:
+        if one.name == "log" and not line.url and line.run:
             line.url = address_of(line.run)
             line.label = line.label or f"{line.run.topic}, {line.run}"
         if one.name == "change":
@@ -202,9 +203,11 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
 
 
 def _change(row: Any, user: User) -> Line:
+    said = words.of_change(row)
     return Line(
         "change", row.pk, row.created, words.who(row.actor, user.username), row.actor,
-        words.of_change(row), words.subject(row.record_type), plain(row.label), why=row.reason,
+        said, words.subject(row.record_type), plain(row.label), why=row.reason,
+        details=words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
         change_url=reverse("research:activity-change", args=[row.pk]),
     )  # fmt: skip
 
@@ -217,6 +220,9 @@ def _log(row: Any, user: User) -> Line:
     )  # fmt: skip
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
+    if row.kind == "forgot-source" and row.label:
+        asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
+        line.url = f"{reverse('memory:source-forget')}?{asked}"
     return line
 
 

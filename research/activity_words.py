@@ -21,6 +21,7 @@ LOG_WORDS = {
     "account-made": _L("account made"),
     "connection-changed": _L("connection changed"),
     "follow-up-failed": _L("a follow-up failed"),
+    "forgot-source": _L("forgotten, with all that came from there"),
     "invitation-revoked": _L("invitation taken back"),
     "invited": _L("invitation made"),
     "limits-changed": _L("spending limits changed"),
@@ -33,7 +34,7 @@ LOG_WORDS = {
     "plan-waits": _L("plan waits to be looked at"),
     "plan-went-on": _L("plan went on without being looked at"),
     "profile-changed": _L("profile changed"),
-    "publish-failed": _L("its published copy could not be renewed"),
+    "publish-failed": _L("published copy could not be renewed"),
     "purge-failed": _L("could not be deleted for good"),
     "purged": _L("deleted for good"),
     "run-cancel-asked": _L("asked to be cancelled"),
@@ -99,7 +100,7 @@ def subject(record_type: str) -> str:
 
 
 def of_change(revision: Revision) -> str:
-    """Return what a revision did: made, moved, or which fields it changed."""
+    """Return what a revision did: made, moved, superseded or changed."""
     names, had = revision.names, revision.had  # type: ignore[attr-defined]
     if not had:
         return _("made")
@@ -110,8 +111,7 @@ def of_change(revision: Revision) -> str:
     if "superseded_by_id" in names:
         is_old = revision.superseded  # type: ignore[attr-defined]
         return _("superseded") if is_old else _("made to stand again")
-    said = fields_in_words(revision.record_type, names)
-    return _("changed: %(fields)s") % {"fields": ", ".join(said)} if said else _("changed")
+    return _("changed")
 
 
 def fields_in_words(record_type: str, names: Iterable[str]) -> list[str]:

@@ -44,6 +44,7 @@ def forget(request: BeaconRequest) -> HttpResponse:
             return go_to(request, context["next"] or reverse("memory:notes"))
     if asked:
         context |= _going(request, asked)
+    context |= _act(request)
     template = "memory/_source_forget.html" if request.htmx else "memory/source_forget.html"
     return render(request, template, context)
 
@@ -62,6 +63,15 @@ def _going(request: BeaconRequest, asked: str) -> dict[str, Any]:
         "total": sum(one.count for one in going),
         "by_hand": sum(one.by_hand for one in going),
     }
+
+
+def _act(request: BeaconRequest) -> dict[str, Any]:
+    """Return the act that the log leads from, as far as it can be taken back."""
+    try:
+        key = UUID(request.GET.get("act", ""))
+    except ValueError:
+        return {}
+    return {"act": key, "act_count": forgetting.lying_in_trash(request.user, key)}
 
 
 @require_POST

@@ -153,6 +153,23 @@ def test_a_stranger_forgets_and_takes_back_nothing(
     assert live(Observation, alice) == 0
 
 
+def test_the_log_leads_to_where_the_act_is_taken_back(
+    browser: Client, alice: Any, run: Any
+) -> None:
+    key, _count = forgetting.forget_source(alice, run.source, by=alice.actor)
+    log = browser.get(reverse("research:activity")).content.decode()
+    address = f"{PAGE}?source=run%3A{run.pk}&amp;act={key}"
+    assert address in log
+    html = text_of(browser.get(address.replace("&amp;", "&")))
+    assert "What this act forgot: 4 records lie in the trash." in html
+    assert reverse("memory:forgotten-undo", args=[key]) in html
+
+
+@pytest.mark.parametrize("act", ["x", str(uuid.uuid4()), "\x00"])
+def test_an_act_that_never_was_is_no_error(browser: Client, act: str) -> None:
+    assert browser.get(PAGE, {"source": "run:1", "act": act}).status_code == 200
+
+
 def test_undo_of_nothing_is_no_error(browser: Client) -> None:
     undo = reverse("memory:forgotten-undo", args=[uuid.uuid4()])
     assert browser.post(undo).status_code == 302
