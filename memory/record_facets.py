@@ -55,7 +55,7 @@ def facets_of(user: User, wanted: Wanted) -> list[Facet]:
         Facet(_("Trust"), _toggles(wanted, "trust", Trust.choices)),
         Facet(_("Origin"), _toggles(wanted, "source", _origins())),
         Facet(_("Topic"), _toggles(wanted, "topic", _topics(user, wanted))),
-        Facet(_("Lock"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])),
+        Facet(_("Lock, pin"), _choices(wanted, [("locked", _("locked")), ("pinned", _("pinned"))])),
     ]
     if wanted.listed is not NOTES:
         alike = [("duplicate", _("near-duplicates")), ("edited", _("corrected by a person"))]

@@ -26,7 +26,7 @@ def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
     """Return the records that the address asks for, in no order.
 
     Those in the trash, superseded and expired ones are left out unless `is:` names them; in the
-    trash they all lie side by side.
+    trash they all lie side by side.  The order by expiry is of what expires at all.
     """
     records: Any = wanted.listed.model.objects.of(user)
     now = timezone.now()
@@ -37,6 +37,8 @@ def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
         if wanted.listed is NOTES:
             records = _standing(records, wanted.states)
     records = narrowed(records, wanted.question, zone=zone_of(user.time_zone), now=now)
+    if wanted.sort == EXPIRES:
+        records = records.exclude(expires_at=None)
     if wanted.is_trash:
         return _in_trash_saying(records, wanted)
     return holding(records, wanted.question, ranking.language_of(user))
@@ -71,8 +73,6 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAG
         page = _best_page(user, records, wanted, cursor, size)
     else:
         by, falling, _label = SORTS[wanted.sort]
-        if wanted.sort == EXPIRES:
-            records = records.exclude(expires_at=None)
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
     return Page([Row(record, wanted) for record in page.rows], page.next_cursor)
 

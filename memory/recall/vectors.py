@@ -25,6 +25,7 @@ from redis.exceptions import RedisError
 
 from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.in_time import ended_within
 from memory import embedders
 from memory.models.recalled import Recalled
 from memory.recall import vector_tables
@@ -34,6 +35,10 @@ logger = structlog.get_logger(__name__)
 
 LONGEST_QUESTION = 2_000  # characters that are embedded of one
 REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
+# Further apart two texts have nothing to do with each other, and would only fill a list: models
+# were seen to put any two at a cosine of about 0, with some hundredths to either side.
+FURTHEST = 1.3  # a cosine of 0.155
+PATIENCE = embedders.ASKING_SECONDS + 1  # in which an endpoint's own failure comes first
 GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
 
 
@@ -63,8 +68,9 @@ def nearest(
 ) -> list[Near] | Unavailable:
     """Return the records nearest to `text`, at most `limit` of each type, nearest first.
 
-    `allowed` narrows a type to the rows of a queryset.  Whatever it says, records of others, in
-    the trash, expired or superseded are never returned.  Never raises.
+    Those further than FURTHEST are left out.  `allowed` narrows a type to the rows of a queryset.
+    Whatever it says, records of others, in the trash, expired or superseded are never returned.
+    Never raises.
     """
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
@@ -103,7 +109,13 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
     if failing in known:
         return Unavailable(str(known[failing]))
     try:
-        vector = embedder.embed([text])[0]
+        vector = ended_within(PATIENCE, lambda: embedder.embed([text]))[0]
+    except TimeoutError:  # the local model goes on being loaded, and answers the next question
+        told = _(
+            "The embedder did not answer within %(seconds)d seconds, so words alone were looked "
+            "for. The one on this machine is slow only while it starts."
+        )
+        return Unavailable(told % {"seconds": PATIENCE})
     except ProviderError as exc:
         told = _("The embedder does not answer, so words alone were looked for: %(why)s")
         reason = told % {"why": exc}
@@ -163,7 +175,8 @@ def _looked_up(
                 _statement(size, inner, by_index=by_index),
                 [asked, owner.pk, model, record_type, *values, limit],
             )
-            found += [Near(record_type, pk, float(far)) for pk, far in cursor.fetchall()]
+            rows_found = cursor.fetchall()
+            found += [Near(record_type, pk, float(far)) for pk, far in rows_found if far < FURTHEST]
     return sorted(found, key=lambda near: (near.distance, str(near.id)))
 
 

@@ -15,6 +15,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from memory.models import Note, Observation, SearchSpace, SearchTerm
+from memory.recall import ranking
 from memory.recall.following import rebuild
 from memory.recall.recalling import recall
 from memory.recall.terms import counts_of, query_terms
@@ -198,19 +199,40 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
     assert len(recall(alice, "zulu", "exact")) == 1
 
 
-def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(alice: Any) -> None:
-    """Frequent words make the ranking leave documents out early; that must never show."""
-    from memory.recall import ranking
+FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4, 8)]
 
+
+def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
+    alice: Any, monkeypatch: Any
+) -> None:
+    """Frequent words make the ranking leave documents out early; that must never show."""
     store(alice, texts(1200, seed=9))
-    few = ranking.FEW
-    try:
-        ranking.FEW = 0
-        assert_is_exact(
-            alice, [" ".join(WORDS[n : n + size]) for n in range(12) for size in (1, 2, 4, 8)]
-        )
-    finally:
-        ranking.FEW = few
+    monkeypatch.setattr(ranking, "FEW", 0)
+    assert_is_exact(alice, FREQUENT)
+
+
+@pytest.mark.parametrize(
+    "more", ["", " tag:x", " category:finding after:2d", " -bababa", f' "{WORDS[1]}"']
+)
+def test_leaving_documents_out_early_changes_no_order_whatever_narrows(
+    alice: Any, monkeypatch: Any, more: str
+) -> None:
+    made = store(alice, texts(600, seed=10))
+    for number, one in enumerate(made):
+        one.tags = ["x", WORDS[number % 9]] if number % 3 else []
+    Observation.objects.bulk_update(made, ["tags"])
+    Observation.follow(made)
+
+    def found(few: int) -> list[list[tuple[UUID, float]]]:
+        monkeypatch.setattr(ranking, "FEW", few)
+        return [
+            [(hit.id, hit.score) for hit in recall(alice, query + more, "lexical", **KIND)]
+            for query in FREQUENT
+        ]
+
+    early, all_looked_at = found(0), found(10**9)
+    assert early == all_looked_at
+    assert any(early)
 
 
 def test_words_are_stemmed_as_the_owners_language_does(alice: Any) -> None:

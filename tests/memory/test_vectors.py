@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.models import Embedding, Note
-from memory.recall import vector_tables
+from memory.recall import vector_tables, vectors
 from memory.recall.vectors import Unavailable, nearest
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import near, note, use
@@ -32,15 +33,16 @@ def test_the_nearest_come_first_by_l2_distance(alice: Any, fake: FakeEmbedder):
     found = nearest(alice, "car", ["note"], 2)
 
     assert [one.id for one in found] == [car.pk, red.pk]
-    vectors = fake.embed(["car", "red automobile"])
-    assert found[1].distance == pytest.approx(math.dist(*vectors), abs=1e-5)
+    both = fake.embed(["car", "red automobile"])
+    assert found[1].distance == pytest.approx(math.dist(*both), abs=1e-5)
 
 
 @pytest.mark.requirement("R215")
 @pytest.mark.usefixtures("extension")
 def test_what_may_not_be_recalled_is_never_returned(alice: Any, bob: Any):
     stands = note(alice, "the car")
-    heir = note(alice, "garden")
+    heir = note(alice, "the car and its heir")
+    note(alice, "garden")  # further than what has to do with it
     note(alice, "the car, expired", expires_at=timezone.now() - timedelta(seconds=1))
     note(alice, "the car, replaced", superseded_by=heir)
     note(bob, "the car of bob")
@@ -50,7 +52,7 @@ def test_what_may_not_be_recalled_is_never_returned(alice: Any, bob: Any):
     Note.objects.filter(content__endswith="trashed").update(trashed_at=timezone.now())
     Note.objects.filter(content__endswith="purged").delete()
 
-    assert Embedding.objects.count() == 7
+    assert Embedding.objects.count() == 8
     assert near(alice, "the car") == [stands.pk, heir.pk]
 
 
@@ -105,6 +107,17 @@ def test_a_failing_embedder_is_said_and_not_asked_again_at_once(alice: Any, fake
     assert isinstance(first, Unavailable) and "nobody answers there" in first.reason
     assert second == first
     assert len(fake.history) == 1
+
+
+@pytest.mark.usefixtures("extension")
+def test_an_embedder_that_is_just_starting_holds_nobody_up(alice: Any, fake, monkeypatch):
+    monkeypatch.setattr(vectors, "PATIENCE", 0.05)
+    plain = fake.embed
+    fake.embed = lambda texts: (time.sleep(0.3), plain(texts))[1]
+
+    found = nearest(alice, "car", ["note"], 5)
+
+    assert isinstance(found, Unavailable) and "slow only while it starts" in found.reason
 
 
 @pytest.mark.requirement("R214")

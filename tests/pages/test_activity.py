@@ -62,8 +62,9 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     assert [line.who for line in lines][:5] == [
         "the reflector", "maintenance", "research", "you", "you",
     ]  # fmt: skip
-    assert [line.said for line in lines][:5] == [
-        "moved to the trash", "changed: tags", "changed: tags", "changed: words", "made",
+    assert [(line.said, line.details) for line in lines][:5] == [
+        ("moved to the trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
+        ("changed", ["words"]), ("made", []),
     ]  # fmt: skip
     assert lines[0].label == "Other words"
 

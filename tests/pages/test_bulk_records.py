@@ -12,7 +12,7 @@ from django.test import Client
 from memory import bulk_acts
 from memory.models import BulkAct, Note
 from memory.tasks import take_up_bulk_acts
-from tests.pages.record_cast import HTMX, note, observation, text_of
+from tests.pages.record_cast import HTMX, days, note, observation, text_of
 
 URL = "/records/notes/bulk/"
 ClientOf = Callable[[Any], Client]
@@ -79,6 +79,16 @@ def test_all_that_match_are_meant_and_no_others(browser: Client, alice: Any):
     browser.post(f"{URL}?q=fares", {"all": "1", "act": "trash"})
 
     assert list(Note.objects.of(alice).live()) == [other]
+
+
+def test_in_the_order_by_expiry_all_are_those_that_expire(browser: Client, alice: Any):
+    kept = note(alice, "Kept")
+    note(alice, "Soon over", stability="volatile", ttl_days=2, expires_at=days(2))
+
+    assert "1 note<" in text_of(browser.get("/notes/?sort=expires"))
+    browser.post(f"{URL}?sort=expires", {"all": "1", "act": "trash"})
+
+    assert list(Note.objects.of(alice).live()) == [kept]
 
 
 def test_the_page_offers_all_that_match_in_a_box_of_its_own(browser: Client, alice: Any):

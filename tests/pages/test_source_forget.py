@@ -165,7 +165,7 @@ def test_the_log_leads_to_where_the_act_is_taken_back(
     assert reverse("memory:forgotten-undo", args=[key]) in html
 
 
-@pytest.mark.parametrize("act", ["x", str(uuid.uuid4()), "\x00"])
+@pytest.mark.parametrize("act", ["x", "6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "\x00"])
 def test_an_act_that_never_was_is_no_error(browser: Client, act: str) -> None:
     assert browser.get(PAGE, {"source": "run:1", "act": act}).status_code == 200
 

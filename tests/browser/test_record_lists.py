@@ -1,0 +1,78 @@
+"""The list of notes in a browser: by keyboard, by htmx, and without a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+
+
+def write(visitor: Visitor, words: str) -> None:
+    """Write a note by hand."""
+    visitor.goto("/notes/new/")
+    visitor.page.locator("[name=content]").fill(words)
+    visitor.page.locator("main form:has([name=content]) button.primary").click()
+    visitor.page.wait_for_url(lambda url: "/new/" not in url)
+
+
+def test_a_row_is_chosen_edited_and_trashed_by_keyboard(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    write(visitor, "Fares are stale.")
+    visitor.goto("/notes/?q=kind:log")
+    press = visitor.page.keyboard.press
+
+    press("j")
+    press("x")
+    expect(visitor.page.locator("[data-ticked]")).to_have_text("1 ticked")
+    press("e")
+    box = visitor.page.locator("#record-inline-form textarea")
+    expect(box).to_be_focused()
+    box.fill("Fares are fresh.")
+    press("Control+Enter")
+    expect(visitor.page.locator(".record-text")).to_have_text("Fares are fresh.")
+    visitor.page.locator("main").click(position={"x": 4, "y": 4})
+    press("j")
+    press("#")
+    expect(visitor.page.locator("#toasts")).to_contain_text("trash")
+    visitor.page.locator("#toasts").get_by_role("button", name="Undo").click()
+    expect(visitor.page.locator(".record-text")).to_have_text("Fares are fresh.")
+
+
+def test_a_chip_changes_the_list_and_its_address(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    visitor.goto("/notes/")
+
+    visitor.page.locator(".chips").get_by_role("link", name="soul").click()
+
+    expect(visitor.page.locator("#records-q")).to_have_value("kind:soul")
+    expect(visitor.page.locator(".record-table tbody tr")).to_have_count(1)
+    assert visitor.page.url.endswith("/notes/?q=kind%3Asoul")
+
+
+def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newcomer: str) -> None:
+    visitor = visit(java_script_enabled=False)
+    visitor.sign_in(newcomer)
+    write(visitor, "Fares are stale.")
+    visitor.goto("/notes/?q=kind:log")
+
+    visitor.page.locator("[name=record]").check()
+    visitor.page.locator("#bulk .more > summary").click()
+    visitor.page.locator("#bulk [name=tag]").fill("travel")
+    visitor.press("Add")
+    expect(visitor.page.locator(".record-table .tags")).to_contain_text("travel")
+    assert "q=kind" in visitor.page.url
+    visitor.press("Undo")
+
+    expect(visitor.page.locator(".record-table .tags")).not_to_contain_text("travel")
