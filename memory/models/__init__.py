@@ -9,6 +9,7 @@ from memory.models.bulk_acts import BulkAct
 from memory.models.connections import Connection
 from memory.models.content import ContentItem
 from memory.models.embeddings import Embedding, EmbeddingDue
+from memory.models.files import FileDraft, MemoryFile, MirroredFile, Section
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument, LibraryFolder
 from memory.models.notes import Note
@@ -16,6 +17,7 @@ from memory.models.observations import Observation
 from memory.models.proposals import Proposal, ReviewLevel
 from memory.models.publish_due import PublishDue
 from memory.models.recalled import Recalled
+from memory.models.reflections import Reflection
 from memory.models.saved_views import SavedView
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
@@ -35,17 +37,21 @@ __all__ = [
     "ContentItem",
     "Embedding",
     "EmbeddingDue",
+    "FileDraft",
     "Invitation",
     "LibraryDocument",
     "LibraryFolder",
     "Lock",
+    "MemoryFile",
     "Message",
+    "MirroredFile",
     "ModelCall",
     "Note",
     "Observation",
     "Proposal",
     "PublishDue",
     "Recalled",
+    "Reflection",
     "Remembered",
     "ReviewLevel",
     "Revision",
@@ -54,6 +60,7 @@ __all__ = [
     "SearchEntry",
     "SearchSpace",
     "SearchTerm",
+    "Section",
     "SeenUrl",
     "Sensitivity",
     "Session",

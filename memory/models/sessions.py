@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from memory.models.base import Remembered, RememberedQuerySet
 
@@ -26,7 +27,20 @@ class Session(Remembered):
 
 
 class Message(models.Model):
-    """One turn of a session, in order."""
+    """One turn of a session, in order; `role` is user or assistant.
+
+    An answer is `waiting` until it is worked out, `answering` while it is: `lease_until` lets
+    another worker take it up after one that was killed.  `tool_calls` lists what the model called,
+    in order (`name`, `arguments`, `result`, `is_error`); `cites` the records that the answer names
+    (`type`, `id`, `title`, `url`, `quote`).  `is_index` marks the list of memory files that stands
+    before the first turn (R157).
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waiting")
+        ANSWERING = "answering", _("answering")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
 
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(Session, models.CASCADE, related_name="messages")
@@ -34,6 +48,13 @@ class Message(models.Model):
     role = models.CharField(max_length=12)
     content = models.TextField()
     tool_calls = models.JSONField(default=list, blank=True)
+    cites = models.JSONField(default=list, blank=True)
+    is_index = models.BooleanField(default=False)
+    state = models.CharField(max_length=10, choices=State, default=State.DONE)
+    by = models.CharField(max_length=10, blank=True)  # of an answer: model or recall
+    notice = models.TextField(blank=True)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True, blank=True)
     created = models.DateTimeField(default=timezone.now)
 
     class Meta:
