@@ -6,11 +6,13 @@ The caller has its own fallback for the two cases in which there is no answer: n
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from django.conf import settings
@@ -18,7 +20,7 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
-from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Usage
+from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_reply import estimate
 from memory import connections
 from memory.models import ModelCall, Topic, User
@@ -58,13 +60,15 @@ def ask_model(
     meter: Meter | None = None,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
     on_text: OnText | None = None,
+    tools: Sequence[Tool] = (),
 ) -> Answer | None:
     """Ask the site's model; None if none is set up.
 
     `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
     `wait_for` carries the call out, so that its caller can look at other things meanwhile.
     `on_text` is given the whole text so far as it comes, in the thread that carries the call out;
-    what it raises ends the call.
+    what it raises ends the call.  `tools` are offered to the model; those that it wants called
+    stand in the answer (`tool_loop` calls them).
     Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
     `schema`, ProviderNonsense after it; the call is recorded in each case.
     """
@@ -74,21 +78,19 @@ def ask_model(
     if meter is not None:
         meter.check()
     secrets = (model.profile.api_key, *connections.secrets_in_use())
-    safe = [
-        Message(m.role, redact(m.content, *secrets), m.tool_calls, m.tool_call_id) for m in messages
-    ]
+    safe = [_without_secrets(message, secrets) for message in messages]
     call = ModelCall(
         owner=owner,
         topic=topic,
         purpose=purpose,
         source=source,
         model=model.profile.model,
-        prompt=[{"role": m.role, "content": m.content} for m in safe],
+        prompt=[_as_stored(message) for message in safe],
     )
 
     def ask() -> Answer:
         shown = _redacted(on_text, secrets) if on_text else None
-        answer = model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown)
+        answer = model.ask(safe, max_tokens=max_tokens, schema=schema, on_text=shown, tools=tools)
         if schema is not None and answer.parsed is None and answer.tool_calls:
             raise _called_a_tool(answer)
         return answer
@@ -123,7 +125,7 @@ def _carry_out(
     began = time.monotonic()
     try:
         answer = wait_for(ask) if wait_for else ask()
-        usage, call.answer = answer.usage, _storable(answer.text, key)
+        usage, call.answer = answer.usage, _storable(_said(answer), key)
         call.error = call.failure = ""
         return answer
     except ProviderNonsense as exc:
@@ -150,6 +152,46 @@ def _carry_out(
             ms=call.milliseconds,
             tokens=usage.total,
         )
+
+
+def _without_secrets(message: Message, secrets: Sequence[str]) -> Message:
+    calls = tuple(
+        replace(call, arguments=_redacted_value(call.arguments, secrets))
+        for call in message.tool_calls
+    )
+    return replace(message, content=redact(message.content, *secrets), tool_calls=calls)
+
+
+def _redacted_value(value: Any, secrets: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, *secrets)
+    if isinstance(value, dict):
+        return {key: _redacted_value(one, secrets) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_redacted_value(one, secrets) for one in value]
+    return value
+
+
+def _as_stored(message: Message) -> dict[str, Any]:
+    """Return a message as the record of the call keeps it, the tools it called included."""
+    stored: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        stored["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        stored["tool_call_id"] = message.tool_call_id
+    return stored
+
+
+def _said(answer: Answer) -> str:
+    """Return what the model said, and below it each tool that it wants called."""
+    wanted = [
+        f"→ {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"
+        for call in answer.tool_calls
+    ]
+    return "\n".join([answer.text, *wanted] if answer.text else wanted)
 
 
 def failure_of(exc: ProviderError) -> ModelCall.Failure:

@@ -16,7 +16,7 @@ from beacon_site.providers.errors import (
     ProviderUnavailable,
 )
 from beacon_site.providers.fakes import FakeLanguageModel
-from beacon_site.providers.llm import Answer, LlmProfile, Message, ToolCall, Usage
+from beacon_site.providers.llm import Answer, LlmProfile, Message, Tool, ToolCall, Usage
 from memory import connections
 from memory.asking import BudgetReached, ask_model, price, redact
 from memory.models import ModelCall
@@ -122,6 +122,39 @@ def test_a_tool_call_that_nobody_offered_is_no_answer_and_is_paid_for(ask: Ask):
 
     call = ModelCall.objects.get()
     assert (call.failure, call.prompt_tokens, call.completion_tokens) == ("nonsense", 7, 3)
+
+
+def test_tools_are_offered_and_what_was_called_is_recorded(ask: Ask):
+    called = ToolCall("1", "memory_read", {"path": "facts/user.md"})
+    said = Answer("Let me see.", Usage(7, 3), "dear", "tool_calls", tool_calls=(called,))
+
+    answer = ask(said, tools=(Tool("memory_read", "Reads.", {"type": "object"}),))
+
+    assert answer is not None and answer.tool_calls == (called,)
+    stored = ModelCall.objects.get().answer
+    assert stored == 'Let me see.\n→ memory_read {"path": "facts/user.md"}'
+
+
+def test_the_calls_and_results_of_a_conversation_are_recorded_without_keys(
+    alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    model = FakeLanguageModel("Noted.", profile=PROFILE)
+    monkeypatch.setattr(connections, "language_model", lambda: model)
+    key = "sk-" + "a1" * 12
+    wrote = ToolCall("1", "memory_patch", {"patches": [{"new_text": f"key {key}"}]})
+    talk = [Message("assistant", "", (wrote,)), Message("tool", f"wrote {key}", (), "1")]
+
+    ask_model("reflect", talk, owner=alice, source="run:1")
+
+    prompt = ModelCall.objects.get().prompt
+    patched = {
+        "id": "1",
+        "name": "memory_patch",
+        "arguments": {"patches": [{"new_text": "key [secret]"}]},
+    }
+    assert prompt[0] == {"role": "assistant", "content": "", "tool_calls": [patched]}
+    assert prompt[1] == {"role": "tool", "content": "wrote [secret]", "tool_call_id": "1"}
+    assert key not in str(model.history[0].messages)
 
 
 def test_a_call_that_nobody_waits_for_says_so(ask: Ask):
