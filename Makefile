@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test faults screenshots lint lock audit vendor help
+.PHONY: up down test faults screenshots bench lint lock audit vendor help
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -23,6 +23,9 @@ faults: ## break real processes for 15 minutes and print what was kept (ARGS=--w
 
 screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (ARGS="word" for some)
 	@$(RUN) screenshots $(ARGS)
+
+bench: ## how fast and how good recall is, and how fast a list, small sizes (all: docs/benchmarks.md)
+	@$(RUN) bench
 
 lint: ## style, types, templates, migrations, and Django's check of production settings
 	@$(RUN) lint

@@ -2,7 +2,7 @@
 
 Each memory is two to four runs of words from different real texts, 20 to 60 words in all, so that
 words are as frequent as in real text.  The texts are the doc strings and comments of Python's own
-library and Beacon's docs; `--texts DIR` takes .txt, .md and .rst files below a folder instead.
+library; `--texts DIR` takes .txt, .md and .rst files below a folder instead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 _SAID = re.compile(r'"""(.+?)"""|((?:^[ \t]*#[^\n]*\n)+)', re.DOTALL | re.MULTILINE)
 
 
@@ -42,11 +41,15 @@ def memories(pool: list[list[str]], size: int) -> list[str]:
 
 
 def questions(texts: list[str], words: int, count: int) -> list[str]:
-    """Return questions of so many different words each, all from one memory."""
+    """Return questions of so many different words each, all from one memory.
+
+    Plain words only: a `-` or `:` is an operator to one engine and nothing to another.
+    """
     chance = random.Random(100 + words)
     asked = []
     while len(asked) < count:
-        known = sorted({word for word in chance.choice(texts).split() if len(word) > 3})
+        said = chance.choice(texts).split()
+        known = sorted({word for word in said if len(word) > 3 and word.isalpha()})
         if len(known) >= words:
             asked.append(" ".join(chance.sample(known, words)))
     return asked
@@ -58,8 +61,6 @@ def _own_texts() -> Iterator[str]:
     for path in files:
         for match in _SAID.finditer(path.read_text(errors="replace")):
             yield re.sub(r"[^\w'+.-]+", " ", match[1] or match[2])
-    for path in sorted((ROOT / "docs").glob("*.md")):
-        yield from path.read_text().split("\n\n")
 
 
 def _texts_below(folder: Path) -> Iterator[str]:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from memory.recall.terms import search_terms
-
 
 class Engine(Protocol):
     """What the benchmark asks of an engine."""
@@ -98,9 +96,8 @@ class Tantivy(_OnDisk):
 
     def search(self, question: str) -> list[int]:
         """Return the ten best."""
-        words = " ".join(search_terms(question))
         searcher = self.found.searcher()
-        asked, _problems = self.found.parse_query_lenient(words, ["text"])
+        asked, _problems = self.found.parse_query_lenient(question, ["text"])
         hits = searcher.search(asked, 10).hits
         return [searcher.doc(address)["number"][0] for _score, address in hits]
 

@@ -13,8 +13,9 @@ one collection, searched on its own:
 an engine puts first.  Beacon runs in a throw-away database (DATABASE_URL's server if set, else an
 embedded one) by its real path: notes are indexed, vectors made by its task, questions asked of
 recall(), one configuration for all sets.  Printed per set: Recall@10, MRR@10, nDCG@10, and the
-paired difference in nDCG@10 to the best engine of the same kind with its 95 % interval (2,000
-bootstraps over the questions): ahead where it lies above 0, behind where it lies below.
+paired differences in nDCG@10 to each single engine (of words alone, for those of Beacon's modes that
+look at words alone) with their 95 % intervals (2,000 bootstraps over the questions): ahead where one
+lies above 0, behind where it lies below.
 
 bm25s and tantivy are no part of Beacon; those not installed are left out, and named:
     .venv/bin/pip install bm25s PyStemmer tantivy
@@ -161,10 +162,8 @@ def _asked(engine: Engine, queries: list[dict[str, Any]]) -> list[dict[str, Any]
 def _show(title: str, rows: Rows, seconds: float) -> None:
     questions = len(next(iter(rows.values())))
     print(f"\n### {title}: {questions} questions ({seconds:.0f} s)\n")
-    print(
-        "| engine | Recall@10 | MRR@10 | nDCG@10 | to the best of its kind | p50 ms | new first |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    print("| engine | Recall@10 | MRR@10 | nDCG@10 | p50 ms | new first |")
+    print("|---|---|---|---|---|---|")
     means = {name: mean([row["ndcg@10"] for row in some]) for name, some in rows.items()}
     for name in sorted(rows, key=lambda name: -means[name]):
         some = rows[name]
@@ -172,21 +171,29 @@ def _show(title: str, rows: Rows, seconds: float) -> None:
         speed = sorted(row["ms"] for row in some)[len(some) // 2]
         updates = [row["update"] for row in some if "update" in row]
         told = f"{updates.count('new')} of {len(updates)}" if updates else "–"
-        print(f"| {name} | {figures} | {_against(name, rows, means)} | {speed:.1f} | {told} |")
+        print(f"| {name} | {figures} | {speed:.1f} | {told} |")
+    _compare(rows)
 
 
-def _against(name: str, rows: Rows, means: dict[str, float]) -> str:
-    """Return the paired difference to the best other engine that this one is to be held against."""
+def _compare(rows: Rows) -> None:
+    """Print the paired differences of Beacon's modes to each single engine they are held against."""
     lexical = [rival for rival in LEXICAL_RIVALS if rival in rows]
-    rivals = {"Beacon exact": lexical, "Beacon lexical": lexical}
-    rivals["Beacon auto"] = [*lexical, *({"MiniLM vectors"} & rows.keys())]
-    if not rivals.get(name):
-        return ""
-    best = max(rivals[name], key=means.__getitem__)
-    ours, theirs = ([row["ndcg@10"] for row in rows[one]] for one in (name, best))
-    low, high = paired_interval(ours, theirs)
+    single = [*lexical, *({"MiniLM vectors"} & rows.keys())]
+    rivals = {"Beacon exact": lexical, "Beacon lexical": lexical, "Beacon auto": single}
+    shown = [name for name in rivals if name in rows]
+    print(f"\n| nDCG@10 against | {' | '.join(shown)} |\n|---|{'---|' * len(shown)}")
+    for rival in single:
+        cells = [
+            _against(rows[name], rows[rival]) if rival in rivals[name] else "" for name in shown
+        ]
+        print(f"| {rival} | {' | '.join(cells)} |")
+
+
+def _against(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
+    mine, others = ([row["ndcg@10"] for row in some] for some in (ours, theirs))
+    low, high = paired_interval(mine, others)
     verdict = "ahead" if low > 0 else "behind" if high < 0 else "no clear difference"
-    return f"{means[name] - means[best]:+.3f} [{low:+.3f}, {high:+.3f}] to {best}: {verdict}"
+    return f"{mean(mine) - mean(others):+.3f} [{low:+.3f}, {high:+.3f}] {verdict}"
 
 
 if __name__ == "__main__":

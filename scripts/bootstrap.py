@@ -51,6 +51,7 @@ def main(arguments: list[str]) -> None:
         "test": test,
         "faults": faults,
         "screenshots": screenshots,
+        "bench": bench,
         "lint": lint,
         "lock": lock,
         "audit": audit,
@@ -186,6 +187,18 @@ def screenshots(rest: list[str]) -> None:
     """Take a picture of every page in its states, or of those whose name holds a word."""
     os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
     become("-m", "tests.browser.screenshots", *rest)
+
+
+def bench(rest: list[str]) -> None:
+    """Print how fast and how good recall is, and how fast a list, at a size that takes minutes."""
+    small = ["--sizes", "10000"]
+    failed = []
+    for name, options in (("recall", small), ("recall_quality", []), ("list_page", small)):
+        command = [str(PYTHON), "-m", f"benchmarks.{name}", *options]
+        say(f"$ python {' '.join(command[1:])}")
+        if subprocess.run(command, check=False).returncode != 0:
+            failed.append(name)
+    sys.exit("Failed: " + ", ".join(failed) if failed else 0)
 
 
 def chromium() -> str:
