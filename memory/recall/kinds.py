@@ -45,7 +45,8 @@ class RecallKind:
 
     `category_field` is the one that `kind:` or `category:` filters by; `states` are those of the
     index (its `kind`) that are returned unless `is:` asks for another one.  `successors` gives for
-    superseded records the ones that stand in for them.  `topic_path` leads to the topic; where
+    superseded records the ones that stand in for them, `superseded` those records of an owner.
+    `topic_path` leads to the topic; where
     `of_topic` a record goes with it: into the trash, and for good.
     """
 
@@ -61,6 +62,7 @@ class RecallKind:
     of_topic: bool = False
     topic_path: str = "topic"
     successors: Callable[[Iterable[uuid.UUID]], dict[uuid.UUID, uuid.UUID]] | None = None
+    superseded: Callable[[Any], QuerySet[Any]] | None = None
 
 
 KINDS: dict[str, RecallKind] = {}
@@ -73,6 +75,10 @@ def register(kind: RecallKind) -> None:
 
 def _notes(owner: Any, now: datetime) -> QuerySet[Any]:
     return Note.objects.of(owner).active(now).select_related("topic")
+
+
+def _superseded_notes(owner: Any) -> QuerySet[Any]:
+    return Note.objects.of(owner).live().exclude(superseded_by=None)
 
 
 def _observations(owner: Any, now: datetime) -> QuerySet[Any]:
@@ -111,6 +117,7 @@ register(
         category=lambda note: str(note.kind),
         category_field="kind",
         successors=_standing_notes,
+        superseded=_superseded_notes,
     )
 )
 register(

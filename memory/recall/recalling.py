@@ -15,6 +15,7 @@ from memory.errors import InvalidValue
 from memory.models.history import Use
 from memory.recall import fusion, ranking, vectors
 from memory.recall.bm25 import relevance
+from memory.recall.candidates import MEANING, WORDS, Candidate, Found, Key, successors_of
 from memory.recall.kinds import KINDS, RecallKind
 from memory.recall.narrowing import Narrowing, among_of, narrowing_of, rows_of
 from memory.recall.operators import Question
@@ -22,11 +23,8 @@ from memory.recall.ranking import Job, Ranked, Space
 from memory.recall.terms import LABEL, label_terms, query_terms
 
 MODES = ("auto", "lexical", "exact")
-WORDS, MEANING = "words", "meaning"  # the lanes
 MOST_HITS = 200
 SUPERSEDED_LOOKED_AT = 50  # of the superseded records, the best, for which others stand in
-
-Key = tuple[str, uuid.UUID]
 
 
 class How(TypedDict, total=False):
@@ -94,19 +92,6 @@ class RecallPage:
     stems: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Candidate:
-    """What the lanes found out of one record before it is loaded."""
-
-    key: Key
-    raw: float = 0.0  # of the words
-    distance: float | None = None
-    score: float = 0.0
-    matched: tuple[str, ...] = ()
-    replaces: list[uuid.UUID] = field(default_factory=list)
-    ranks: dict[str, int] = field(default_factory=dict)
-
-
 def recall(
     owner: Any, query: str | Question, mode: str = "auto", **how: Unpack[How]
 ) -> list[RecallHit]:
@@ -139,7 +124,7 @@ def recall_page(
         near = _near(asked, limit, notices) if mode == "auto" else None
         found = _by_words(asked, words, mode, limit if near is None else max(limit, fusion.DEPTH))
         if near is not None:
-            _by_meaning(words, near, found)
+            _by_meaning(asked, words, near, found)
     kept = [one for one in found.candidates.values() if one.score >= how.get("min_score", 0.0)]
     hits = _hits(asked, kept, limit)
     if place := how.get("place", ""):
@@ -164,18 +149,9 @@ def recall_by_category(
 # --- the lane of words ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Found:
-    candidates: dict[Key, _Candidate] = field(default_factory=dict)
-    spaces: dict[str, Space] = field(default_factory=dict)
-
-    def of(self, key: Key) -> _Candidate:
-        return self.candidates.setdefault(key, _Candidate(key))
-
-
-def _by_words(asked: Narrowing, words: list[str], mode: str, depth: int) -> _Found:
+def _by_words(asked: Narrowing, words: list[str], mode: str, depth: int) -> Found:
     """Return what holds the words, scored by them."""
-    found = _Found()
+    found = Found()
     formula = ranking.EXACT if mode == "exact" else ranking.LEXICAL
     jobs = _jobs(asked, words, formula, depth)
     for job, ranked in zip(jobs, ranking.ranked(jobs), strict=True):
@@ -189,7 +165,7 @@ def _by_words(asked: Narrowing, words: list[str], mode: str, depth: int) -> _Fou
             candidate.raw, candidate.matched = one.score, one.matched
     for candidate in found.candidates.values():
         candidate.score = relevance(candidate.raw)
-    _set_ranks(found, WORDS, [one for one in found.candidates.values() if one.raw > 0])
+    found.rank(WORDS)
     return found
 
 
@@ -228,21 +204,18 @@ def _terms_of(asked: Narrowing, space: Space) -> list[str]:
     return query_terms(asked.question.words, space.language)
 
 
-def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: _Found) -> None:
+def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: Found) -> None:
     """Give what superseded the ranked records their place, where it is the better one."""
-    if kind.successors is None or not ranked:
-        return
-    successors = kind.successors([one.record_id for one in ranked])
-    allowed = rows_of(kind, asked).filter(pk__in=set(successors.values()))
-    kept = set(allowed.values_list("pk", flat=True))
+    successors = successors_of(asked, kind, [one.record_id for one in ranked])
     for one in ranked:
         successor = successors.get(one.record_id)
-        if successor is None or successor not in kept:
+        if successor is None:
             continue
         candidate = found.of((kind.type, successor))
         if one.score > candidate.raw:
             candidate.raw, candidate.matched = one.score, one.matched
             candidate.replaces.insert(0, one.record_id)
+            candidate.stands_in_for.add(WORDS)
 
 
 # --- the lane of meaning, and what becomes of both ------------------------------------------------
@@ -252,18 +225,41 @@ def _near(asked: Narrowing, limit: int, notices: list[str]) -> list[vectors.Near
     """Return what lies near the question; None, and a notice, where there is no such lane."""
     allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
     depth = max(limit, fusion.DEPTH)
-    near = vectors.nearest(asked.owner, asked.question.words, allowed, depth, allowed=allowed)
+    replaced = {
+        kind.type: kind.superseded(asked.owner)
+        for kind in asked.kinds
+        if kind.superseded is not None
+    }
+    if asked.question.phrases or asked.question.without:
+        replaced = {}  # what a superseded record says word for word, the lane of words looks at
+    near = vectors.nearest(
+        asked.owner, asked.question.words, allowed, depth, allowed=allowed, replaced=replaced
+    )
     if isinstance(near, vectors.Unavailable):
         notices.append(near.reason)
         return None
     return near
 
 
-def _by_meaning(words: list[str], near: list[vectors.Near], found: _Found) -> None:
-    """Add what lies near the question, and score all by both lanes."""
-    for record in near:
-        found.of((record.type, record.id)).distance = record.distance
-    by_type: dict[str, list[_Candidate]] = {}
+def _by_meaning(asked: Narrowing, words: list[str], near: list[vectors.Near], found: Found) -> None:
+    """Add what lies near the question, or stands in for that, and score all by both lanes."""
+    successors: dict[uuid.UUID, uuid.UUID | None] = {}
+    for kind in asked.kinds:
+        of_kind = [one.id for one in near if one.type == kind.type]
+        successors |= successors_of(asked, kind, of_kind)
+    for record in near:  # the nearest first
+        stands = successors.get(record.id, record.id)
+        if stands is None:
+            continue
+        candidate = found.of((record.type, stands))
+        if candidate.distance is not None:
+            continue
+        candidate.distance = record.distance
+        if stands != record.id:
+            candidate.stands_in_for.add(MEANING)
+            if record.id not in candidate.replaces:
+                candidate.replaces.append(record.id)
+    by_type: dict[str, list[Candidate]] = {}
     for candidate in found.candidates.values():
         by_type.setdefault(candidate.key[0], []).append(candidate)
     for name, candidates in by_type.items():
@@ -274,8 +270,7 @@ def _by_meaning(words: list[str], near: list[vectors.Near], found: _Found) -> No
         )
         for one in candidates:
             one.score = values[one.key]
-    by_distance = [one for one in found.candidates.values() if one.distance is not None]
-    _set_ranks(found, MEANING, by_distance)
+    found.rank(MEANING)
 
 
 def _shape(space: Space | None, words: Sequence[str]) -> fusion.Shape:
@@ -284,21 +279,12 @@ def _shape(space: Space | None, words: Sequence[str]) -> fusion.Shape:
     return fusion.Shape(ranking.best_possible(space, words), space.average)
 
 
-def _set_ranks(found: _Found, lane: str, candidates: Iterable[_Candidate]) -> None:
-    if lane == WORDS:
-        ordered = sorted(candidates, key=lambda one: (-relevance(one.raw), one.key))
-    else:
-        ordered = sorted(candidates, key=lambda one: (one.distance or 0.0, one.key))
-    for rank, one in enumerate(ordered, start=1):
-        one.ranks[lane] = rank
-
-
 # --- hits -----------------------------------------------------------------------------------------
 
 
-def _newest(asked: Narrowing, limit: int) -> _Found:
+def _newest(asked: Narrowing, limit: int) -> Found:
     """Return the newest of what the operators let through: there are no words to rank by."""
-    found = _Found()
+    found = Found()
     if not (asked.question.filters or asked.question.without or asked.is_narrow):
         return found
     keys: list[tuple[datetime, Key]] = []
@@ -310,7 +296,7 @@ def _newest(asked: Narrowing, limit: int) -> _Found:
     return found
 
 
-def _hits(asked: Narrowing, candidates: list[_Candidate], limit: int) -> list[RecallHit]:
+def _hits(asked: Narrowing, candidates: list[Candidate], limit: int) -> list[RecallHit]:
     """Load the best and return them as hits; a row that may not be returned is left out."""
     place = {one.key: number for number, one in enumerate(candidates)}
     candidates.sort(key=lambda one: (-one.score, place[one.key] if not one.ranks else 0, one.key))
@@ -324,7 +310,7 @@ def _hits(asked: Narrowing, candidates: list[_Candidate], limit: int) -> list[Re
     return [_hit(asked, one, records[one.key]) for one in best if one.key in records][:limit]
 
 
-def _hit(asked: Narrowing, one: _Candidate, record: Any) -> RecallHit:
+def _hit(asked: Narrowing, one: Candidate, record: Any) -> RecallHit:
     kind = KINDS[one.key[0]]
     lanes = {}
     if one.raw > 0:
@@ -350,7 +336,7 @@ def _hit(asked: Narrowing, one: _Candidate, record: Any) -> RecallHit:
     )
 
 
-def _boosts(asked: Narrowing, one: _Candidate) -> Iterable[str]:
+def _boosts(asked: Narrowing, one: Candidate) -> Iterable[str]:
     """Yield in words what raised a hit besides its own words."""
     labels = [stem.removeprefix(LABEL) for stem in one.matched if stem.startswith(LABEL)]
     if labels:
@@ -358,8 +344,10 @@ def _boosts(asked: Narrowing, one: _Candidate) -> Iterable[str]:
         yield told % {"words": ", ".join(labels)}
     for phrase in asked.question.phrases:
         yield _("holds the phrase “%(phrase)s”") % {"phrase": phrase}
-    if one.replaces:
+    if WORDS in one.stands_in_for:
         yield _("stands in for what it superseded, which holds these words")
+    elif MEANING in one.stands_in_for:
+        yield _("stands in for what it superseded, which is nearer to the question")
 
 
 def _note_uses(owner: Any, hits: list[RecallHit], place: str) -> None:

@@ -65,12 +65,13 @@ def nearest(
     limit: int,
     *,
     allowed: Mapping[str, QuerySet[Any]] | None = None,
+    replaced: Mapping[str, QuerySet[Any]] | None = None,
 ) -> list[Near] | Unavailable:
     """Return the records nearest to `text`, at most `limit` of each type, nearest first.
 
     Those further than FURTHEST are left out.  `allowed` narrows a type to the rows of a queryset.
-    Whatever it says, records of others, in the trash, expired or superseded are never returned.
-    Never raises.
+    Whatever it says, records of others, in the trash, expired or superseded are never returned;
+    but those of `replaced`, for which the caller returns what superseded them.  Never raises.
     """
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
@@ -90,7 +91,8 @@ def nearest(
         return vector
     try:
         with transaction.atomic():
-            return _looked_up(owner, vector, embedder.model, types, limit, allowed or {})
+            rows = _Rows(owner, allowed or {}, replaced or {})
+            return _looked_up(rows, vector, embedder.model, types, limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(_("The database could not compare vectors: found by words alone."))
@@ -142,18 +144,41 @@ def _remember(key: str, value: object, seconds: int) -> None:
 # --- looking up -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Whose records are compared, and which of them."""
+
+    owner: Any
+    allowed: Mapping[str, QuerySet[Any]]
+    replaced: Mapping[str, QuerySet[Any]]
+
+    def ids(self, record_type: str, model: type[Recalled]) -> tuple[str, list[Any]]:
+        """Return the SELECT of their ids with its parameters; "" if there can be none."""
+        rows = standing(model, self.owner)
+        if record_type in self.allowed:
+            rows = rows.filter(pk__in=self.allowed[record_type].order_by().values("pk"))
+        parts = [rows]
+        if record_type in self.replaced:
+            parts.append(self.replaced[record_type].filter(owner=self.owner))
+        selects: list[str] = []
+        values: list[Any] = []
+        for part in parts:
+            try:
+                select, params = part.order_by().values("pk").query.sql_with_params()
+            except EmptyResultSet:
+                continue
+            selects.append(select)
+            values += params
+        return " UNION ALL ".join(selects), values
+
+
 def _looked_up(
-    owner: Any,
-    vector: Sequence[float],
-    model: str,
-    types: Iterable[str],
-    limit: int,
-    allowed: Mapping[str, QuerySet[Any]],
+    rows: _Rows, vector: Sequence[float], model: str, types: Iterable[str], limit: int
 ) -> list[Near]:
     size, known = len(vector), recalled_models()
     if not vector_tables.has_table(size):
         return []
-    large = vector_tables.is_large(owner.pk, model, size)
+    large = vector_tables.is_large(rows.owner.pk, model, size)
     by_index = large and vector_tables.has_index(size)
     asked = vector_tables.literal(vector)
     found: list[Near] = []
@@ -164,16 +189,12 @@ def _looked_up(
         for record_type in dict.fromkeys(types):
             if record_type not in known:
                 continue
-            rows = standing(known[record_type], owner)
-            if record_type in allowed:
-                rows = rows.filter(pk__in=allowed[record_type].order_by().values("pk"))
-            try:
-                inner, values = rows.order_by().values("pk").query.sql_with_params()
-            except EmptyResultSet:
+            inner, values = rows.ids(record_type, known[record_type])
+            if not inner:
                 continue
             cursor.execute(
                 _statement(size, inner, by_index=by_index),
-                [asked, owner.pk, model, record_type, *values, limit],
+                [asked, rows.owner.pk, model, record_type, *values, limit],
             )
             rows_found = cursor.fetchall()
             found += [Near(record_type, pk, float(far)) for pk, far in rows_found if far < FURTHEST]

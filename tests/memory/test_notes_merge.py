@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
-from memory import connections
+from memory import connections, merging
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.merging import merge, merge_notes, unmerge
-from memory.models import Note, User
+from memory.models import Note, Revision, User
 from memory.notes import get_notes, pin, supersede, write_note
 
 AGENT = Actor("agent", "claude")
@@ -75,6 +75,21 @@ def test_a_merge_that_fails_on_its_way_has_changed_nothing(alice: User, notes: l
 
     assert Note.objects.of(alice).filter(kind="log", superseded_by=None).count() == 2
     assert not Note.objects.of(alice).filter(kind="summary").exists()
+
+
+@pytest.mark.requirement("R199")
+def test_a_merge_that_the_database_stops_half_way_has_changed_nothing(
+    alice: User, notes: list[Note], monkeypatch: pytest.MonkeyPatch
+):
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(merging, "insert", broken)  # after both notes were pointed at it
+    with pytest.raises(RuntimeError):
+        merge_notes(alice, ids(notes), by=alice.actor)
+
+    assert {note.pk for note in get_notes(alice, kind="log")} == set(ids(notes))
+    assert not Revision.objects.filter(record_id__in=ids(notes), version=2).exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""Recall by both lanes: what the meaning adds, how the two are fused, and what is said without it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.providers.fakes import FakeEmbedder
+from memory.models import Note, Topic
+from memory.recall import fusion
+from memory.recall.recalling import recall, recall_page
+from memory.tasks import embed_due
+from tests.memory.embedding_cast import note, use
+
+pytestmark = pytest.mark.usefixtures("fake")
+by_both = pytest.mark.usefixtures("extension")
+
+
+def found(owner: Any, query: str, **how: Any) -> list[Any]:
+    return [hit.record for hit in recall(owner, query, **how)]
+
+
+@by_both
+def test_the_meaning_finds_what_is_said_in_other_words(alice: Any) -> None:
+    one = note(alice, "the automobile")
+    embed_due()
+
+    assert recall(alice, "car", "lexical") == []
+    [hit] = recall(alice, "car")
+    assert (hit.record, hit.why.lanes, hit.why.stems) == (one, ("meaning",), ())
+
+
+@by_both
+def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> None:
+    both, meant = note(alice, "car"), note(alice, "automobile")
+    embed_due()
+
+    first, second = recall(alice, "car")
+    assert (first.record, second.record) == (both, meant)
+    assert first.why.ranks == {"words": 1, "meaning": min(first.why.ranks["meaning"], 2)}
+    words, meaning = first.lanes["words"], first.lanes["meaning"]
+    # Two notes of one word each: idf ln(1 + 1.5/1.5), and the share of short records, 0.35.
+    assert words.raw / 0.6931471805599453 * 0.65 + 0.35 * meaning.score == pytest.approx(
+        first.score
+    )
+    assert second.score == pytest.approx(0.35 * second.lanes["meaning"].score)
+
+
+def test_the_shares_of_the_lanes_follow_the_length_of_the_records() -> None:
+    assert fusion.meaning_share(5) == pytest.approx(0.35)
+    assert fusion.meaning_share(42) == fusion.meaning_share(400) == pytest.approx(0.5)
+    assert 0.35 < fusion.meaning_share(27) < 0.5
+
+
+@by_both
+@pytest.mark.requirement("R193", "R215")
+def test_neither_lane_returns_what_may_not_be_recalled(alice: Any, bob: Any) -> None:
+    kept = note(alice, "car kept")
+    note(alice, "automobile late", expires_at=timezone.now() - timedelta(seconds=1))
+    note(bob, "automobile of bob")
+    gone = note(alice, "automobile gone")
+    embed_due()
+    gone.trash(by=alice.actor)
+
+    assert found(alice, "car") == found(alice, "automobile") == [kept]
+
+
+@by_both
+@pytest.mark.parametrize(
+    "more", ["kind:rule", "tag:x", "topic:fleet", "before:2d", "-old", '"red car"', "is:pinned"]
+)
+def test_what_narrows_holds_for_the_meaning_too(alice: Any, more: str) -> None:
+    topic = Topic.objects.create_topic(owner=alice, title="Fleet", by=alice.actor)
+    days = timezone.now() - timedelta(days=5)
+    wanted = {"kind": "rule", "tags": ["x"], "topic": topic, "created": days, "pinned": True}
+    one = note(alice, "the red car", **wanted)
+    note(alice, "an old automobile")
+    embed_due()
+
+    assert found(alice, f"car {more}") == [one]
+
+
+@by_both
+def test_what_superseded_a_note_stands_in_for_its_meaning_too(alice: Any) -> None:
+    new = note(alice, "It was sold in May.")
+    old = note(alice, "the automobile", superseded_by=new)
+    embed_due()
+
+    [hit] = recall(alice, "car")
+    assert (hit.record, hit.replaces) == (new, (old.pk,))
+    assert "nearer to the question" in hit.why.boosts[0]
+
+
+@by_both
+def test_a_stand_in_must_itself_be_what_is_asked_for(alice: Any) -> None:
+    heir = note(alice, "It was sold in May.", kind="rule")
+    note(alice, "the automobile", superseded_by=heir)
+    trashed = note(alice, "Gone.")
+    note(alice, "another automobile", superseded_by=trashed)
+    embed_due()
+    Note.objects.filter(pk=trashed.pk).update(trashed_at=timezone.now())
+
+    assert found(alice, "car kind:log") == []
+    assert found(alice, "car", limit=1) == [heir]
+
+
+@by_both
+@pytest.mark.requirement("R214")
+def test_a_failing_embedder_is_said_once_and_the_words_go_on(
+    alice: Any, fake: FakeEmbedder
+) -> None:
+    one = note(alice, "car")
+    fake.enqueue(ProviderUnavailable("nobody answers there"))
+
+    page = recall_page(alice, "car")
+    assert [hit.record for hit in page.hits] == [one]
+    assert len(page.notices) == 1 and "nobody answers there" in page.notices[0]
+
+
+@pytest.mark.requirement("R97", "R213")
+def test_without_the_extension_everything_is_found_by_its_words(alice: Any) -> None:
+    one = note(alice, "car")
+    embed_due()
+
+    page = recall_page(alice, "car")
+    assert [hit.record for hit in page.hits] == [one]
+    assert len(page.notices) == 1 and "no extension “vector”" in page.notices[0]
+    assert page.hits[0].score == recall(alice, "car", "lexical")[0].score
+
+
+@pytest.mark.requirement("R97")
+def test_without_an_embedder_auto_is_lexical_and_says_so(alice: Any, monkeypatch: Any) -> None:
+    use(monkeypatch, None)
+    one = note(alice, "car")
+
+    page = recall_page(alice, "car")
+    assert ([hit.record for hit in page.hits], len(page.notices)) == ([one], 1)
+    assert recall_page(alice, "car", "exact").notices == []
