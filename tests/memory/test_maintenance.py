@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
@@ -189,6 +190,13 @@ def test_the_task_looks_after_everybody_and_twice_changes_nothing_more(alice: Us
     for owner in (alice, bob):
         assert Note.objects.of(owner).filter(kind="summary").count() == 1
         assert Note.objects.of(owner).in_trash().count() == 1
+
+
+@pytest.mark.requirement("R208")
+def test_the_upkeep_comes_every_six_hours():
+    tick = settings.CELERY_BEAT_SCHEDULE["maintain-notes"]
+
+    assert (tick["task"], tick["schedule"]) == (maintain_task.name, 6 * 3600)
 
 
 @pytest.mark.django_db(transaction=True)

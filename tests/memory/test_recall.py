@@ -106,6 +106,16 @@ def test_a_note_is_recalled_until_the_second_of_its_expiry(alice: Any) -> None:
     assert found(alice, "train", now=at) == []
 
 
+@pytest.mark.requirement("R193")
+@pytest.mark.parametrize("mode", ["exact", "lexical"])
+def test_what_expired_this_second_takes_no_hits_place(alice: Any, mode: str) -> None:
+    now = timezone.now()
+    for number in range(8):
+        note(alice, f"train {number}", expires_at=now)
+    kept = note(alice, "A train that is still there, and that is told of at some length.")
+    assert found(alice, "train", mode, now=now, limit=1) == [kept]
+
+
 def test_a_superseding_note_stands_in_for_what_it_replaced(alice: Any) -> None:
     first = note(alice, "Ada's badge number is 4711.")
     second = supersede(first, "The number was changed: 1234.")
