@@ -38,6 +38,10 @@ class ServiceRefused(ProviderRejected):
     """The service refuses whatever it is asked: no key, a wrong one, a used-up plan, no address."""
 
 
+class ToolsRefused(ProviderRejected):
+    """A model that cannot be offered tools; the same question without them may be answered."""
+
+
 class ProviderNonsense(ProviderRejected):
     """A model answered, but not with what was asked; what it said and spent is kept."""
 

@@ -9,7 +9,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.endpoint_kinds import Kind
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import (
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    ToolsRefused,
+)
 from beacon_site.providers.http import retry_after
 
 OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
@@ -98,6 +103,10 @@ def failure_for(
             return ProviderRejected(text % told)
         text = _("%(host)s refused the request (HTTP %(status)d: %(why)s).")
         return ProviderRejected(text % told)
+    if _takes_no_tools(status, code, said):
+        text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
+        text = f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
+        return ToolsRefused(text % told)
     if status in GATEWAY_STATUSES or (status >= 500 and not is_too_long(code, said)):
         text = _("The model at %(host)s is not available now (HTTP %(status)d: %(why)s).")
         return ProviderUnavailable(text % told, retry_after=retry_after(headers))
@@ -123,12 +132,17 @@ def _rejection(kind: Kind, status: int, code: str, said: str) -> str:
             "There is nothing at this address of %(host)s, or no model “%(model)s” (%(why)s). "
             "Check the base URL, which usually ends in /v1, and the name."
         )
-    if "tool" in lowered and ("auto" in lowered or "jinja" in lowered or "support" in lowered):
-        text = _("“%(model)s” at %(host)s takes no tools (%(why)s).")
-        return f"{text} {_percent(kind.hint)}".rstrip() if kind.name == "vllm" else text
     if 300 <= status < 400:
         return _("%(host)s redirects elsewhere (HTTP %(status)d). Correct the base URL.")
     return _("%(host)s did not accept the request (HTTP %(status)d: %(why)s).")
+
+
+def _takes_no_tools(status: int, code: str, said: str) -> bool:
+    """Tell whether the endpoint says so; llama-server without --jinja does with a 500."""
+    told = f"{code} {said}".lower()
+    if "tool" not in told or is_final(status, code, said):
+        return False
+    return "jinja" in told or (status < 500 and ("auto" in told or "support" in told))
 
 
 def _percent(text: object) -> str:

@@ -1,0 +1,139 @@
+"""Which messages of a conversation still fit a model's window (R183).
+
+The system prompt and the task, which is the first message of the user, always stay; of the rest
+the newest do.  A call of a tool and its result stay or go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers.llm import Message
+
+SHARE = 0.6  # of the window that a history may take (R183)
+BYTES_PER_TOKEN = 4  # so that an East Asian character, of three bytes, counts almost one
+_PER_MESSAGE = 4  # tokens that a chat template adds to each
+_FOR_THE_NOTE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """The messages that fit, and how many were left out."""
+
+    messages: list[Message]
+    left_out: int = 0
+
+
+def tokens_of(*messages: Message) -> int:
+    """Return about how many tokens the messages take, by their bytes."""
+    size = 0
+    for message in messages:
+        calls = sum(len(call.name) + len(str(call.arguments)) for call in message.tool_calls)
+        size += len(message.content.encode("utf-8", "replace")) + calls
+    return size // BYTES_PER_TOKEN + _PER_MESSAGE * len(messages)
+
+
+def trimmed(messages: Sequence[Message], most: int) -> Trimmed:
+    """Return what of the messages fits `most` tokens, in their order.
+
+    A task that is too long by itself is cut, and so is the newest group where it alone does not
+    fit: whoever goes on needs both.  The task says how many messages are missing.
+    """
+    head, groups = _parted(messages)
+    if head and tokens_of(*head) > most // 2:
+        head = [*head[:-1], _cut(head[-1], max(1, most // 2 - tokens_of(*head[:-1])))]
+    room = most - tokens_of(*head) - _FOR_THE_NOTE
+    kept: list[list[Message]] = []
+    for group in reversed(groups):
+        size = tokens_of(*group)
+        if size > room:
+            if not kept:
+                kept.append(_squeezed(group, room))
+            break
+        kept.append(group)
+        room -= size
+    left_out = sum(map(len, groups)) - sum(map(len, kept))
+    if left_out and head:
+        head = [*head[:-1], _with_note(head[-1], left_out)]
+    return Trimmed([*head, *(one for group in reversed(kept) for one in group)], left_out)
+
+
+def _parted(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
+    """Return the system prompt with the task, and the rest in groups that stay or go whole.
+
+    A result without its call is left out, and a call without a result gets one that says so:
+    endpoints refuse both.
+    """
+    head: list[Message] = []
+    groups: list[list[Message]] = []
+    waiting: dict[str, bool] = {}
+    is_head = True
+    for message in messages:
+        if is_head and message.role in ("system", "user"):
+            head.append(message)
+            is_head = message.role == "system"
+        elif message.role == "tool":
+            if waiting.pop(message.tool_call_id, False):
+                groups[-1].append(message)
+        else:
+            is_head = False
+            _answer(groups, waiting)
+            groups.append([message])
+            waiting = dict.fromkeys((call.id for call in message.tool_calls), True)
+    _answer(groups, waiting)
+    return head, groups
+
+
+def _answer(groups: list[list[Message]], waiting: dict[str, bool]) -> None:
+    for key in waiting:
+        groups[-1].append(Message("tool", _("(no result was kept)"), (), key))
+
+
+def _squeezed(group: Sequence[Message], room: int) -> list[Message]:
+    """Return the group with its texts cut to their share of the room."""
+    each = max(1, room // len(group) - _PER_MESSAGE)
+    return [_cut(one, each) for one in group]
+
+
+def _cut(message: Message, most: int) -> Message:
+    content = message.content.encode("utf-8", "replace")
+    if len(content) <= most * BYTES_PER_TOKEN:
+        return message
+    begun = content[: most * BYTES_PER_TOKEN].decode("utf-8", "ignore")
+    return replace(message, content=f"{begun}…")
+
+
+def _with_note(message: Message, left_out: int) -> Message:
+    note = ngettext(
+        "(%(n)d message after this was left out: it did not fit.)",
+        "(%(n)d messages after this were left out: they did not fit.)",
+        left_out,
+    ) % {"n": left_out}
+    return replace(message, content=f"{message.content}\n\n{note}")
+
+
+def without_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the conversation in plain words, for an endpoint that is offered no tools.
+
+    What a tool answered is told as the user's; two messages of the user in a row become one,
+    for some chat templates refuse them.
+    """
+    names = {call.id: call.name for one in messages for call in one.tool_calls}
+    told: list[Message] = []
+    for message in messages:
+        content = message.content
+        if message.role == "tool":
+            said = _("%(tool)s answered:") % {"tool": names.get(message.tool_call_id, "tool")}
+            message = Message("user", f"{said}\n{content}")
+        elif message.tool_calls:
+            if not content:
+                continue
+            message = Message("assistant", content)
+        if told and message.role == told[-1].role == "user":
+            message = replace(message, content=f"{told.pop().content}\n\n{message.content}")
+        told.append(message)
+    return told
