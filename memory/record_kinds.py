@@ -15,6 +15,7 @@ from django.apps import apps
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Remembered
@@ -53,7 +54,7 @@ class RecordKind:
     `put_back` sets fields (never `trashed_at`) to what they were; all acts raise MemoryRefused
     where the record's rules forbid them.  `more` gives fields that revisions hold though the row
     does not (a topic's settings).  `purge_page` names the page that deletes one for good, by its id
-    alone, if it is another than every record's.
+    alone, if it is another than every record's.  `many` counts them: "3 notes".
     """
 
     noun: str | Promise
@@ -63,6 +64,7 @@ class RecordKind:
     more: Callable[[Any], dict[str, Any]] = _nothing_more
     address: Address = _address
     purge_page: str = ""
+    many: Any = None  # an ngettext_lazy of %(n)s; the stubs know no type for it
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
@@ -100,10 +102,24 @@ def _scratchpad_address(entry: Any) -> str:
 
 
 _KINDS: dict[str, RecordKind] = {
-    "note": RecordKind(_("note"), put_back=_note_back),
-    "observation": RecordKind(_("observation"), put_back=_observation_back),
-    "scratchpadentry": RecordKind(_("scratchpad entry"), address=_scratchpad_address),
-    "librarydocument": RecordKind(_("library document"), put_back=_document_back),
+    "note": RecordKind(
+        _("note"), put_back=_note_back, many=ngettext_lazy("%(n)s note", "%(n)s notes", "n")
+    ),
+    "observation": RecordKind(
+        _("observation"),
+        put_back=_observation_back,
+        many=ngettext_lazy("%(n)s observation", "%(n)s observations", "n"),
+    ),
+    "scratchpadentry": RecordKind(
+        _("scratchpad entry"),
+        address=_scratchpad_address,
+        many=ngettext_lazy("%(n)s scratchpad entry", "%(n)s scratchpad entries", "n"),
+    ),
+    "librarydocument": RecordKind(
+        _("library document"),
+        put_back=_document_back,
+        many=ngettext_lazy("%(n)s library document", "%(n)s library documents", "n"),
+    ),
     "contentitem": RecordKind(_("content item")),
     "session": RecordKind(_("session")),
 }
@@ -125,6 +141,12 @@ def kind_of(record_type: str) -> RecordKind:
     model = models().get(record_type)
     known = _KINDS.get(record_type)
     return known or RecordKind(str(model._meta.verbose_name) if model else record_type)
+
+
+def counted(record_type: str, number: int) -> str:
+    """Return how many records of a type there are, in words: "3 notes"."""
+    kind = kind_of(record_type)
+    return str(kind.many % {"n": number}) if kind.many else f"{number} × {kind.noun}"
 
 
 def nouns() -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.spreadsheets import cell
-from research.activity_page import Line
+from research.activity_line import Line
 
 FIELDS = ("at", "actor", "kind", "record_type", "label", "said", "why", "details", "run", "warning")
 

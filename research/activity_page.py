@@ -12,8 +12,9 @@ import binascii
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -26,67 +27,41 @@ from memory.models import User
 from memory.record_kinds import models as record_models
 from memory.text import plain
 from research import activity_words as words
-from research.activity_streams import STREAMS, Place, Wanted
+from research.activity_groups import Group, gathered
+from research.activity_line import Line, address_of
+from research.activity_streams import STREAMS, Happened, Place, Wanted
 from research.models import Run
 
-PAGE = 50
-_RANKS = {stream.rank: stream.name for stream in STREAMS}
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """A row of a stream with its place among all."""
-
-    place: Place
-    row: Any
-
-    @property
-    def name(self) -> str:
-        """Return which stream it is of."""
-        return _RANKS[self.place.rank]
-
-
-@dataclass(slots=True)
-class Line:
-    """One line of the page: who did what, when, to which record, and where to read on."""
-
-    name: str
-    key: int
-    at: datetime
-    who: str
-    actor: str
-    said: str
-    noun: str
-    label: str
-    url: str = ""
-    run: Run | None = None
-    why: str = ""
-    details: list[str] = field(default_factory=list)
-    is_warning: bool = False
-    change_url: str = ""
-    may_undo: bool = False
-
-    @property
-    def run_url(self) -> str:
-        """Return the page of the run in which it happened, if it is another than its own."""
-        url = address_of(self.run) if self.run else ""
-        return url if url != self.url else ""
+PAGE = 50  # entries; a group is one
+_READ = 150  # rows, of which a run may make many alike
 
 
 @dataclass(frozen=True, slots=True)
 class ActivityPage:
-    """A page of lines, and the cursor of the next (None if this is the last)."""
+    """A page of lines, some in groups, and the cursor of the next (None if this is the last)."""
 
-    lines: list[Line]
+    entries: list[Line | Group]
     next_cursor: str | None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Return every line of the page, also those in groups."""
+        parts = ([one] if isinstance(one, Line) else one.lines for one in self.entries)
+        return [line for part in parts for line in part]
 
 
 def page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
     """Return one page of what happened; a cursor that cannot be read gives the first."""
-    found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=PAGE + 1)
-    lines = in_words(user, found[:PAGE])
-    more = len(found) > PAGE
-    return ActivityPage(lines, _cursor(found[PAGE - 1].place) if more else None)
+    found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
+    gatherings = gathered(found[:_READ])[:PAGE]
+    shown = sum(len(one) for one in gatherings)
+    lines = iter(in_words(user, found[:shown]))
+    following = found[shown] if shown < len(found) else None
+    entries: list[Line | Group] = []
+    for one in gatherings:
+        last = following if one is gatherings[-1] else None
+        entries += one.entries(list(islice(lines, len(one))), last)
+    return ActivityPage(entries, _cursor(found[shown - 1].place) if following else None)
 
 
 def happened(
@@ -181,11 +156,6 @@ def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
     ids = {number for one in found if (number := _run_id(one)) is not None}
     mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
     return dict(mine.defer("manifest", "settings").in_bulk(ids))
-
-
-def address_of(run: Run) -> str:
-    """Return the address of a run's page."""
-    return reverse("research:run", args=[run.topic.slug, run.pk])
 
 
 def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:

@@ -107,6 +107,19 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Happened:
+    """A row of a stream with its place among all."""
+
+    place: Place
+    row: Any
+
+    @property
+    def name(self) -> str:
+        """Return which stream it is of."""
+        return _NAMES[self.place.rank]
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """One source of lines: its `rows` for a user, None where none of them can be meant.
 
@@ -249,3 +262,4 @@ STREAMS = (
     Stream("call", 2, calls, ("purpose", "model", "error", "source")),
     Stream("run", 3, runs, ("topic__title",)),
 )
+_NAMES = {stream.rank: stream.name for stream in STREAMS}

@@ -72,8 +72,11 @@ _SUBJECTS = {
 
 # What no line tells of: it follows from another field.
 QUIET = frozenset(
-    {"digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id"}
-)
+    {
+        "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
+        "retired_run",
+    }
+)  # fmt: skip
 _SAYS = frozenset({"content", "text", "body", "value"})
 
 

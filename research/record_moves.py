@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
@@ -21,6 +22,7 @@ def register_kinds() -> None:
         "topic",
         RecordKind(
             _("topic"),
+            many=ngettext_lazy("%(n)s topic", "%(n)s topics", "n"),
             trash=lambda topic, by: topic_editing.trash_topic(topic, by=by),
             restore=lambda topic, by: topic_editing.restore_topic(topic, by=by),
             put_back=_topic_back,
@@ -33,6 +35,7 @@ def register_kinds() -> None:
         "topicfact",
         RecordKind(
             _("topic fact"),
+            many=ngettext_lazy("%(n)s topic fact", "%(n)s topic facts", "n"),
             restore=lambda fact, by: fact_editing.restore_fact(fact, by=by),
             put_back=_fact_back,
             address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
@@ -42,6 +45,7 @@ def register_kinds() -> None:
         "report",
         RecordKind(
             _("report"),
+            many=ngettext_lazy("%(n)s report", "%(n)s reports", "n"),
             address=lambda report: reverse(
                 "research:run", args=[report.run.topic.slug, report.run_id]
             ),

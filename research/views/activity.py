@@ -41,6 +41,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
     query.pop("cursor", None)
     context: dict[str, Any] = {
         "wanted": wanted,
+        "entries": page.entries,
         "lines": page.lines,
         "next_cursor": page.next_cursor,
         "filters": query.urlencode(),

@@ -20,6 +20,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("recall operators", "/recall/?q=category:finding", None),
         ("activity", "/activity/", None),
         ("activity change", "/activity/?kind=changes&type=note", _change),
+        ("activity one by one", "/activity/?actor=research&kind=changes", _one_by_one),
         ("activity runs", "/activity/?kind=runs", None),
         ("activity calls", "/activity/?kind=calls", None),
         ("activity warnings", "/activity/?warnings=1", None),
@@ -54,6 +55,12 @@ def _unfold(visitor: Visitor) -> None:
 
 def _change(visitor: Visitor) -> None:
     visitor.page.locator(".stream .acts a").first.click()
+    visitor.page.locator("#_activity_change").wait_for()
+
+
+def _one_by_one(visitor: Visitor) -> None:
+    visitor.page.locator(".line-group summary").first.click()
+    visitor.page.locator(".line-group .acts a").first.click()
     visitor.page.locator("#_activity_change").wait_for()
 
 

@@ -1,0 +1,42 @@
+"""One line of Activity, as the page and its files tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.urls import reverse
+
+from research.models import Run
+
+
+def address_of(run: Run) -> str:
+    """Return the address of a run's page."""
+    return reverse("research:run", args=[run.topic.slug, run.pk])
+
+
+@dataclass(slots=True)
+class Line:
+    """One line of the page: who did what, when, to which record, and where to read on."""
+
+    name: str
+    key: int
+    at: datetime
+    who: str
+    actor: str
+    said: str
+    noun: str
+    label: str
+    url: str = ""
+    run: Run | None = None
+    why: str = ""
+    details: list[str] = field(default_factory=list)
+    is_warning: bool = False
+    change_url: str = ""
+    may_undo: bool = False
+
+    @property
+    def run_url(self) -> str:
+        """Return the page of the run in which it happened, if it is another than its own."""
+        url = address_of(self.run) if self.run else ""
+        return url if url != self.url else ""

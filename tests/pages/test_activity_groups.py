@@ -1,0 +1,167 @@
+"""Activity: changes alike that follow each other are one line, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from memory.actors import RESEARCH
+from memory.models import Note, Observation, Revision, Topic, User
+from memory.observing.writing import write_observation
+from memory.record_kinds import counted
+from research.activity_groups import LEAST
+from research.activity_page import PAGE
+from tests.research.factories import make_run, make_topic
+
+LIST = reverse("research:activity")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+def observe(owner: User, number: int, source: str = "run:7", first: int = 0) -> list[Observation]:
+    """Let a run make observations, one after the other."""
+    words = (f"Cell number {first + n} costs {n} dollars a kilowatt hour." for n in range(number))
+    return [
+        write_observation(owner, "finding", text, by=RESEARCH, source=source, trust="external")
+        for text in words
+    ]
+
+
+def fill(owner: User, number: int, ago: timedelta = timedelta(0), source: str = "run:7") -> None:
+    """Make revisions of as many observations, which are not there any more."""
+    start = timezone.now() - ago
+    Revision.objects.bulk_create(
+        Revision(
+            owner=owner, record_type="observation", record_id=f"00000000-0000-4000-8000-{n:012}",
+            version=1, label=f"seen {n}", actor="research", source=source.format(n), before={},
+            after={"content": "a"}, created=start - timedelta(seconds=n),
+        ) for n in range(number)
+    )  # fmt: skip
+
+
+def entries(browser: Client, **asked: str) -> list[Any]:
+    return list(browser.get(LIST, asked or {"type": "observation"}).context["entries"])
+
+
+@pytest.mark.requirement("R235")
+def test_what_a_run_made_is_one_line_that_unfolds(browser: Client, alice: User, topic: Topic):
+    run = make_run(topic)
+    observe(alice, 14, run.source)
+
+    (group,) = entries(browser)
+    html = browser.get(LIST, {"type": "observation"}).content.decode()
+
+    assert (group.first.who, group.first.said, group.records) == (
+        "research", "made", "14 observations",
+    )  # fmt: skip
+    assert group.first.run_url in html
+    assert html.count('<li class="line-change"') == 14
+    assert f"{reverse('memory:observations')}?q=source%3Arun%3A{run.pk}" in html
+
+
+def test_each_change_of_it_can_be_taken_back(browser: Client, alice: User):
+    seen = observe(alice, 5)
+    lines = entries(browser)[0].lines
+    assert all(line.may_undo and line.change_url for line in lines)
+
+    browser.post(reverse("research:activity-undo", args=[lines[2].key]))
+
+    seen[2].refresh_from_db()
+    assert seen[2].trashed_at is not None
+
+
+@pytest.mark.parametrize("number", [1, LEAST - 1])
+def test_few_are_not_folded(browser: Client, alice: User, number: int):
+    observe(alice, number)
+    assert [one.name for one in entries(browser)] == ["change"] * number
+
+
+def test_another_source_or_another_act_is_another_line(browser: Client, alice: User):
+    seen = observe(alice, 3)
+    observe(alice, 3, "run:8", first=100)
+    for one in seen:
+        one.trash(by=alice.actor)
+    assert [(one.first.said, one.records, one.source) for one in entries(browser)] == [
+        ("moved to the trash", "3 observations", ""),
+        ("made", "3 observations", "run:8"),
+        ("made", "3 observations", "run:7"),
+    ]
+
+
+def test_a_record_that_was_changed_often_is_not_counted_as_many(browser: Client, alice: User):
+    note = Note.objects.create(owner=alice, content="Words")
+    for number in range(6):
+        note.change(by=alice.actor, tags=[f"t{number}"])
+    asked = {"type": "note", "actor": str(alice.actor)}
+    assert {one.name for one in entries(browser, **asked)} == {"change"}
+
+
+def test_what_lies_hours_apart_stays_apart(browser: Client, alice: User):
+    fill(alice, 3)
+    fill(alice, 3, ago=timedelta(hours=5))
+    assert [one.records for one in entries(browser)] == ["3 observations", "3 observations"]
+
+
+def test_a_long_group_goes_on_without_gaps_or_repeats(browser: Client, alice: User):
+    fill(alice, 400)
+    seen: list[int] = []
+    said, cursor = [], ""
+    while cursor is not None:
+        page = browser.get(LIST, {"type": "observation", "cursor": cursor}).context
+        seen += [line.key for line in page["lines"]]
+        said += [(one.records, one.goes_on) for one in page["entries"]]
+        cursor = page["next_cursor"]
+    assert len(seen) == len(set(seen)) == 400
+    assert said == [
+        ("150 observations", True), ("150 observations", True), ("100 observations", False),
+    ]  # fmt: skip
+
+
+def test_a_page_is_no_longer_for_its_groups(browser: Client, alice: User):
+    fill(alice, 60, source="run:{}")
+    assert len(entries(browser)) == PAGE
+
+
+def test_folded_lines_ask_no_further_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    fill(alice, 140)
+    with django_assert_max_num_queries(12):
+        assert browser.get(LIST).status_code == 200
+
+
+def test_a_file_holds_every_line_by_itself(browser: Client, alice: User):
+    observe(alice, 20)
+    address = reverse("research:activity-file", args=["activity.jsonl"])
+    answer: Any = browser.get(address, {"type": "observation"})
+    rows = [json.loads(row) for row in b"".join(answer.streaming_content).decode().splitlines()]
+    assert len(rows) == 20
+    assert {row["record_type"] for row in rows} == {"observation"}
+
+
+def test_a_stranger_sees_nothing_of_a_group(
+    alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    observe(alice, 5)
+    assert entries(client_of(bob)) == []
+
+
+def test_records_are_counted_in_words():
+    assert [counted(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
+        "2 notes", "2 topic facts", "2 × content item",
+    ]  # fmt: skip
