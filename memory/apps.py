@@ -16,7 +16,7 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let the published copy of topics and the vectors follow changes, accounts get their notes."""
+        """Let who follows changes of records follow them, and accounts get what they start with."""
         publishing = importlib.import_module("memory.publishing")
         topics = importlib.import_module("memory.models.topics")
         topics.Topic.ON_CHANGE.append(publishing.follow)
@@ -27,4 +27,7 @@ class MemoryConfig(AppConfig):
         recalled.Recalled.ON_FOLLOW.append(importlib.import_module("memory.embedding").follow)
         users = importlib.import_module("memory.models.users")
         users.FIRST_ROWS.append(importlib.import_module("memory.identity").make_first_notes)
+        users.FIRST_ROWS.append(importlib.import_module("memory.files.first").make_first_files)
+        files = importlib.import_module("memory.models.files")
+        files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()

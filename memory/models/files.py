@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, Self
 
-from django.db import models
+from django.db import connection, models, transaction
 from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from memory.models.base import Remembered, RememberedQuerySet
+from memory.actors import Actor
+from memory.errors import InvalidValue, Locked
+from memory.files.paths import is_fact
+from memory.files.sections import SectionText, anchor_of, telling
+from memory.files.summaries import LONGEST_SUMMARY, by_rule, line_of
+from memory.models.base import Lock, Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet
 from memory.models.recalled import Recalled
 
-LONGEST_SUMMARY = 400  # characters that a summary line of a person's own may have
+Placed = tuple[int, SectionText]
 
 
 class MemoryFileQuerySet(RememberedQuerySet):
@@ -53,6 +61,10 @@ class MemoryFile(Remembered):
 
     objects: ClassVar[models.Manager[Any]] = MemoryFileQuerySet.as_manager()
 
+    # Called with owner id and path once a change is stored for good (the mirror writes it out).
+    ON_CHANGE: ClassVar[list[Callable[[int, str], object]]] = []
+    is_appended = False  # set by `memory.files.saving` for a write that only adds at the end
+
     class Meta:
         ordering = ("path",)
         constraints = [
@@ -67,6 +79,62 @@ class MemoryFile(Remembered):
     def get_absolute_url(self) -> str:
         """Return the page on which a person reads and edits it."""
         return reverse("memory:file", args=[self.path])
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether it is one of the two fact files, which are always there."""
+        return is_fact(self.path)
+
+    def check_may_change(self, by: Actor) -> None:
+        """Raise Locked if `by` may not change the file; who may append only, may append."""
+        if not (self.is_appended and self.lock == Lock.APPEND_ONLY):
+            super().check_may_change(by)
+
+    def change(self, *, by: Actor, **kwargs: Any) -> Self:
+        """Change the file as Remembered.change does; its sections follow, then the mirror.
+
+        Its text is changed by `memory.files.saving` alone, which knows the limits.  Raises Locked
+        if anybody but a person would lock or unlock it.
+        """
+        if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:
+            told = {"label": str(self)}
+            raise Locked(_("Only a person locks or unlocks “%(label)s”.") % told)
+        with transaction.atomic():
+            was, version = self._told(), self.version
+            changed = super().change(by=by, **kwargs)
+            if self._told() != was:
+                Section.follow_file(self)
+            if self.version != version:
+                self.tell()
+        return changed
+
+    def _told(self) -> tuple[Any, ...]:
+        return (self.content, self.trashed_at, self.trust, self.sensitivity)
+
+    def tell(self) -> None:
+        """Let who follows files know of a change, once it is stored for good."""
+        for told in self.ON_CHANGE:
+            transaction.on_commit(partial(told, self.owner_id, self.path))
+
+    def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
+        """Move a month's file to the trash.  Raises InvalidValue for a fact file."""
+        self._check_may_go()
+        super().trash(by=by, why=why, source=source)
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete a month's file for good.  Raises InvalidValue for a fact file."""
+        self._check_may_go()
+        with transaction.atomic():
+            Section.unfollow(self.sections.all())
+            super().purge(by=by)
+            self.tell()
+
+    def _check_may_go(self) -> None:
+        if self.is_fact:
+            told = {"path": self.path}
+            raise InvalidValue(
+                _("%(path)s is always there and cannot be deleted; empty it instead.") % told
+            )
 
 
 class Section(Recalled):
@@ -90,9 +158,87 @@ class Section(Recalled):
     def __str__(self) -> str:
         return " › ".join(self.heading) or self.file.path
 
+    def get_absolute_url(self) -> str:
+        """Return where it stands on its file's page."""
+        return f"{self.file.get_absolute_url()}#{anchor_of(self.heading)}"
+
     def search_text(self) -> str:
         """Return the section with its heading: what a person would search for."""
         return self.content
+
+    @classmethod
+    def follow_file(cls, file: MemoryFile) -> None:
+        """Let the rows say what the file says now, and recall find that; in the caller's transaction.
+
+        A section that says what it said keeps its row, and so does one of the same heading path:
+        what refers to it goes on doing so.
+        """
+        told = [] if file.trashed_at is not None else telling(file.content, without=_made(file))
+        known = list(cls.objects.filter(file=file).order_by("position"))
+        kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
+        changed, made = _paired(known, left, lambda heading, _text: heading)
+        cls._place(file, [*kept, *changed])
+        fresh = [
+            cls(
+                owner_id=file.owner_id, file=file, position=place, heading=list(one.heading),
+                content=one.text, source=file.source, trust=file.trust,
+                sensitivity=file.sensitivity,
+            )
+            for place, one in made
+        ]  # fmt: skip
+        cls.unfollow(known)
+        cls.objects.filter(pk__in=[row.pk for row in known]).delete()
+        cls.objects.bulk_create(fresh)
+        cls.follow([*(row for row, _place, _one in changed), *fresh])
+
+    @classmethod
+    def _place(cls, file: MemoryFile, rows: list[tuple[Section, int, SectionText]]) -> None:
+        """Store what changed of rows that stay, in one statement."""
+        marks = (file.trust, file.sensitivity)
+        moved = []
+        for row, place, one in rows:
+            now = (place, one.text, *marks)
+            if (row.position, row.content, row.trust, row.sensitivity) != now:
+                row.position, row.content, row.trust, row.sensitivity = now
+                moved.append(row)
+        if not moved:
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE memory_section AS old SET position = new.position, content = new.content, "
+                "trust = %s, sensitivity = %s, updated = now() FROM unnest(%s::uuid[], %s::int[], "
+                "%s::text[]) AS new (id, position, content) WHERE old.id = new.id",
+                [
+                    *marks,
+                    [row.pk for row in moved],
+                    [row.position for row in moved],
+                    [row.content for row in moved],
+                ],
+            )
+
+
+def _made(file: MemoryFile) -> str:
+    """Return the summary line if it was made by rule: it repeats what the sections say."""
+    return line_of(file.summary) if file.summary == by_rule(file.path, file.content) else ""
+
+
+def _paired(
+    known: list[Section], told: Iterable[Placed], key: Callable[[Any, str], Any]
+) -> tuple[list[tuple[Section, int, SectionText]], list[Placed]]:
+    """Take out of `known` a row for each section of the same key; return the pairs, and the rest."""
+    by_key: dict[Any, list[Section]] = {}
+    for row in reversed(known):
+        by_key.setdefault(key(tuple(row.heading), row.content), []).append(row)
+    pairs, left = [], []
+    for place, one in told:
+        rows = by_key.get(key(one.heading, one.text))
+        if rows:
+            pairs.append((rows.pop(), place, one))
+        else:
+            left.append((place, one))
+    taken = {row.pk for row, _place, _one in pairs}
+    known[:] = [row for row in known if row.pk not in taken]
+    return pairs, left
 
 
 class FileDraft(models.Model):

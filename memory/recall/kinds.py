@@ -14,6 +14,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 
+from memory.models.files import Section
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.recalled import Recalled
@@ -90,20 +91,28 @@ def _facts(owner: Any, now: datetime) -> QuerySet[Any]:
     return facts.select_related("topic")
 
 
+def _sections(owner: Any, now: datetime) -> QuerySet[Any]:
+    sections = Section.objects.of(owner).live().filter(file__trashed_at=None)
+    return sections.select_related("file")
+
+
 def _fact_title(fact: Any) -> str:
     return str(fact.topic.title)
 
 
 def _standing_notes(ids: Iterable[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
-    """Return for superseded notes the last ones of their chains."""
+    """Return for superseded notes the last ones of their chains.
+
+    Each step is its own look by key: a planner that guesses how long chains are would rather read
+    the whole table.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH RECURSIVE chain (old, at) AS ("
-            "SELECT id, superseded_by_id FROM memory_note WHERE id = ANY(%s) "
-            "UNION SELECT chain.old, note.superseded_by_id FROM chain "
-            "JOIN memory_note note ON note.id = chain.at) "
-            "SELECT chain.old, chain.at FROM chain JOIN memory_note note ON note.id = chain.at "
-            "WHERE note.superseded_by_id IS NULL",
+            "WITH RECURSIVE chain (old, at, next) AS ("
+            "SELECT id, id, superseded_by_id FROM memory_note WHERE id = ANY(%s) "
+            "UNION SELECT chain.old, note.id, note.superseded_by_id FROM chain CROSS JOIN LATERAL "
+            "(SELECT id, superseded_by_id FROM memory_note WHERE id = chain.next OFFSET 0) note) "
+            "SELECT old, at FROM chain WHERE next IS NULL AND old <> at",
             [list(ids)],
         )
         return dict(cursor.fetchall())
@@ -132,3 +141,4 @@ register(
 register(
     RecallKind("fact", TopicFact, _facts, title=_fact_title, states=("current",), of_topic=True)
 )
+register(RecallKind("section", Section, _sections, topic_path=""))

@@ -1,0 +1,66 @@
+"""Which version each line of a file is from: kept with every version, so that it costs no history.
+
+Blame is a list of runs `[lines, version]` from the top.  A line that moved counts as new, and so
+does one whose place a very large rewriting leaves unknown (`memory.text_diff` bounds its work).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+from memory.files.outline import lines_of
+from memory.text_diff import edits
+
+Runs = list[list[int]]
+
+
+class Blamed(Protocol):
+    """A file, or one version of it, with its blame."""
+
+    content: str
+    blame: Runs
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlameLine:
+    """One line of a file, counted from 1, and the version that it is from."""
+
+    number: int
+    text: str
+    version: int
+
+
+def carried(blame: Sequence[Sequence[int]], old_text: str, new_text: str, version: int) -> Runs:
+    """Return the blame of `new_text`, which version `version` makes of `old_text`."""
+    old, new = lines_of(old_text), lines_of(new_text)
+    were = _versions(blame, len(old), max(1, version - 1))
+    now: list[int] = []
+    at = 0
+    for a, b, _c, d in edits(old, new):
+        now += were[at:a]
+        now += [version] * (d - len(now))
+        at = b
+    now += were[at:]
+    return _runs(now)
+
+
+def lines_blamed(file: Blamed) -> list[BlameLine]:
+    """Return the lines of a file with the version of each."""
+    lines = lines_of(file.content)
+    versions = _versions(file.blame, len(lines), file.version)
+    pairs = zip(lines, versions, strict=True)
+    return [BlameLine(number, line, one) for number, (line, one) in enumerate(pairs, start=1)]
+
+
+def _versions(blame: Sequence[Sequence[int]], count: int, otherwise: int) -> list[int]:
+    """Return the version of each of `count` lines; of those that no run tells, `otherwise`."""
+    versions = [version for number, version in blame for _line in range(number)][:count]
+    return versions + [otherwise] * (count - len(versions))
+
+
+def _runs(versions: Iterable[int]) -> Runs:
+    return [[len(list(same)), version] for version, same in groupby(versions)]

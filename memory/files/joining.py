@@ -1,0 +1,56 @@
+"""A text that was based on an older version, joined with what was written since."""
+
+from __future__ import annotations
+
+from memory.files.refusals import FileConflict
+from memory.files.summaries import summary_of, with_summary
+from memory.models import MemoryFile, Revision
+from memory.text_merge import Merge, merge
+
+
+def content_at(file: MemoryFile, version: int) -> str | None:
+    """Return the file's text as it was at a version; None where it never had that version."""
+    if version == file.version:
+        return str(file.content)
+    if not 0 < version < file.version:
+        return None
+    told = Revision.objects.filter(
+        record_type=file.record_type(),
+        record_id=file.pk,
+        version__lte=version,
+        after__has_key="content",
+    )
+    found = told.order_by("-id").values_list("after__content", flat=True).first()
+    return found if isinstance(found, str) else None
+
+
+def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tuple[str, bool]:
+    """Return the text to store, and whether it was joined with what others wrote since.
+
+    `seen` None writes over whatever stands.  Raises FileConflict where both changed the same
+    lines, where `join` is off, and where `seen` is no version of this file (0: it was to be new).
+    """
+    if seen in (None, file.version) or mine == file.content:
+        return mine, False
+    known = content_at(file, seen or 0)
+    if known == file.content:  # what was changed since is no text: a lock
+        return mine, False
+    base, theirs = known or "", str(file.content)
+    both = _merge(base, mine, theirs)
+    if not join or known is None or both.conflicts:
+        raise FileConflict(
+            file.path, version=file.version, base=base, mine=mine, theirs=theirs, merge=both
+        )
+    return both.text(), True
+
+
+def _merge(base: str, mine: str, theirs: str) -> Merge:
+    """Merge; the summary line, which each save makes anew, is nothing to differ about.
+
+    One that its writer changed counts, else the one that stands.
+    """
+    was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
+    kept = written if written and written != was else stands
+    if kept and was and written and stands:
+        base, mine, theirs = (with_summary(text, kept) for text in (base, mine, theirs))
+    return merge(base, mine, theirs)

@@ -1,0 +1,79 @@
+"""Reading memory files: one of them, all of them, and the index that an agent is given.
+
+What was changed on disk is taken in first, so nobody reads what no longer stands (decision 3.4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory.files import mirror
+from memory.files.limits import MOST_FACTS
+from memory.files.paths import FACTS, checked_path, place_of
+from memory.files.refusals import NoSuchFile
+from memory.models import MemoryFile, Sensitivity, User
+
+__all__ = [
+    "Budget",
+    "NoSuchFile",
+    "facts_budget",
+    "files_of",
+    "index_text",
+    "read_file",
+    "size_in_words",
+]
+
+INDEX_BEGINS = "Available memory:"
+INDEX_ENDS = "Use memory_read to load relevant files before responding."
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many bytes both fact files take together, of how many."""
+
+    used: int
+    most: int
+
+
+def read_file(owner: User, path: str) -> MemoryFile:
+    """Return the file at `path`.  Raises InvalidValue for no such name, NoSuchFile for no file."""
+    path = checked_path(path)
+    mirror.take_in(owner)
+    file: MemoryFile | None = MemoryFile.objects.of(owner).live().filter(path=path).first()
+    if file is None:
+        raise NoSuchFile(path, [one.path for one in _files(owner)])
+    return file
+
+
+def files_of(owner: User) -> list[MemoryFile]:
+    """Return the owner's files without their text: facts first, then the months, oldest first."""
+    mirror.take_in(owner)
+    return _files(owner)
+
+
+def index_text(owner: User) -> str:
+    """Return the index of the files as an agent gets it at the start of a task (R157, R158, R244).
+
+    A file marked sensitive is not in it: nothing of it goes to a provider.
+    """
+    shown = [file for file in files_of(owner) if file.sensitivity != Sensitivity.SENSITIVE]
+    lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
+    return "\n".join([INDEX_BEGINS, *lines, "", INDEX_ENDS])
+
+
+def facts_budget(owner: User) -> Budget:
+    """Return how much of the budget of the fact files is used."""
+    rows = MemoryFile.objects.of(owner).live().filter(path__in=FACTS)
+    return Budget(sum(rows.values_list("size", flat=True)), MOST_FACTS)
+
+
+def size_in_words(size: int) -> str:
+    """Return a size as the index gives it: 420B, 1.2KB."""
+    if size < 1024:
+        return f"{size}B"
+    return f"{size / 1024:.1f}KB"
+
+
+def _files(owner: User) -> list[MemoryFile]:
+    rows = MemoryFile.objects.of(owner).live().defer("content", "blame")
+    return sorted(rows, key=lambda file: place_of(file.path))

@@ -1,0 +1,111 @@
+"""The `> Summary:` line of a memory file: found, made by rule, put in its place.
+
+It is what an agent sees of the file in the index, so each save renews it, by rule and without a
+model: of facts the first bullets, of a month its entries' summaries, newest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from memory.files.entries import entries_of
+from memory.files.outline import heading_of, in_the_open, lines_of
+from memory.files.paths import is_fact
+from memory.text import cut, plain, shorten, width
+
+LONGEST_RULE = 120  # characters that a summary made by rule has at most, wide ones as two
+LONGEST_SUMMARY = 400  # characters that are kept of one that somebody wrote
+NOTHING = "nothing yet"
+UPDATED = re.compile(r"^[-*+][ \t]+Updated[:：]", re.IGNORECASE)
+_SUMMARY = re.compile(r"^ {0,3}>[ \t]*Summary[:：][ \t]*(.*?)[ \t]*$", re.IGNORECASE)
+_BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]+\S")
+
+
+def summary_place(lines: Sequence[str]) -> int | None:
+    """Return the place of the file's summary line: before the second heading, outside fences."""
+    seen = 0
+    for place, line in in_the_open(lines):
+        if heading_of(line):
+            seen += 1
+            if seen > 1:
+                return None
+        elif _SUMMARY.match(line):
+            return place
+    return None
+
+
+def summary_of(text: str) -> str | None:
+    """Return what the summary line says; None where there is no such line."""
+    lines = lines_of(text)
+    place = summary_place(lines)
+    found = _SUMMARY.match(lines[place]) if place is not None else None
+    return shorten(found[1], LONGEST_SUMMARY) if found else None
+
+
+def line_of(summary: str) -> str:
+    """Return the line that says it."""
+    return f"> Summary: {shorten(summary, LONGEST_SUMMARY) or NOTHING}"
+
+
+def with_summary(text: str, summary: str) -> str:
+    """Return the text with this summary line: in its place, else below the title, else on top."""
+    lines = text.split("\n")
+    place = summary_place(lines)
+    if place is not None:
+        lines[place] = line_of(summary)
+        return "\n".join(lines)
+    title = next((n for n, line in enumerate(lines) if line.strip()), None)
+    if title is None:
+        return f"{line_of(summary)}\n"
+    if not heading_of(lines[title]):
+        return f"{line_of(summary)}\n\n{text}"
+    rest = lines[title + 1 :]
+    gap = [] if rest and not rest[0].strip() else [""]
+    return "\n".join([*lines[: title + 1], "", line_of(summary), *gap, *rest])
+
+
+def without_summary(text: str) -> str:
+    """Return the text with an empty summary line where it has one: to be held against another."""
+    lines = text.split("\n")
+    place = summary_place(lines)
+    if place is not None:
+        lines[place] = "> Summary:"
+    return "\n".join(lines)
+
+
+def by_rule(path: str, text: str) -> str:
+    """Return the summary that the text's own words give."""
+    parts: Iterable[str] = () if is_fact(path) else _of_entries(text)
+    return _joined(parts) or _joined(_of_bullets(text)) or _joined(_of_prose(text)) or NOTHING
+
+
+def _of_entries(text: str) -> list[str]:
+    """Return what the entries say of themselves, the newest day first, of one day the last."""
+    entries = list(enumerate(entries_of(text)))
+    entries.sort(key=lambda pair: (pair[1].day or date.min, pair[0]), reverse=True)
+    return [plain(entry.summary or entry.title) for _place, entry in entries]
+
+
+def _of_bullets(text: str) -> Iterable[str]:
+    for _place, line in in_the_open(lines_of(text)):
+        if _BULLET.match(line) and not UPDATED.match(line):
+            yield plain(line)
+
+
+def _of_prose(text: str) -> Iterable[str]:
+    for _place, line in in_the_open(lines_of(text)):
+        if not (heading_of(line) or _SUMMARY.match(line) or UPDATED.match(line)):
+            yield plain(line)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    """Return as many of the parts as there is room for, the first one in any case."""
+    said = ""
+    for part in parts:
+        longer = f"{said}, {part}" if said and part else said or part
+        if width(longer) > LONGEST_RULE:
+            return said or f"{cut(part, LONGEST_RULE - 2).rstrip()}…"
+        said = longer
+    return said

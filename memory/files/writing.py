@@ -1,0 +1,209 @@
+"""One write of a memory file, in a transaction that holds its rows (see `memory.files.saving`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import Locked
+from memory.files import limits
+from memory.files.blame import carried
+from memory.files.cleaning import Cleaned, cleaned
+from memory.files.entries import entries_of
+from memory.files.joining import joined
+from memory.files.paths import FACTS, is_fact, place_of
+from memory.files.refusals import NoSuchFile
+from memory.files.sections import locked_text
+from memory.files.summaries import LONGEST_SUMMARY, by_rule, summary_of, with_summary
+from memory.models import MemoryFile, Revision, Section, Trust, User
+from memory.text import one_line
+
+MOST_WARNINGS = 10  # told of one save
+_AGENTS = ("agent", "reflector", "research")  # whose words nobody has vouched for yet
+_TRUST = list(Trust.values)  # from the most to the least
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What came of a save: the file as it is stored, and what its writer should know."""
+
+    file: MemoryFile
+    merged: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who writes, why, and in which way."""
+
+    by: Actor
+    why: str = ""
+    source: str = ""
+    trust: str = ""
+    summary: str | None = None
+    is_exact: bool = False  # a version that stood before: its summary line is part of it
+    appends: bool = False
+
+
+def paths_of(owner: User) -> list[str]:
+    """Return the owner's files by path, facts first."""
+    found = MemoryFile.objects.of(owner).live().values_list("path", flat=True)
+    return sorted(found, key=place_of)
+
+
+def held(write: Callable[[], Saved]) -> Saved:
+    """Carry a write out in a transaction; once more where another one made the month's file first."""
+    try:
+        with transaction.atomic():
+            return write()
+    except IntegrityError:
+        with transaction.atomic():
+            return write()
+
+
+def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
+    """Return the rows that a write of `path` must hold, by path: of a fact file both.
+
+    Two writers must not pass the budget together, so whoever writes one holds the other, too.
+    """
+    paths = FACTS if is_fact(path) else (path,)
+    rows = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by("path")
+    return {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
+
+
+def save(
+    owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
+) -> Saved:
+    rows = rows_held(owner, path)
+    file = rows.get(path)
+    if file is None and seen:
+        raise NoSuchFile(path, paths_of(owner))
+    text, is_merged = fresh.text, False
+    if file is not None:
+        file.is_appended = act.appends
+        file.check_may_change(act.by)
+        text, is_merged = joined(file, text, seen=seen, join=join)
+        if text == file.content and act.summary is None:
+            return Saved(file, is_merged, fresh.warnings)
+    text = _summed(path, text, act, file.summary if file else None)
+    others = sum(row.size for row in rows.values() if row.path != path)
+    limits.check_lines(text)
+    limits.check_size(path, limits.size_of(text), others)
+    warnings = (*fresh.warnings, *_told(path, text, file))
+    if file is None:
+        return Saved(_made(owner, path, text, act), is_merged, warnings[:MOST_WARNINGS])
+    locks, gone = _section_locks(file, text, act.by)
+    if text != file.content:
+        _change(file, text, act, locks, is_merged=is_merged)
+    return Saved(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
+
+
+def _change(
+    file: MemoryFile, text: str, act: Act, locks: list[list[str]], *, is_merged: bool
+) -> None:
+    why = act.why
+    if is_merged:
+        why = " ".join([why, _("(joined with version %(n)d)") % {"n": file.version}]).strip()
+    fields = {
+        "content": text,
+        "summary": summary_of(text) or "",
+        "size": limits.size_of(text),
+        "blame": carried(file.blame, file.content, text, file.version + 1),
+    }
+    if locks != file.section_locks:
+        fields["section_locks"] = locks
+    trust = _trust(act, file.trust)
+    if trust != file.trust and not act.by.is_person:
+        fields["trust"] = trust
+    file.change(by=act.by, why=why, source=act.source, **fields)
+    file.is_appended = False
+
+
+def _made(owner: User, path: str, text: str, act: Act) -> MemoryFile:
+    """Make a file that was not there, with its first revision."""
+    now = timezone.now()
+    file = MemoryFile(
+        owner=owner,
+        path=path,
+        content=text,
+        summary=summary_of(text) or "",
+        size=limits.size_of(text),
+        blame=carried([], "", text, 1),
+        source=act.source or str(act.by),
+        trust=_trust(act, Trust.OWNER),
+        created=now,
+        updated=now,
+    )
+    file.save(force_insert=True)
+    Revision.record(
+        file, before={}, after=file.snapshot(), by=act.by, version=1, why=act.why, source=act.source
+    )
+    Section.follow_file(file)
+    file.tell()
+    return file
+
+
+def _trust(act: Act, stands: str) -> str:
+    """Return how far the file is to be believed: as the least of what it holds."""
+    given = act.trust or (Trust.AGENT if act.by.kind in _AGENTS else Trust.OWNER)
+    return max(stands, given, key=_TRUST.index)
+
+
+def _summed(path: str, text: str, act: Act, stored: str | None) -> str:
+    """Return the text with its summary line: the one given, one newly written, else by rule."""
+    if act.summary is not None and one_line(act.summary):
+        return with_summary(text, cleaned(one_line(act.summary)).text)
+    written = summary_of(text)
+    if written and (act.is_exact or written != stored):
+        return text
+    return with_summary(text, by_rule(path, text))
+
+
+def _section_locks(
+    file: MemoryFile, text: str, by: Actor
+) -> tuple[list[list[str]], tuple[str, ...]]:
+    """Return the section locks that stand on, and what is said of those that do not.
+
+    Raises Locked if anybody but a person changes or drops the text of a locked section.
+    """
+    kept, gone = [], []
+    for path in file.section_locks:
+        told = {"section": " › ".join(path), "path": file.path}
+        now = locked_text(text, path)
+        if not by.is_person and now != locked_text(file.content, path):
+            raise Locked(
+                _(
+                    "The section “%(section)s” of %(path)s is locked: only a person may change it. "
+                    "Nothing was saved; leave its lines as they are."
+                )
+                % told
+            )
+        if now is None:
+            gone.append(_("The lock of “%(section)s” went with the section.") % told)
+        else:
+            kept.append(path)
+    return kept, tuple(gone)
+
+
+def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
+    """Return what the writer should know of the new text and could not know of the old one."""
+    told = []
+    if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
+        most = {"most": LONGEST_SUMMARY}
+        told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
+    if not is_fact(path):
+        known = {p for entry in entries_of(file.content if file else "") for p in entry.problems}
+        found = [problem for entry in entries_of(text) for problem in entry.problems]
+        told += [problem for problem in dict.fromkeys(found) if problem not in known]
+    return told
+
+
+def check_rough_size(path: str, text: str) -> None:
+    """Refuse what is too large for any file before anything is worked out over it."""
+    if (size := limits.size_of(text)) > limits.MOST_EPISODES:
+        limits.check_size(path, size, 0)
