@@ -20,6 +20,7 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.injection import smells_of_instructions
 from memory.models import Activity, Observation, Session, Trust
+from memory.notes import lowest_trust
 from memory.observing.lines import Line
 from memory.observing.writing import remember_lines
 from memory.text import clean, cut, width
@@ -101,15 +102,22 @@ def _category(text: str) -> str:
 
 
 def consolidate(
-    owner: Any, session_id: object, turns: Sequence[Turn], *, by: Actor
+    owner: Any,
+    session_id: object,
+    turns: Sequence[Turn],
+    *,
+    by: Actor,
+    trust: Trust | None = None,
 ) -> Consolidated:
     """Keep what a session's transcript leaves; an empty one leaves nothing (R104).
 
+    `trust` says how far to believe the person's side, and bounds the other's; by default it is the
+    owner's own word where a person asks, an agent's else.
     Never raises for what memory refuses or the database cannot do: `problem` says it in words,
     and Activity has it as a warning (R110).
     """
-    user = Trust.OWNER if by.is_person else Trust.AGENT
-    lines = lines_in(turns, user=user, assistant=Trust.AGENT)
+    user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
+    lines = lines_in(turns, user=user, assistant=Trust(lowest_trust([user, Trust.AGENT])))
     if not lines:
         return Consolidated()
     try:

@@ -102,16 +102,24 @@ def make_first_notes(user: User) -> None:
 
 
 def write_soul(
-    owner: User, content: str, *, by: Actor, why: str = "", expected: UUID | None = None
+    owner: User,
+    content: str,
+    *,
+    by: Actor,
+    why: str = "",
+    expected: UUID | None = None,
+    source: str | None = None,
+    trust: str | None = None,
 ) -> Note:
     """Write a new soul, which supersedes the one that stands (R201); the same text changes nothing.
 
-    `expected` is the id of the soul that its writer saw.  Raises StaleWrite if another one stands
-    meanwhile, InvalidValue or Locked as `supersede` does.
+    `expected` is the id of the soul that its writer saw; `source` and `trust` are as `write_note`
+    takes them.  Raises StaleWrite if another one stands meanwhile, InvalidValue or Locked as
+    `supersede` does.
     """
     standing = active(owner, Note.Kind.SOUL)
     if standing is None:
-        return write_note(owner, Note.Kind.SOUL, content, by=by)
+        return write_note(owner, Note.Kind.SOUL, content, by=by, source=source, trust=trust)
     if expected is not None and standing.pk != expected:
         raise StaleWrite(_("The soul"), current=standing.version)
     checks = NoteChecks()
@@ -119,7 +127,9 @@ def write_soul(
     checks.raise_refused()
     if text == standing.content:
         return standing
-    return supersede(standing, text, by=by, why=why or _("a new soul"))
+    return supersede(
+        standing, text, by=by, why=why or _("a new soul"), source=source, trust=trust
+    )
 
 
 def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:

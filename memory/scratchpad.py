@@ -126,21 +126,27 @@ def set_value(
     scope: str = OWNER,
     source: str = "",
     expected_version: int | None = None,
+    trust: Trust | None = None,
 ) -> ScratchpadEntry:
     """Put `value` under `key`, whatever stood there before; that stays as a revision.
 
-    Of two writers at once both are stored, one after the other.  Raises InvalidValue, Locked, or,
-    where `expected_version` is given, StaleWrite if another version is there.
+    Of two writers at once both are stored, one after the other.  `trust` says how far to believe
+    the value (default: the owner's own for a person, else the agent's).  Raises InvalidValue,
+    Locked, or, where `expected_version` is given, StaleWrite if another version is there.
     """
+    trust = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
     key, value, scope = checked_key(key), checked_value(value), checked_scope(scope)
     with transaction.atomic():
         entry = _find(owner, key, scope, hold=True)
         if entry is None:
-            entry, made = _insert(owner, key, value, scope=scope, by=by, source=source)
+            entry, made = _insert(
+                owner, key, value, scope=scope, by=by, source=source, trust=trust
+            )
             if made:
                 return entry
+        fields = {"value": value} if entry.trust == trust else {"value": value, "trust": trust}
         return entry.change(
-            by=by, value=value, expected_version=expected_version, why=_("set"), source=source
+            by=by, expected_version=expected_version, why=_("set"), source=source, **fields
         )
 
 
@@ -200,7 +206,7 @@ def _find(owner: Any, key: str, scope: str, *, hold: bool = False) -> Scratchpad
 
 
 def _insert(
-    owner: Any, key: str, value: str, *, scope: str, by: Actor, source: str
+    owner: Any, key: str, value: str, *, scope: str, by: Actor, source: str, trust: Trust
 ) -> tuple[ScratchpadEntry, bool]:
     """Return the new entry, or the one that somebody put there meanwhile, held; and if it is new."""
     entry = ScratchpadEntry(
@@ -209,7 +215,7 @@ def _insert(
         value=value,
         scope=scope,
         source=source or str(by),
-        trust=Trust.OWNER if by.is_person else Trust.AGENT,
+        trust=trust,
     )
     try:
         with transaction.atomic():

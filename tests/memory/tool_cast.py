@@ -1,0 +1,27 @@
+"""Who calls the tools in tests: an agent of alice's, in a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memory.actors import Actor
+from memory.models import ReviewLevel
+from memory.tools import ToolContext, ToolResult, call_tool
+
+AGENT = Actor("agent", "claude")
+
+
+def caller(owner: Any, **more: Any) -> ToolContext:
+    """A context of an agent in session 7."""
+    told = {"by": AGENT, "source": "session:7", "scope": "session:7", "place": "session:7"}
+    return ToolContext(owner, **(told | more))
+
+
+def call(owner: Any, name: str, context: ToolContext | None = None, **arguments: Any) -> ToolResult:
+    """Call a tool as that agent."""
+    return call_tool(context or caller(owner), name, arguments)
+
+
+def accept_all(owner: Any) -> None:
+    """Let agents of this owner write without being looked at."""
+    ReviewLevel.objects.update_or_create(owner=owner, kind="default", defaults={"level": "accept"})
