@@ -56,6 +56,7 @@ CREATE TABLE IF NOT EXISTS {table} (
     vector vector({size}) NOT NULL
 );
 CREATE INDEX IF NOT EXISTS {table}_owner ON {table} (owner_id, model, record_type);
+CREATE INDEX IF NOT EXISTS {table}_object ON {table} (object_id);
 DELETE FROM {table} held WHERE NOT EXISTS (
     SELECT 1 FROM memory_embedding made WHERE made.id = held.id AND made.dimensions = {size});
 INSERT INTO {table} SELECT id, owner_id, record_type, object_id, model, values::vector

@@ -39,6 +39,7 @@ REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
 # were seen to put any two at a cosine of about 0, with some hundredths to either side.
 FURTHEST = 1.3  # a cosine of 0.155
 PATIENCE = embedders.ASKING_SECONDS + 1  # in which an endpoint's own failure comes first
+MOST_REPLACED = 5_000  # superseded records of a type that are looked at, those replaced last
 GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
 
 
@@ -91,8 +92,8 @@ def nearest(
         return vector
     try:
         with transaction.atomic():
-            rows = _Rows(owner, allowed or {}, replaced or {})
-            return _looked_up(rows, vector, embedder.model, types, limit)
+            compared = _Compared(owner, embedder.model, vector)
+            return _looked_up(compared, types, limit, allowed or {}, replaced or {})
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(_("The database could not compare vectors: found by words alone."))
@@ -145,59 +146,62 @@ def _remember(key: str, value: object, seconds: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Whose records are compared, and which of them."""
+class _Compared:
+    """What a question's vector is compared with: whose records, and by which model."""
 
     owner: Any
-    allowed: Mapping[str, QuerySet[Any]]
-    replaced: Mapping[str, QuerySet[Any]]
+    model: str
+    vector: Sequence[float]
 
-    def ids(self, record_type: str, model: type[Recalled]) -> tuple[str, list[Any]]:
-        """Return the SELECT of their ids with its parameters; "" if there can be none."""
-        rows = standing(model, self.owner)
-        if record_type in self.allowed:
-            rows = rows.filter(pk__in=self.allowed[record_type].order_by().values("pk"))
-        parts = [rows]
-        if record_type in self.replaced:
-            parts.append(self.replaced[record_type].filter(owner=self.owner))
-        selects: list[str] = []
-        values: list[Any] = []
-        for part in parts:
-            try:
-                select, params = part.order_by().values("pk").query.sql_with_params()
-            except EmptyResultSet:
-                continue
-            selects.append(select)
-            values += params
-        return " UNION ALL ".join(selects), values
+    def ask(
+        self, record_type: str, rows: QuerySet[Any], limit: int, *, by_index: bool
+    ) -> list[Near]:
+        """Return those of the rows that are nearest."""
+        try:
+            inner, values = rows.order_by().values("pk").query.sql_with_params()
+        except EmptyResultSet:
+            return []
+        asked = vector_tables.literal(self.vector)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                _statement(len(self.vector), inner, by_index=by_index),
+                [asked, self.owner.pk, self.model, record_type, *values, limit],
+            )
+            found = cursor.fetchall()
+        return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
 
 
 def _looked_up(
-    rows: _Rows, vector: Sequence[float], model: str, types: Iterable[str], limit: int
+    compared: _Compared,
+    types: Iterable[str],
+    limit: int,
+    allowed: Mapping[str, QuerySet[Any]],
+    replaced: Mapping[str, QuerySet[Any]],
 ) -> list[Near]:
-    size, known = len(vector), recalled_models()
+    size, known = len(compared.vector), recalled_models()
     if not vector_tables.has_table(size):
         return []
-    large = vector_tables.is_large(rows.owner.pk, model, size)
+    large = vector_tables.is_large(compared.owner.pk, compared.model, size)
     by_index = large and vector_tables.has_index(size)
-    asked = vector_tables.literal(vector)
-    found: list[Near] = []
-    with connection.cursor() as cursor:
-        if by_index:
+    if by_index:
+        with connection.cursor() as cursor:
             cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
-        for record_type in dict.fromkeys(types):
-            if record_type not in known:
-                continue
-            inner, values = rows.ids(record_type, known[record_type])
-            if not inner:
-                continue
-            cursor.execute(
-                _statement(size, inner, by_index=by_index),
-                [asked, rows.owner.pk, model, record_type, *values, limit],
+    found: list[Near] = []
+    for record_type in dict.fromkeys(types):
+        if record_type not in known:
+            continue
+        rows = standing(known[record_type], compared.owner)
+        if record_type in allowed:
+            rows = rows.filter(pk__in=allowed[record_type].order_by().values("pk"))
+        found += compared.ask(record_type, rows, limit, by_index=by_index)
+        if record_type in replaced:
+            # By itself and without the index, which few of so many would make slow.
+            last = replaced[record_type].filter(owner=compared.owner).order_by("-updated")
+            chosen = known[record_type]._default_manager.filter(
+                pk__in=last.values("pk")[:MOST_REPLACED]
             )
-            rows_found = cursor.fetchall()
-            found += [Near(record_type, pk, float(far)) for pk, far in rows_found if far < FURTHEST]
+            found += compared.ask(record_type, chosen, limit, by_index=False)
     return sorted(found, key=lambda near: (near.distance, str(near.id)))
 
 

@@ -24,7 +24,12 @@ AGENT = Actor("agent", "claude")
 def notes(alice: User) -> list[Note]:
     more: list[dict[str, Any]] = [
         {"tags": ["ops", "may"], "evidence": ["run:1"], "trust": "external", "confidence": 0.5},
-        {"tags": ["ops"], "evidence": ["run:2", "run:1"], "ttl_days": 7, "stability": "volatile"},
+        {
+            "tags": ["ops", "rent"],
+            "evidence": ["run:2", "run:1"],
+            "ttl_days": 7,
+            "stability": "volatile",
+        },
     ]
     texts = ("The office moves in May.", "Its rent is 900 euros.")
     return [
@@ -61,7 +66,7 @@ def test_a_merge_is_as_careful_as_the_most_careful_of_its_notes(alice: User, not
     merged = merge_notes(alice, ids(notes), by=alice.actor)
 
     assert (merged.sensitivity, merged.lock) == ("sensitive", "append-only")
-    assert (merged.tags, merged.evidence) == (["ops", "may"], ["run:1", "run:2"])
+    assert (merged.tags, merged.evidence) == (["ops", "may", "rent"], ["run:1", "run:2"])
     assert (merged.trust, merged.confidence) == ("external", 0.5)
 
 
