@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from beacon_site.broker import send
-from memory import bulk_acts, embedding, library_folder, maintenance, publishing
+from memory import bulk_acts, embedding, library_folder, maintenance, publishing, review
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
 from memory.models import Activity, Remembered, User
@@ -117,7 +117,11 @@ def follow_languages() -> None:
 
 @shared_task
 def maintain() -> None:
-    """Prune and merge everybody's notes, one owner after the other; safe to deliver twice."""
+    """Prune and merge everybody's notes, one owner after the other; safe to deliver twice.
+
+    Proposals that nobody decided in time expire first.
+    """
+    review.expire_due()
     for owner_id in maintenance.owners_in_need():
         maintain_notes_of(owner_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import record_urls, trust_urls
+from memory import record_urls, review_urls, trust_urls
 from memory.views import (
     accounts,
     archive,
@@ -111,4 +111,5 @@ urlpatterns: list[URLPattern] = [
     *_lists,
     *record_urls.urlpatterns,
     *trust_urls.urlpatterns,
+    *review_urls.urlpatterns,
 ]

@@ -2,50 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Count, Value
+from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from memory.models import User
+from memory.models import Proposal, User
 from research.models import Report, Run
+
+WAITING = ("unread_reports", "waiting_plans", "waiting_proposals")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Return `nav`, `health_banner`, `unread_reports` and `waiting_plans` for a person's page.
+    """Return `nav`, `health_banner` and what waits (`WAITING`) for a person's page.
 
     Two queries: what is unread and what waits, and the ages of the processes.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"nav": [], "health_banner": "", "unread_reports": 0, "waiting_plans": 0}
-    unread, waiting = _counts(user)
+        return {"nav": [], "health_banner": "", **dict.fromkeys(WAITING, 0)}
+    waiting = _counts(user)
     return {
-        "nav": _sections(request.path, unread, waiting),
+        "nav": _sections(request.path, waiting),
         "health_banner": _banner(health.silent(health.ages())),
-        "unread_reports": unread,
-        "waiting_plans": waiting,
+        **waiting,
     }
 
 
-def _counts(user: User) -> tuple[int, int]:
-    """Return how many reports are unread and how many plans wait to be looked at: one query."""
-    waiting = Run.objects.of(user).waiting_for_a_person().order_by()
-    plans = waiting.annotate(what=Value("plan")).values("what")
-    reports = Report.objects.of(user).unread().order_by().annotate(what=Value("report"))
-    both = [rows.annotate(number=Count("pk")) for rows in (reports.values("what"), plans)]
-    found = {row["what"]: row["number"] for row in both[0].union(both[1], all=True)}
-    return found.get("report", 0), found.get("plan", 0)
+def _counts(user: User) -> dict[str, int]:
+    """Return how many there are of each of WAITING: one query."""
+    rows: dict[str, QuerySet[Any]] = {
+        "unread_reports": Report.objects.of(user).unread(),
+        "waiting_plans": Run.objects.of(user).waiting_for_a_person(),
+        "waiting_proposals": Proposal.objects.of(user).waiting(),
+    }
+    counted = [
+        found.order_by().annotate(what=Value(name)).values("what").annotate(number=Count("pk"))
+        for name, found in rows.items()
+    ]
+    told = {row["what"]: row["number"] for row in counted[0].union(*counted[1:], all=True)}
+    return {name: told.get(name, 0) for name in WAITING}
 
 
-def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
+def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the rail's sections; it shows only what exists."""
+    plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
+    proposals = waiting["waiting_proposals"]
     work = [
         _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
-        _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=waiting),
+        _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=plans),
         _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
@@ -55,6 +64,7 @@ def _sections(path: str, unread: int, waiting: int) -> list[dict[str, Any]]:
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
     trust = [
+        _item(path, _("Review"), reverse("memory:review"), "v", "review", count=proposals),
         _item(path, _("Recall"), reverse("memory:recall"), "c", "recall"),
         _item(path, _("Activity"), reverse("research:activity"), "a", "activity"),
     ]

@@ -16,6 +16,18 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField(
+            model_name="proposal",
+            name="edited",
+            field=models.JSONField(
+                blank=True, default=dict, encoder=django.core.serializers.json.DjangoJSONEncoder
+            ),
+        ),
+        migrations.AddField(
+            model_name="proposal",
+            name="result_id",
+            field=models.UUIDField(blank=True, null=True),
+        ),
+        migrations.AddField(
             model_name="message",
             name="attempt",
             field=models.PositiveIntegerField(default=0),

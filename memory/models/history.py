@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pgtrigger
 from django.core.serializers.json import DjangoJSONEncoder
@@ -34,7 +34,7 @@ def actor_kind(field: str = "actor") -> Func:
 class OwnedQuerySet(models.QuerySet[Any]):
     """Rows that are no memory themselves but belong to somebody."""
 
-    def of(self, user: Any) -> OwnedQuerySet:
+    def of(self, user: Any) -> Self:
         """Keep what `user` owns: the one owner filter."""
         return self.filter(owner=user)
 

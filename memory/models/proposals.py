@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -20,8 +21,23 @@ def _a_lifetime_from_now() -> datetime:
     return timezone.now() + PROPOSAL_LIFETIME
 
 
+class ProposalQuerySet(OwnedQuerySet):
+    """The questions asked of proposals."""
+
+    def waiting(self) -> ProposalQuerySet:
+        """Keep those that a person can still decide, the oldest first."""
+        now = timezone.now()
+        rows = self.filter(state=Proposal.State.WAITING, expires_at__gt=now)
+        return rows.order_by("created", "id")
+
+
 class Proposal(models.Model):
-    """A write that is held: what it would change, from which version, and why it is held."""
+    """A write that is held: what it would change, from which version, and why it is held.
+
+    `record_type` and `target_id` name the record it would change (no target: it would make one),
+    `before` and `after` what the writer saw and wants.  `edited` is what a person made of `after`
+    before accepting it, `result_id` the record that came of it.
+    """
 
     class State(models.TextChoices):
         WAITING = "waiting", _("waiting")
@@ -38,6 +54,8 @@ class Proposal(models.Model):
     version_seen = models.PositiveIntegerField(null=True, blank=True)
     before = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
     after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
+    edited = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
+    result_id = models.UUIDField(null=True, blank=True)
     reason = models.TextField(blank=True)
     held_because = models.TextField(blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
@@ -47,7 +65,7 @@ class Proposal(models.Model):
     created = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(default=_a_lifetime_from_now)
 
-    objects: ClassVar[models.Manager[Proposal]] = OwnedQuerySet.as_manager()
+    objects: ClassVar[models.Manager[Any]] = ProposalQuerySet.as_manager()
 
     class Meta:
         ordering = ("created", "id")
@@ -57,6 +75,20 @@ class Proposal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.record_type} by {self.actor}"
+
+    def get_absolute_url(self) -> str:
+        """Return the page on which a person looks at it."""
+        return reverse("memory:proposal", args=[self.pk])
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it can still be decided."""
+        return self.state == self.State.WAITING and self.expires_at > timezone.now()
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return why it is held, one reason each."""
+        return [reason for reason in self.held_because.split("; ") if reason]
 
 
 class ReviewLevel(models.Model):

@@ -1,7 +1,7 @@
 // Keyboard shortcuts.  An element takes a key by data-hotkey="r" or data-hotkey="g h" (one after the
 // other): a field is focused, anything else is clicked.  A page's own keys win over the frame's.
 // Lists say data-rows: j k move, o opens, x selects, e and # press the row's [data-row-edit] and
-// [data-row-trash].
+// [data-row-trash], a and r its [data-row-accept] and [data-row-reject].
 // Never inside fields; <body data-shortcuts="off"> turns them off, but for saving.
 (() => {
   const body = document.body;
@@ -56,6 +56,8 @@
     x: () => press("input[type=checkbox]"),
     e: () => press("[data-row-edit]"),
     "#": () => press("[data-row-trash]"),
+    a: () => press("[data-row-accept]"),
+    r: () => press("[data-row-reject]"),
   };
 
   const combine = (key) => {

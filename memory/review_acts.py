@@ -1,0 +1,110 @@
+"""Deciding many proposals at once: each by itself, so that one that cannot be keeps no other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory import review
+from memory.actors import Actor
+from memory.errors import MemoryRefused
+from memory.models import Proposal, User
+from memory.review_page import title_of
+
+ACTS = ("accept", "reject")
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
+MOST_TOLD = 3
+
+
+@dataclass(slots=True)
+class Decided:
+    """What became of many proposals: how many were decided, which could not be, how many are left.
+
+    `at` is the moment that all rejected ones bear, by which they are put back together.
+    """
+
+    act: str
+    done: int = 0
+    left: int = 0
+    problems: list[str] = field(default_factory=list)
+    at: datetime | None = None
+
+    def in_words(self) -> str:
+        """Return what was done, for a toast."""
+        if self.act == "accept":
+            words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", self.done)
+        else:
+            words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", self.done)
+        said = [words % {"n": self.done}]
+        if self.problems:
+            stay = ngettext(
+                "One could not be, and waits on: %(why)s",
+                "%(n)d could not be, and wait on: %(why)s",
+                len(self.problems),
+            )
+            why = " ".join(self.problems[:MOST_TOLD])
+            said.append(stay % {"n": len(self.problems), "why": why})
+        if self.left:
+            left = ngettext(
+                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+            )
+            said.append(left % {"n": self.left})
+        return " ".join(said)
+
+
+def decide(
+    owner: User,
+    proposals: Iterable[Proposal],
+    act: str,
+    *,
+    by: Actor,
+    why: str = "",
+    seconds: float = SECONDS,
+) -> Decided:
+    """Accept or reject each of the proposals, for as long as a request may last."""
+    rows = list(proposals)
+    done = Decided(act, at=timezone.now())
+    ends = time.monotonic() + seconds
+    for place, one in enumerate(rows):
+        if time.monotonic() > ends:
+            done.left = len(rows) - place
+            break
+        one.owner = owner
+        try:
+            if act == "accept":
+                review.accept(one, by=by)
+            else:
+                review.reject(one, by=by, why=why, at=done.at)
+        except MemoryRefused as exc:
+            done.problems.append(f"{title_of(one)}: {exc}")
+        else:
+            done.done += 1
+    return done
+
+
+def put_back(owner: User, at: datetime, *, by: Actor) -> int:
+    """Let wait again what was rejected in one act, at that moment; return how many that was."""
+    rows: Any = Proposal.objects.of(owner).filter(
+        state=Proposal.State.REJECTED, decided_at=at, decided_by=str(by)
+    )
+    number = 0
+    for one in rows.order_by("created", "pk"):
+        one.owner = owner
+        try:
+            review.put_back(one, by=by)
+        except review.Decided:
+            continue  # another window was quicker
+        number += 1
+    return number
+
+
+def nothing_chosen() -> str:
+    """Return what is said where no proposal was ticked."""
+    return _("Tick the proposals first, or “all that wait”.")

@@ -1,0 +1,202 @@
+"""Review: agents' writes that wait for a person, and the levels that decide which do."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from beacon_site.http import BeaconRequest
+from memory import review as reviewing
+from memory import review_acts, review_page, review_undo
+from memory import review_levels as levels
+from memory.answers import go_back, go_to, next_of
+from memory.errors import MemoryRefused
+from memory.forms.review import LABELS, LevelsForm
+from memory.models import Proposal
+from memory.review_types import Overtaken
+
+
+@require_safe
+@login_required
+@vary_on_headers("HX-Request")
+def review_list(request: BeaconRequest) -> HttpResponse:
+    """Show what waits for the person, the oldest first, or what was decided."""
+    wanted = review_page.Wanted.of(request.GET)
+    found = review_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    context = {
+        "rows": found.rows,
+        "next_cursor": found.next_cursor,
+        "wanted": wanted,
+        "counts": review_page.counts(request.user),
+        "levels": review_page.levels(request.user),
+        "states": review_page.STATES,
+        "types": review_page.TYPES,
+        "here": request.get_full_path(),
+    }
+    over_htmx = request.htmx and request.htmx.target == "review"
+    return render(request, f"memory/{'_review' if over_htmx else 'review'}.html", context)
+
+
+def _proposal(request: BeaconRequest, pk: UUID) -> Proposal:
+    found: Proposal = get_object_or_404(Proposal.objects.of(request.user), pk=pk)
+    found.owner = request.user
+    return found
+
+
+@require_safe
+@login_required
+def proposal(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Show one proposal whole, with what a person can do with it."""
+    return _page(request, _proposal(request, pk))
+
+
+def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
+    context = {
+        "proposal": found,
+        "row": review_page.whole(request.user, found),
+        "fields": review_page.edit_fields(found),
+        "target_url": review_page.target_url(found),
+        "next": next_of(request),
+        **more,
+    }
+    return render(request, f"memory/{'_proposal' if request.htmx else 'proposal'}.html", context)
+
+
+@require_POST
+@login_required
+def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Carry a proposal out, as it is or as the person edited it; a changed target is put together."""
+    found = _proposal(request, pk)
+    names = [name for name, *_rest in review_page.edit_fields(found)]
+    typed = review_page.typed_of(request.POST, names)
+    after = review_page.edited(found, typed) if "edit" in request.POST else {}
+    token = request.POST.get("seen", "")
+    try:
+        applied = reviewing.accept(found, by=request.actor, after=after or None, seen=token)
+    except Overtaken as exc:
+        mine = {"content": exc.merge.text()}
+        fields = review_page.edit_fields(found, mine)
+        return _page(request, found, conflict=exc, fields=fields, is_open=True)
+    except reviewing.Decided as exc:
+        messages.info(request, str(exc))
+        return go_to(request, found.get_absolute_url())
+    except MemoryRefused as exc:
+        fields = review_page.edit_fields(found, typed)
+        is_open = "edit" in request.POST
+        return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
+    undo = review_undo.address(applied.record)
+    said = _("Put together with what stands, and stored.") if applied.merged else _("Stored.")
+    words = " ".join([said, *map(str, applied.warnings)])
+    messages.success(request, words, extra_tags=f"undo:{undo}" if undo else "")
+    return go_to(request, _on(request))
+
+
+@require_POST
+@login_required
+def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Reject a proposal, with a reason if there is one; Undo lets it wait again."""
+    found = _proposal(request, pk)
+    try:
+        reviewing.reject(found, by=request.actor, why=request.POST.get("why", ""))
+    except MemoryRefused as exc:
+        messages.info(request, str(exc))
+        return go_to(request, found.get_absolute_url())
+    messages.success(request, _("Rejected: nothing was stored."), extra_tags=_put_back(found))
+    return go_to(request, _on(request))
+
+
+def _put_back(found: Proposal) -> str:
+    at = found.decided_at.isoformat() if found.decided_at else ""
+    return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at})}"
+
+
+def _on(request: BeaconRequest) -> str:
+    """Return where to go on: where the form says it was, else the next that waits, else the list."""
+    if asked := next_of(request):
+        return asked
+    following = reviewing.waiting(request.user).first()
+    return following.get_absolute_url() if following else reverse("memory:review")
+
+
+@require_POST
+@login_required
+def review_put_back(request: BeaconRequest) -> HttpResponse:
+    """Let what was rejected in one act wait again."""
+    try:
+        at = parse_datetime(request.GET.get("at", ""))
+    except ValueError:
+        at = None
+    number = review_acts.put_back(request.user, at, by=request.actor) if at and at.tzinfo else 0
+    if number:
+        words = ngettext("It waits again.", "%(n)d proposals wait again.", number)
+        messages.success(request, words % {"n": number})
+    else:
+        messages.info(request, _("There is nothing to put back: it was decided anew meanwhile."))
+    return go_back(request, reverse("memory:review"))
+
+
+@require_POST
+@login_required
+def review_bulk(request: BeaconRequest) -> HttpResponse:
+    """Accept or reject the ticked proposals, or all that wait; the list keeps its filters."""
+    act = request.POST.get("act", "")
+    wanted = review_page.Wanted(type=review_page.Wanted.of(request.GET).type)
+    rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
+    if not request.POST.get("all"):
+        rows = rows.filter(pk__in=_ticked(request))
+    chosen = list(rows) if act in review_acts.ACTS else []
+    if not chosen:
+        messages.warning(request, review_acts.nothing_chosen())
+        return go_back(request, reverse("memory:review"))
+    why = request.POST.get("why", "")
+    done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
+    level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
+    undo = ""
+    if act == "reject" and done.done and done.at:
+        undo = f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': done.at.isoformat()})}"
+    messages.add_message(request, level, done.in_words(), extra_tags=undo)
+    return go_back(request, reverse("memory:review"))
+
+
+def _ticked(request: BeaconRequest) -> list[UUID]:
+    found = []
+    for key in request.POST.getlist("proposal"):
+        try:
+            found.append(UUID(key))
+        except ValueError:
+            continue
+    return found
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def review_levels(request: BeaconRequest) -> HttpResponse:
+    """Show and set how agents' writes of each kind are treated."""
+    form = LevelsForm(request.POST or None, own=levels.own_levels(request.user))
+    if request.method == "POST" and form.is_valid():
+        if levels.set_levels(request.user, form.wanted, by=request.actor):
+            messages.success(request, _("The levels are saved; they hold from the next write on."))
+        else:
+            messages.info(request, _("Nothing was changed."))
+        if not request.htmx:
+            return redirect("memory:review-levels")
+        form = LevelsForm(own=levels.own_levels(request.user))
+    context = {"form": form, "meanings": _meanings(), "tab": "review"}
+    template = "_review_levels" if request.htmx else "settings_review"
+    return render(request, f"memory/{template}.html", context)
+
+
+def _meanings() -> list[tuple[Any, Any]]:
+    return [(LABELS[level], words) for level, words in levels.MEANINGS.items()]
