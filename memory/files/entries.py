@@ -51,7 +51,7 @@ def entries_of(text: str) -> list[Entry]:
     """Return the entries in the order of the file."""
     lines = lines_of(text)
     marks = [one for one in headings(lines) if one[1] <= _LEVEL]
-    ends = [place for place, _level, _title in marks[1:]] + [len(lines)]
+    ends = [*(place for place, _level, _title in marks[1:]), len(lines)][: len(marks)]
     return [
         _entry(title, lines[place + 1 : end], place + 1, end)
         for (place, level, title), end in zip(marks, ends, strict=True)
