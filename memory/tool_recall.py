@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.core.exceptions import FieldDoesNotExist
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from pydantic import Field
 
@@ -25,6 +26,7 @@ from memory.tool_types import (
     ToolResult,
     as_data,
     named,
+    recalled_kind,
     refused,
 )
 
@@ -182,8 +184,7 @@ def _found(context: ToolContext, text: str) -> Any:
 
 def why_gone(record: Any) -> str:
     """Return why a record is not to be read any more; empty where it is."""
-    topic = None if isinstance(record, Note) else getattr(record, "topic", None)
-    if record.trashed_at is not None or (topic is not None and topic.trashed_at is not None):
+    if record.trashed_at is not None or _went_with_topic(record):
         return _("That record lies in the trash: only a person can bring it back.")
     if getattr(record, "superseded_by_id", None) is not None:
         told = {"id": record.superseded_by_id}
@@ -191,6 +192,14 @@ def why_gone(record: Any) -> str:
     if isinstance(record, Note) and record.has_expired():
         return _("That note has expired.")
     return ""
+
+
+def _went_with_topic(record: Any) -> bool:
+    """Whether the record lies in the trash with its topic."""
+    kind = recalled_kind(record)
+    if kind is None or not kind.of_topic:
+        return False
+    return not kind.rows(record.owner, timezone.now()).filter(pk=record.pk).exists()
 
 
 def text_of(record: Remembered) -> str:

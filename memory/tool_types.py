@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from memory.actors import Actor
 from memory.models import Topic, Trust, Use, User
 from memory.notes import lowest_trust
-from memory.recall.kinds import KINDS
+from memory.recall.kinds import KINDS, RecallKind
 from memory.record_kinds import kind_of
 from memory.text import for_prompt, shorten
 
@@ -120,13 +120,18 @@ def note_uses(owner: Any, records: Iterable[Any], place: str) -> None:
 
 def named(record: Any) -> dict[str, str]:
     """Return what `data["records"]` says of a record."""
-    recalled = KINDS.get(getattr(record, "SEARCH_TYPE", "") or record.record_type())
-    if recalled is not None and isinstance(record, recalled.model):
-        title, url = recalled.title(record), recalled.url(record)
+    record_type, recalled = record.record_type(), recalled_kind(record)
+    if recalled is not None:
+        record_type, title, url = recalled.type, recalled.title(record), recalled.url(record)
     else:
-        title, url = str(record), kind_of(record.record_type()).address(record)
-    record_type = recalled.type if recalled is not None else record.record_type()
+        title, url = str(record), kind_of(record_type).address(record)
     return {"type": record_type, "id": str(record.pk), "title": shorten(title, 200), "url": url}
+
+
+def recalled_kind(record: Any) -> RecallKind | None:
+    """Return as what recall returns such records; None for those that it leaves out."""
+    found = KINDS.get(getattr(record, "SEARCH_TYPE", "") or record.record_type())
+    return found if found is not None and isinstance(record, found.model) else None
 
 
 def as_data(text: str) -> str:
