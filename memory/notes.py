@@ -7,7 +7,7 @@ place in the search index.  Merging is in `memory.merging`, the soul and its lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -295,6 +295,29 @@ def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -
         problem %= {"note": str(note)}
         raise InvalidValue(problem, errors={"superseded_by": [problem]})
     note.change(by=by, why=why, source=source, superseded_by_id=successor.pk)
+
+
+def check_put_back(note: Note, fields: Mapping[str, Any]) -> None:
+    """Raise InvalidValue where a change taken back would break what the note must agree on.
+
+    A rule keeps its evidence, and what stood in for the note then must not be superseded by it now
+    (a circle, of which recall would find nothing) or lie in the trash.  Call it in a transaction.
+    """
+    if {**note.snapshot("kind"), **fields}["kind"] == Note.Kind.RULE:
+        checks = NoteChecks()
+        checks.together({**note.snapshot(*FIELDS), **fields}, is_pinned=True)
+        checks.raise_refused()
+    at, problem = fields.get("superseded_by_id"), ""
+    while at is not None and not problem:
+        later = Note.objects.select_for_update().filter(pk=at).first()
+        if at == note.pk:
+            problem = _("“%(note)s” stands in for what stood in for it then: take that back first.")
+        elif later is not None and later.trashed_at is not None:
+            problem = _("What stood in for “%(note)s” then lies in the trash: restore that first.")
+        at = later.superseded_by_id if later is not None else None
+    if problem:
+        problem %= {"note": str(note)}
+        raise InvalidValue(problem, errors={"superseded_by": [problem]})
 
 
 _TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)

@@ -19,6 +19,7 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Remembered
+from memory.notes import check_put_back
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]
@@ -90,7 +91,8 @@ def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: 
 
 
 def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
-    """Put a note back; what a person restored is a person's edit (decision 9)."""
+    """Put a note back by its own rules; what a person restored is a person's edit (decision 9)."""
+    check_put_back(note, fields)
     if "content" in fields and by.is_person:
         fields = fields | {"edited_by_person": True}
     note.change(by=by, why=why, **fields)

@@ -9,6 +9,7 @@ import pytest
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
+from memory.notes import edit_note, replace_with, write_note
 from memory.undoing import ChangedSince, Gone, restore_to, undo
 from research import topic_editing
 from tests.research.factories import make_topic
@@ -191,3 +192,39 @@ def test_a_struck_fact_comes_back_by_the_rules_of_facts(alice: User):
 
     fact.refresh_from_db()
     assert fact.state == TopicFact.State.CURRENT
+
+
+def test_what_supersedes_a_note_cannot_come_back_where_the_note_supersedes_it(alice: User):
+    older, newer = (write_note(alice, "log", words, by=alice.actor) for words in ("Old.", "New."))
+    replace_with(older, newer, by=alice.actor)
+    then = last(older)
+    undo(then, by=alice.actor)
+    replace_with(newer, older, by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="take that back first"):
+        restore_to(then, by=alice.actor)
+
+    older.refresh_from_db()
+    assert older.superseded_by_id is None
+
+
+def test_what_supersedes_a_note_cannot_come_back_out_of_the_trash_with_it(alice: User):
+    older, newer = (write_note(alice, "log", words, by=alice.actor) for words in ("Old.", "New."))
+    replace_with(older, newer, by=alice.actor)
+    then = last(older)
+    undo(then, by=alice.actor)
+    newer.trash(by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="lies in the trash"):
+        restore_to(then, by=alice.actor)
+
+
+@pytest.mark.requirement("R191")
+def test_a_rule_keeps_its_evidence_whatever_is_taken_back(alice: User):
+    note = write_note(alice, "log", "Ask first.", by=alice.actor)
+    edit_note(note, by=alice.actor, evidence=["said on Monday"])
+    change = last(note)
+    edit_note(note, by=alice.actor, kind="rule")
+
+    with pytest.raises(InvalidValue, match="evidence"):
+        undo(change, by=alice.actor)
