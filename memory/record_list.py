@@ -56,9 +56,10 @@ def _in_trash_saying(records: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
     question = wanted.question
     for word in question.words.split()[:20]:
         records = records.filter(content__icontains=word)
-    for word in question.without:
-        records = records.exclude(content__icontains=word)
-    return records
+    left_out = Q(pk__in=[])
+    for word in question.without[:20]:
+        left_out |= Q(content__icontains=word)
+    return records.exclude(left_out)
 
 
 def counted(records: QuerySet[Any]) -> int:

@@ -78,8 +78,8 @@ def holding(rows: Rows, question: Question, language: str = ENGLISH) -> Rows:
         return rows.none()  # signs alone stand in no text
     if wanted:
         rows = rows.filter(_entries(" & ".join(f"({query})" for query in wanted)))
-    for query in left_out:
-        rows = rows.exclude(_entries(query))
+    if left_out:
+        rows = rows.exclude(_entries(" | ".join(f"({query})" for query in left_out)))
     return rows
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory.text import clean, one_line, shorten
 
@@ -36,6 +37,8 @@ _SAME = {"not": "is", "tags": "tag", "from": "source", "since": "after", "until"
 MOST_TEXT = 10_000  # characters of one question; a longer one is cut, and that is said
 MOST_FILTERS = 50
 MOST_VALUES = 100  # of one operator
+MOST_APART = 100  # phrases, and words left out: each is looked for by itself
+MOST_PROBLEMS = 10  # that are told; a text that is no question has thousands
 
 _QUOTED = r"\"[^\"]*\""
 _VALUE = rf"(?:{_QUOTED}|[^\s,\"]+)"
@@ -106,15 +109,25 @@ class _Reader:
 
     def _word(self, word: str) -> None:
         if len(word) > 1 and word[0] == "-" and word[1].isalnum():
-            self.without.append(word[1:])
+            self._apart(self.without, word[1:])
         else:
             self.words.append(word)
 
     def _phrase(self, phrase: str, *, negated: bool) -> None:
         if phrase := one_line(phrase):
-            (self.without if negated else self.phrases).append(phrase)
+            self._apart(self.without if negated else self.phrases, phrase)
             if not negated:
                 self.words.append(phrase)
+
+    def _apart(self, kept: list[str], text: str) -> None:
+        """Keep a phrase, or what is left out; beyond so many it is said that they do not count."""
+        if len(kept) < MOST_APART:
+            kept.append(text)
+            return
+        self.problems.append(
+            _("Only the first %(most)d phrases and words left out (-word) were taken.")
+            % {"most": MOST_APART}
+        )
 
     def _operator(self, found: re.Match[str]) -> None:
         name = found["name"].casefold()
@@ -125,6 +138,10 @@ class _Reader:
             return
         values = _values(found["values"])
         kept = [value for value in values if not self._problem_with(name, value)]
+        if kept and (len(self.filters) == MOST_FILTERS or len(kept) > MOST_VALUES):
+            told = {"most": MOST_FILTERS, "values": MOST_VALUES}
+            words = _("Only the first %(most)d operators and %(values)d values of each were taken.")
+            self.problems.append(words % told)
         if kept and len(self.filters) < MOST_FILTERS:
             kept = [_normal(name, value) for value in kept[:MOST_VALUES]]
             self.filters.append(Filter(name, tuple(dict.fromkeys(kept)), negated))
@@ -183,8 +200,20 @@ def parse(text: str) -> Question:
         phrases=tuple(reader.phrases),
         without=tuple(word.replace('"', "") for word in reader.without),
         filters=tuple(reader.filters),
-        problems=tuple(dict.fromkeys(reader.problems)),
+        problems=_told(reader.problems),
     )
+
+
+def _told(problems: Iterable[str]) -> tuple[str, ...]:
+    """Return each problem once, and of many the first and how many more there are."""
+    told = list(dict.fromkeys(problems))
+    more = len(told) - MOST_PROBLEMS
+    if more > 0:
+        words = ngettext(
+            "%(n)d more is not understood either.", "%(n)d more are not understood either.", more
+        )
+        told[MOST_PROBLEMS:] = [words % {"n": more}]
+    return tuple(told)
 
 
 def moment(value: str, *, zone: tzinfo, now: datetime) -> datetime:

@@ -179,3 +179,18 @@ def test_a_question_of_filters_alone_has_no_words() -> None:
     assert not parse("kind:rule -tag:x").has_words
     assert parse("kind:rule word").has_words
     assert Question("", "").problems == ()
+
+
+def test_thousands_of_words_left_out_are_cut_and_looked_for_at_once(alice: Any) -> None:
+    right = note(alice, "Trains run at night.")
+    note(alice, "Trains run by day.")
+    asked = parse("train -day " + " ".join(f"-left{number}" for number in range(900)))
+    assert (len(asked.without), len(asked.problems)) == (100, 1)
+    assert str(holding(Note.objects.of(alice), asked).query).count("memory_searchentry") <= 4
+    assert list(holding(Note.objects.of(alice), asked)) == [right]
+
+
+def test_of_a_text_that_is_no_question_ten_problems_are_told_and_the_others_counted() -> None:
+    problems = parse(" ".join(f"kind:no{number}" for number in range(500))).problems
+    assert len(problems) == 11
+    assert problems[-1] == "490 more are not understood either."
