@@ -41,6 +41,46 @@ class ScratchpadEntryAdmin(RememberedAdmin):
     MASKED = ("key", "value")
 
 
+@admin.register(memory.MemoryFile)
+class MemoryFileAdmin(RememberedAdmin):
+    """Memory files of all accounts."""
+
+    list_display = ("label", "owner", "size", "version", "lock", "trust", "updated", "trashed_at")
+    list_filter = ("lock", "trust", "sensitivity")
+    search_fields = ("path", "owner__username")
+    MASKED = ("content", "summary", "section_locks")
+    PAGE = ("memory:file", ("path",))
+
+
+@admin.register(memory.Section)
+class SectionAdmin(ReadOnlyAdmin):
+    """Sections of memory files, as recall finds them."""
+
+    list_display = ("label", "owner", "file", "position", "updated")
+    list_select_related = ("owner", "file")
+    search_fields = ("file__path", "owner__username")
+    MASKED = ("content", "heading")
+
+
+@admin.register(memory.FileDraft)
+class FileDraftAdmin(ReadOnlyAdmin):
+    """What people typed into a file's editor and have not saved; whose words they are is all."""
+
+    list_display = ("path", "owner", "seen", "updated")
+    search_fields = ("path", "owner__username")
+    list_select_related = ("owner",)
+    SECRET = ("content", "note")
+
+
+@admin.register(memory.MirroredFile)
+class MirroredFileAdmin(ReadOnlyAdmin):
+    """How far the copy of each file on disk is."""
+
+    list_display = ("path", "owner", "version", "problem", "at")
+    search_fields = ("path", "owner__username")
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
     """Views of lists that people saved."""

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from memory import models as memory
 from memory.actors import SYSTEM
+from memory.archive import file_kinds
 from memory.archive.kinds import Kind, register
 from memory.models.notes import MOST_CONTENT
 
@@ -108,6 +109,16 @@ MEMORY_KINDS = [
     ),
     Kind("observations", gettext_lazy("observations"), memory.Observation, problem=_too_long),
     Kind("scratchpad", gettext_lazy("scratchpad entries"), memory.ScratchpadEntry),
+    Kind(
+        "files",
+        gettext_lazy("memory files"),
+        memory.MemoryFile,
+        problem=file_kinds.problem,
+        prepare=file_kinds.make_room,
+        finish=file_kinds.finish,
+    ),
+    Kind("file-drafts", gettext_lazy("drafts of memory files"), memory.FileDraft),
+    Kind("reflections", gettext_lazy("reflections"), memory.Reflection, key=("source",)),
     Kind("proposals", gettext_lazy("proposals"), memory.Proposal),
     Kind(
         "revisions",
@@ -145,6 +156,8 @@ LEFT_OUT = {
     "memory.PublishDue": "a copy in this Beacon's Redis that is behind",
     "memory.LibraryFolder": "the state of a folder of this machine",
     "memory.Archive": "an export or import itself",
+    "memory.Section": "a part of a memory file, made from its text as it comes in",
+    "memory.MirroredFile": "the state of a folder of this machine",
 }
 
 

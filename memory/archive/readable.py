@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.markdown import link
-from memory.models import Note, Observation, Topic, TopicFact, User
+from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, User
 
 Files = Iterator[tuple[str, Iterable[str]]]
 
@@ -24,6 +24,8 @@ def files(owner: User) -> Files:
         yield f"readable/observations/{category.value}.md", _observations(owner, category)
     for topic in Topic.objects.of(owner).live().order_by("slug").iterator(chunk_size=200):
         yield f"readable/topics/{topic.slug}.md", _topic(topic)
+    for file in MemoryFile.objects.of(owner).live().order_by("path").iterator(chunk_size=20):
+        yield f"readable/{file.path}", [file.content]
     for more in MORE:
         yield from more(owner)
 

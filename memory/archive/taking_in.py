@@ -278,6 +278,8 @@ def _why(exc: Exception) -> str:
         "observation_once_a_source": _("the same words of the same source are here already"),
         "scratchpad_key_once_a_scope": _("there is a value under this key already"),
         "run_number_once_a_topic": _("the topic has a run of this number already"),
+        "memory_file_once": _("there is a memory file of this name already, with words of its own"),
+        "file_draft_once_a_path": _("there is a draft of this memory file already"),
     }
     for name, words in told.items():
         if rule.startswith(name):

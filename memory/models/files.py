@@ -145,6 +145,7 @@ class Section(Recalled):
     """
 
     SEARCH_TYPE = "section"
+    IS_PART = True
 
     file = models.ForeignKey(MemoryFile, models.CASCADE, related_name="sections")
     position = models.PositiveIntegerField()
