@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
+from memory.files.saving import put_back as put_file_back
 from memory.models import Remembered
 from memory.notes import check_put_back
 
@@ -123,6 +124,11 @@ _KINDS: dict[str, RecordKind] = {
         many=ngettext_lazy("%(n)s library document", "%(n)s library documents", "n"),
     ),
     "contentitem": RecordKind(_("content item")),
+    "memoryfile": RecordKind(
+        _("memory file"),
+        put_back=put_file_back,
+        many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
+    ),
     "session": RecordKind(_("session")),
 }
 
@@ -133,9 +139,9 @@ def register(record_type: str, kind: RecordKind) -> None:
 
 
 def models() -> dict[str, type[Remembered]]:
-    """Return every model of remembered records by its record type."""
+    """Return every model of remembered records by its record type; parts of others are none."""
     found = (model for model in apps.get_models() if issubclass(model, Remembered))
-    return {model.record_type(): model for model in found}
+    return {model.record_type(): model for model in found if not model.IS_PART}
 
 
 def kind_of(record_type: str) -> RecordKind:

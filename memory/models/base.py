@@ -82,10 +82,12 @@ class Remembered(models.Model):
     """A stored thing that says whose it is, where it came from, and how far to believe it.
 
     `REVISED` names the fields whose change is a revision.  All changes go through `change()`,
-    `trash()`, `restore()` and `purge()`, whoever makes them.
+    `trash()`, `restore()` and `purge()`, whoever makes them.  `IS_PART` marks what only belongs to
+    another record (a file's section): it has no history, no trash and no name of its own.
     """
 
     REVISED: ClassVar[tuple[str, ...]] = ()
+    IS_PART: ClassVar[bool] = False
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
