@@ -66,10 +66,17 @@ class Progress:
 
 
 def follow(records: list[Any]) -> None:
-    """Let records that were written wait for a vector, and wake a task once that is committed."""
-    if records and not embedders.is_off():
-        EmbeddingDue.objects.mark(records)
-        transaction.on_commit(_nudge)
+    """Let records that were written wait for a vector, and wake a task once that is committed.
+
+    Where vectors are turned off none waits, but one of words that are gone goes all the same.
+    """
+    if not records:
+        return
+    if embedders.is_off():
+        Embedding.objects.about(records).delete()
+        return
+    EmbeddingDue.objects.mark(records)
+    transaction.on_commit(_nudge)
 
 
 def _nudge() -> None:
@@ -92,6 +99,7 @@ def work_off(seconds: float = SECONDS) -> int:
     """
     embedder = embedders.embedder()
     if embedder is None:
+        set_aside_if_off()
         return 0
     _take_up(embedder)
     made, ends_at = 0, time.monotonic() + seconds
@@ -121,6 +129,16 @@ def progress(embedder: Embedder | None = None, row: Connection | None = None) ->
 def used_state() -> dict[str, Any]:
     """Return what the use of the embedder showed: `model`, `failing` and `failing_at`."""
     return dict(connections.stored(connections.EMBEDDINGS).profile.get("used") or {})
+
+
+def set_aside_if_off() -> None:
+    """Forget which model was used where vectors are turned off: with it they begin anew.
+
+    What is written until then waits for no vector, and has to be found out afterwards.
+    """
+    used = used_state()
+    if embedders.is_off() and used.pop("model", ""):
+        connections.keep_found(connections.EMBEDDINGS, used, under="used")
 
 
 def _take_up(embedder: Embedder) -> None:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -179,6 +180,27 @@ def test_records_from_before_the_first_embedder_get_vectors(alice: Any, settings
     embed_due()
 
     assert texts_of() == {one.pk}
+
+
+@pytest.mark.parametrize("notices", [embed_due, lambda: call_command("vectors")])
+def test_vectors_that_were_off_for_a_while_are_those_of_the_words_now(
+    alice: Any, settings: Any, fake, monkeypatch, notices: Any
+):
+    edited, kept = note(alice, "car"), note(alice, "rent")
+    embed_due()
+    settings.BEACON_EMBEDDINGS = "none"
+    use(monkeypatch, None)
+    edited.change(by=alice.actor, content="garden")
+    new = note(alice, "written meanwhile")
+    assert texts_of() == {kept.pk}
+    notices()
+
+    settings.BEACON_EMBEDDINGS = "auto"
+    use(monkeypatch, fake)
+    embed_due()
+
+    assert texts_of() == {edited.pk, kept.pk, new.pk}
+    assert sorted(fake.asked) == ["car", "garden", "rent", "written meanwhile"]
 
 
 def test_without_an_embedder_records_wait_and_nothing_fails(alice: Any, monkeypatch):

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from memory import embedding
 from memory.recall.vector_tables import prepare
 
 
@@ -16,6 +17,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Say what the database can do now."""
+        embedding.set_aside_if_off()
         prepared = prepare()
         if not prepared.version:
             self.stdout.write(
