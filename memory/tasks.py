@@ -14,6 +14,7 @@ from beacon_site.broker import send
 from memory import bulk_acts, embedding, library_folder, maintenance, publishing, review
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
+from memory.errors import InvalidValue
 from memory.models import Activity, Remembered, User
 from memory.recall import following
 
@@ -40,9 +41,14 @@ def empty_trash() -> None:
 
 
 def _purge(record: Remembered) -> bool:
-    """Purge one record and return whether that went well; the next time tries it again."""
+    """Purge one record and return whether that went well; the next time tries it again.
+
+    What was restored since the trash was read stays, and nobody need hear of it.
+    """
     try:
         record.purge(by=MAINTENANCE)
+    except InvalidValue:
+        return False
     except Exception as exc:  # a task's edge: the other records must still go
         logger.exception("not purged", record_type=record.record_type(), record=str(record.pk))
         Activity.log(

@@ -233,13 +233,28 @@ class Remembered(models.Model):
             ) from exc
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the record and its history for good; the activity log keeps that, not the text."""
+        """Delete the record and its history for good; the activity log keeps that, not the text.
+
+        Raises InvalidValue if it was in the trash when it was read, and was restored since.
+        """
         with transaction.atomic():
+            self._hold_in_trash()
             records = self.purged_with()
             Activity.forget([record.pk for record in records])
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()
+
+    def _hold_in_trash(self) -> None:
+        """Hold the row of what is deleted from the trash, so that nobody restores it meanwhile."""
+        if self.trashed_at is None:
+            return
+        row = type(self).objects.filter(pk=self.pk).select_for_update()
+        if list(row.values_list("trashed_at", flat=True)) == [None]:
+            raise InvalidValue(
+                _("“%(label)s” is no longer in the trash, so it was not deleted.")
+                % {"label": shorten(str(self), 80)}
+            )
 
     def purged_with(self) -> list[Remembered]:
         """Return the records whose history goes with this one's (itself, and what hangs on it)."""

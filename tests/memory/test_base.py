@@ -13,7 +13,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from memory.actors import MAINTENANCE, RESEARCH, Actor
-from memory.errors import Locked, StaleWrite
+from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import (
     Activity,
     ContentItem,
@@ -131,6 +131,18 @@ def test_the_trash_is_emptied_after_thirty_days_and_not_before(alice: User):
 
     assert list(Topic.objects.all()) == [new]
     assert Activity.objects.get(kind="purged").actor == str(MAINTENANCE)
+
+
+@each_kind
+def test_what_was_restored_meanwhile_is_not_purged(alice: User, kind: Any):
+    record = MAKERS[kind](alice)
+    record.trash(by=alice.actor)
+    kind.objects.get(pk=record.pk).restore(by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="no longer in the trash"):
+        record.purge(by=alice.actor)
+
+    assert list(kind.objects.filter(pk=record.pk).live()) == [record]
 
 
 def test_what_cannot_be_purged_is_told_of_and_keeps_nothing_else(
