@@ -68,15 +68,14 @@ def _plain(value: Any) -> Any:
 def parsed(text: str) -> dict[str, Any]:
     """Return the object on a line, without what cannot be stored.  Raises Broken."""
     try:
-        value = json.loads(text, parse_constant=_no_number)
+        value = _clean(json.loads(text, parse_constant=_no_number))
     except RecursionError as exc:
         raise Broken(_("it is nested too deeply")) from exc
     except ValueError as exc:
         raise Broken(_("it is no JSON (%(why)s)") % {"why": exc}) from exc
     if not isinstance(value, dict):
         raise Broken(_("it is no JSON object"))
-    cleaned: dict[str, Any] = _clean(value)
-    return cleaned
+    return value
 
 
 def _no_number(name: str) -> Any:

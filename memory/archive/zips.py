@@ -44,6 +44,8 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
     except (zipfile.BadZipFile, NotImplementedError, EOFError, struct.error) as exc:
         raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
     except RuntimeError as exc:  # what zipfile raises for a password
+        if "password" not in str(exc):
+            raise
         raise NotTaken(
             _("The zip file is locked by a password: make one without and try again.")
         ) from exc

@@ -62,6 +62,7 @@ def test_a_row_with_what_it_needs_is_taken(alice: User, tmp_path: Path):
         ({"notes": as_line(NOTE) + '{"confidence": NaN}\n'}, "line 2: it is no JSON"),
         ({"notes": "[1]\n"}, "it is no JSON object"),
         ({"notes": '{"a":' + "[" * 100_000}, "nested too deeply"),
+        ({"notes": '{"a":' + "[" * 700 + "]" * 700 + "}"}, "nested too deeply"),
         ({"topics": '{"a": ' + "9" * 5000 + "}"}, "line 1: it is no JSON"),
     ],
 )
