@@ -23,7 +23,7 @@ from memory.models.topics import Topic
 from memory.recall.filters import holding, named_topic, narrowed
 from memory.recall.kinds import KINDS, RecallKind
 from memory.recall.operators import Filter, Question, moment, parse
-from memory.recall.ranking import Among
+from memory.recall.ranking import Among, language_of
 from memory.recall.terms import ENGLISH, phrase_query
 from memory.time_zones import named
 
@@ -140,7 +140,7 @@ def rows_of(kind: RecallKind, asked: Narrowing) -> QuerySet[Any]:
         rows = rows.filter(created__lt=asked.before)
     if asked.question.phrases or asked.question.without:
         bare = Question("", "", asked.question.phrases, asked.question.without)
-        rows = holding(rows, bare)
+        rows = holding(rows, bare, language_of(asked.owner))
     return rows
 
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from memory.errors import InvalidValue
 from memory.models import Note, Observation, Topic, TopicFact, Use
+from memory.recall.following import rebuild
 from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_page
 
 
@@ -189,6 +190,15 @@ def test_a_phrase_must_stand_there_and_what_is_left_out_must_not(alice: Any) -> 
     assert found(alice, '"night train"') == [right]
     assert found(alice, "train -late") != found(alice, "train")
     assert recall(alice, '"night train"', "lexical")[0].why.boosts
+
+
+def test_what_is_left_out_is_stemmed_in_the_language_the_owner_writes_in(alice: Any) -> None:
+    alice.language = "de"
+    alice.save()
+    rebuild(alice)
+    note(alice, "Die Häuser wurden verkauft.")
+    kept = note(alice, "Der Garten bleibt.")
+    assert found(alice, "kind:log -Häuser") == [kept]
 
 
 def test_a_struck_or_retired_fact_is_recalled_only_when_asked_for(alice: Any) -> None:
