@@ -30,6 +30,10 @@ from memory.tool_types import (
 )
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
+_OWN_WORDS = (
+    " A new line in facts/user.md quotes the person's own words, such as - Name: Alice (“I'm "
+    "Alice”); else it waits for them."
+)
 _VERSION = "The version you read, if you know it; a newer one is then not written over."
 
 
@@ -287,21 +291,23 @@ TOOLS = (
     MemoryTool(
         "memory_write",
         "Replace the whole text of a memory file. To change a line use memory_patch. Both fact "
-        "files together have at most 15,360 bytes: condense before adding.",
+        "files together have at most 15,360 bytes: condense before adding." + _OWN_WORDS,
         WriteArguments,
         _write,
         writes=True,
     ),
     MemoryTool(
         "memory_patch",
-        "Change stretches of a memory file: each old text must stand in it exactly once.",
+        "Change stretches of a memory file: each old text must stand in it exactly once."
+        + _OWN_WORDS,
         PatchArguments,
         _patch,
         writes=True,
     ),
     MemoryTool(
         "memory_append",
-        "Add an entry at the end of a memory file; a month's file is made by its first entry.",
+        "Add an entry at the end of a memory file; a month's file is made by its first entry."
+        + _OWN_WORDS,
         AppendArguments,
         _append,
         writes=True,

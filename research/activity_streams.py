@@ -39,6 +39,7 @@ KINDS = {
     "changes": _("changes of records"),
     "runs": _("runs"),
     "calls": _("model calls"),
+    "tools": _("tool calls"),
     "sign-ins": _("sign-ins and account"),
     "acts": _("other acts"),
 }
@@ -48,6 +49,7 @@ SIGN_INS = (
     "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
     "token-made", "token-revoked",
 )  # fmt: skip
+TOOL_CALLED = "tool-called"
 # What the record's own revision tells already.
 _TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
 
@@ -223,8 +225,10 @@ def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
         rows = rows.filter(subject_type="run")
     elif wanted.kind == "sign-ins":
         rows = rows.filter(kind__in=SIGN_INS)
+    elif wanted.kind == "tools":
+        rows = rows.filter(kind=TOOL_CALLED)
     elif wanted.kind == "acts":
-        rows = rows.exclude(subject_type="run").exclude(kind__in=SIGN_INS)
+        rows = rows.exclude(subject_type="run").exclude(kind__in=(*SIGN_INS, TOOL_CALLED))
     if wanted.type:
         rows = rows.filter(subject_type=wanted.type)
     if wanted.warnings:

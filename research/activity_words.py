@@ -65,6 +65,7 @@ LOG_WORDS = {
     "signed-out": _L("signed out"),
     "token-made": _L("token made"),
     "token-revoked": _L("token revoked"),
+    "tool-called": _L("called a tool"),
     "upkeep-failed": _L("the upkeep of notes failed"),
 }
 _SUBJECTS = {

@@ -180,14 +180,14 @@ def test_a_vector_that_is_still_there_brings_no_note_back(
     embedding.work_off()
     assert said(build_context(alice, message="car"), "rules") == [note.content]
 
-    fields = {
+    changes: dict[str, dict[str, Any]] = {
         "expires": {"expires_at": timezone.now()},
         "sensitive": {"sensitivity": "sensitive"},
         "superseded": {"superseded_by": rule(alice, "Trains are better.")},
         "quarantined": {"trust": "quarantined"},
         "trashed": {"trashed_at": timezone.now()},
-    }[change]
-    Note.objects.filter(pk=note.pk).update(**fields)
+    }
+    Note.objects.filter(pk=note.pk).update(**changes[change])
 
     assert note.content not in said(build_context(alice, message="car"), "rules")
 
@@ -324,5 +324,5 @@ def test_the_number_of_queries_does_not_grow(alice: Any, django_assert_max_num_q
         rule(alice, f"Rule {number} about batteries.")
         summary(alice, f"Summary {number} about batteries.")
 
-    with django_assert_max_num_queries(40):
+    with django_assert_max_num_queries(16):
         build_context(alice, message="batteries", place="session:7")

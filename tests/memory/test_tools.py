@@ -97,7 +97,8 @@ def test_what_is_no_refusal_is_raised(alice: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_mistake_of_ours_is_no_refusal(alice: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(NoteChecks, "content", lambda *_args: {}["missing"])
+    nothing: dict[str, str] = {}
+    monkeypatch.setattr(NoteChecks, "content", lambda *_args: nothing["missing"])
 
     with pytest.raises(KeyError):
         call(alice, "remember", content="x")

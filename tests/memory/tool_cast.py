@@ -13,7 +13,7 @@ AGENT = Actor("agent", "claude")
 
 def caller(owner: Any, **more: Any) -> ToolContext:
     """A context of an agent in session 7."""
-    told = {"by": AGENT, "source": "session:7", "scope": "session:7", "place": "session:7"}
+    told: dict[str, Any] = {"by": AGENT, "source": "session:7", "scope": "session:7"}
     return ToolContext(owner, **(told | more))
 
 

@@ -1,0 +1,50 @@
+"""Activity tells of the tools that agents called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory.models import User
+from tests.memory.tool_cast import call
+
+LIST = reverse("research:activity")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.mark.requirement("R235")
+def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alice: User):
+    call(alice, "recall", query="batteries")
+    call(alice, "retrieve", id="nothing")
+
+    [missed, asked] = browser.get(LIST, {"kind": "tools"}).context["lines"]
+
+    assert (asked.who, asked.said, asked.label) == ("agent claude", "called a tool", "recall")
+    assert "query: batteries" in asked.details
+    assert "outcome: not_found" in missed.details
+    acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
+    assert {line.said for line in acts}.isdisjoint({"called a tool"})
+
+
+def test_anothers_tool_calls_are_not_told(
+    client_of: Callable[[User], Client], alice: User, bob: User
+):
+    call(alice, "recall", query="batteries")
+
+    assert not client_of(bob).get(LIST, {"kind": "tools"}).context["lines"]
+
+
+def test_a_call_leads_to_the_record_that_it_wrote(browser: Client, alice: User):
+    answer = call(alice, "remember", content="The printer is upstairs.")
+
+    [line] = browser.get(LIST, {"kind": "tools"}).context["lines"]
+
+    note_id = answer.data["records"][0]["id"]
+    assert line.url == reverse("memory:record-open", args=["note", note_id])
