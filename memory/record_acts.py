@@ -112,8 +112,8 @@ def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> R
 
 def typed_name(record: Remembered) -> str:
     """Return what a person types to delete the record for good: its name, else its first words."""
-    words = one_line(str(record)).rstrip("…").split(" ")[:TYPED_WORDS]
-    return shorten(" ".join(words), 60).rstrip("…")
+    words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word != "·"]
+    return shorten(" ".join(words[:TYPED_WORDS]), 60).rstrip("…")
 
 
 def purge(record: Remembered, *, typed: str, by: Actor) -> None:

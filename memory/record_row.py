@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from memory.query_text import with_values
 from memory.recall.snippets import marked, passage
 from memory.record_wanted import CHANGED, Wanted, query_of
-from memory.text import shorten
+from memory.text import in_brief
 
 SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded there
 TRASH_DAYS = 30
@@ -39,7 +39,7 @@ class Row:
     @cached_property
     def label(self) -> str:
         """Return what names the record among others, for those who hear its buttons."""
-        return shorten(self.beginning[:200], 60)
+        return in_brief(self.beginning, 60)
 
     @property
     def short(self) -> SafeString:

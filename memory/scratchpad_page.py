@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 
 from django.db.models import Count, F, Func, IntegerField, QuerySet, TextField, Value
 from django.db.models.functions import Left, Substr
+from django.utils.translation import gettext as _
 
-from memory import scratchpad
+from memory import origins, scratchpad
 from memory.errors import InvalidValue
 from memory.models import Revision, ScratchpadEntry, User
 from memory.paging import Page, page_of
@@ -112,16 +113,19 @@ def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
         size=Func("value", function="octet_length", output_field=IntegerField()),
     )
     found = page_of(rows, by="key", falling=False, cursor=cursor, size=PAGE)
-    return Page(_rows(found.rows), found.next_cursor)
+    return Page(_rows(user, found.rows), found.next_cursor)
 
 
-def _rows(entries: Sequence[Any]) -> list[EntryRow]:
-    actors = _last_actors(entry.pk for entry in entries)
+def _rows(user: User, entries: Sequence[Any]) -> list[EntryRow]:
+    found = _last_actors(entry.pk for entry in entries)
+    actors = {entry.pk: found.get(entry.pk, entry.source) for entry in entries}
+    named = origins.of(user, actors.values())
     rows = []
     for entry in entries:
         is_cut = len(entry.beginning) == BEGINNING
         shown, is_json = (entry.beginning, False) if is_cut else as_json(entry.beginning)
-        rows.append(EntryRow(entry, shown, is_json, is_cut, actors.get(entry.pk, entry.source)))
+        who = named.get(actors[entry.pk])
+        rows.append(EntryRow(entry, shown, is_json, is_cut, who.words if who else _("nobody")))
     return rows
 
 

@@ -12,6 +12,8 @@ _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and signs by nam
 _JOINER = "\u200d"
 _JOINED = frozenset(_JOINER + "".join(map(chr, range(0x1F3FB, 0x1F400))))  # and skin tones
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
+_HEADING = re.compile(r"^\s*#{1,6}\s")
+_STOPS = frozenset(".!?:;,…。！？：；，、")
 _TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
 _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
 # Underscores inside a name (snake_case, __init__.py) are part of it.
@@ -102,6 +104,28 @@ def plain(text: str) -> str:
     while (stripped := _UNDERLINED.sub(r"\2", _EMPHASIS.sub(r"\2", text))) != text:
         text = stripped
     return one_line(text)
+
+
+def flat(text: str) -> str:
+    """Return Markdown as one line of plain text; a dot parts headings, items and paragraphs.
+
+    No dot follows a sign that parts them already.
+    """
+    said, is_apart = "", False
+    for line in text.splitlines():
+        words = plain(line)
+        if not words:
+            is_apart = is_apart or not line.strip()
+            continue
+        starts = is_apart or _LIST_MARKER.match(line) is not None
+        said += ("" if not said else " · " if starts and said[-1] not in _STOPS else " ") + words
+        is_apart = _HEADING.match(line) is not None
+    return said
+
+
+def in_brief(text: str, limit: int) -> str:
+    """Return what a text begins with as plain words, at most `limit` characters of one line."""
+    return shorten(flat(text[: 4 * limit]), limit)
 
 
 def without_citations(text: str) -> str:

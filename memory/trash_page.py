@@ -17,6 +17,7 @@ from django.db.models import CharField, Count, QuerySet, RestrictedError, Value
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import LibraryDocument, Revision, User
@@ -87,19 +88,21 @@ def page(user: User, *, record_type: str = "", cursor: str = "") -> Page:
         union = parts[0].union(*parts[1:], all=True)
         found = list(union.order_by("-trashed_at", "-id")[: PAGE + 1])
     rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in found]
-    _name(rows_shown[:PAGE])
+    _name(user, rows_shown[:PAGE])
     last = rows_shown[PAGE - 1] if len(found) > PAGE else None
     return Page(rows_shown[:PAGE], cursor_of(last.trashed_at, last.pk) if last else None)
 
 
-def _name(rows: Iterable[TrashRow]) -> None:
+def _name(user: User, rows: Iterable[TrashRow]) -> None:
     """Give each row what its last revision knows of it."""
     by_id = {row.pk: row for row in rows}
     moved = Revision.objects.filter(record_id__in=by_id, after__has_key="trashed_at")
     last = moved.order_by("record_id", "-id").distinct("record_id")
-    for revision in last.only("record_id", "label", "actor", "reason"):
+    revisions = list(last.only("record_id", "label", "actor", "reason"))
+    named = origins.of(user, (revision.actor for revision in revisions))
+    for revision in revisions:
         row = by_id[revision.record_id]
-        row.label, row.actor = plain(revision.label), revision.actor
+        row.label, row.actor = plain(revision.label), named[revision.actor].words
         # What every move says of itself is no reason.
         row.why = "" if revision.reason == _("moved to the trash") else revision.reason
 

@@ -19,7 +19,7 @@ from memory.errors import InvalidValue
 from memory.models.base import RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.recalled import Recalled, list_indexes
-from memory.text import shorten
+from memory.text import in_brief
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)
 MOST_TAGS, LONGEST_TAG = 50, 80
@@ -141,7 +141,7 @@ class Note(Recalled):
     cleaned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return shorten(self.content, 120)
+        return in_brief(self.content, 120)
 
     def get_absolute_url(self) -> str:
         """Return the note's page."""

@@ -16,7 +16,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
 from memory.models.recalled import Recalled, list_indexes
-from memory.text import one_line, shorten
+from memory.text import in_brief, one_line
 
 
 class ObservationQuerySet(RememberedQuerySet):
@@ -85,7 +85,7 @@ class Observation(Recalled):
         ]
 
     def __str__(self) -> str:
-        return shorten(self.content, 120)
+        return in_brief(self.content, 120)
 
     def get_absolute_url(self) -> str:
         """Return the observation's page."""

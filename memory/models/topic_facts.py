@@ -17,7 +17,7 @@ from memory.models.base import Lock, RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.recalled import Recalled
 from memory.models.topics import Topic
-from memory.text import clean, match_key, plain, width
+from memory.text import clean, match_key, plain, shorten, width
 
 
 class TopicFactQuerySet(RememberedQuerySet):
@@ -125,7 +125,7 @@ class TopicFact(Recalled):
         indexes = [models.Index(fields=["topic", "state", "position"], name="fact_of_topic")]
 
     def __str__(self) -> str:
-        return self.text[:120]
+        return shorten(self.text, 120)
 
     def search_text(self) -> str:
         """Return what recall finds the fact by."""

@@ -11,7 +11,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from memory.recall.terms import LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
-from memory.text import one_line, plain
+from memory.text import flat
 
 LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
 
@@ -31,8 +31,7 @@ def passage(text: str, query: str, length: int = 300) -> str:
     if end < len(text):
         cut = text.rfind(" ", end - 30, end)
         end = cut if cut > start else end
-    words = " ".join(plain(line) for line in text[start:end].splitlines())
-    return f"{'…' if start else ''}{one_line(words)}{'…' if end < len(text) else ''}"
+    return f"{'…' if start else ''}{flat(text[start:end])}{'…' if end < len(text) else ''}"
 
 
 def nearness(title: str, text: str, query: str, length: int = 600) -> float:

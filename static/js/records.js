@@ -11,7 +11,12 @@
   let opener = null;
   document.addEventListener("click", ({ target }) => {
     const row = target.closest(".record-table [data-row-link]");
-    if (row) opener = row;
+    if (row) {
+      opener = row;
+      // The keys go on from the row that was opened.
+      document.querySelectorAll(".record-table tr.here").forEach((one) => one.classList.remove("here"));
+      row.closest("tr").classList.add("here");
+    }
     if (!target.closest("[data-close-panel]")) return;
     document.getElementById("record-panel")?.replaceChildren();
     if (opener?.isConnected) opener.focus();

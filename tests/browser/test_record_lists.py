@@ -76,3 +76,21 @@ def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newc
     visitor.press("Undo")
 
     expect(visitor.page.locator(".record-table .tags")).not_to_contain_text("travel")
+
+
+def test_beside_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    write(visitor, "Fares are stale; " * 12)
+    visitor.goto("/notes/?q=kind:log")
+
+    visitor.page.locator(".record-text").click()
+    expect(visitor.page.locator("#record-panel h2").first).to_be_focused()
+
+    sheet = visitor.page.locator(".records > .sheet").bounding_box()
+    trash = visitor.page.locator("[data-row-trash]").bounding_box()
+    assert sheet is not None
+    assert trash is not None
+    assert trash["x"] + trash["width"] <= sheet["x"] + sheet["width"]
+    visitor.press("Close")
+    expect(visitor.page.locator(".record-text")).to_be_focused()

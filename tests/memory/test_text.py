@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from memory.text import (
     citation_numbers,
     clean,
+    flat,
+    in_brief,
     is_visible,
     match_key,
     one_line,
@@ -100,6 +102,28 @@ def test_a_line_of_markdown_becomes_plain(line: str, expected: str):
 def test_plain_text_is_one_line_and_stays_plain(text: str):
     assert plain(plain(plain(text))) == plain(plain(text))
     assert "\n" not in plain(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("## What to compare\n\nHosts by **price**.", "What to compare · Hosts by price."),
+        ("Take:\n- one\n- two\n\nThen go.", "Take: one · two · Then go."),
+        ("A line that\nis wrapped\n\n- [x] done", "A line that is wrapped · done"),
+        ("价格。\n\n建议", "价格。 建议"),
+        ("#\n\n   \n", "#"),
+        ("", ""),
+    ],
+)
+def test_blocks_of_markdown_are_parted_in_one_line(text: str, line: str):
+    assert flat(text) == line
+
+
+def test_a_brief_holds_no_marks_and_keeps_its_limit():
+    assert in_brief("# Soul\n\n1. **Understand.** " + "Say it. " * 90, 40).startswith(
+        "Soul · Under"
+    )
+    assert len(in_brief("# Soul\n\n" + "words " * 900, 120)) <= 120
 
 
 def test_citations_are_read_and_taken_out():

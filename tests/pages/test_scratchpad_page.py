@@ -41,8 +41,8 @@ def test_entries_stand_sorted_with_who_set_them(browser: Client, alice: User, en
     page = browser.get(LIST)
     rows = page.context["rows"]
     assert [(row.entry.key, row.actor, row.is_json) for row in rows] == [
-        ("a", "human:alice", True),
-        ("plan/next", "agent:claude", False),
+        ("a", "you", True),
+        ("plan/next", "the agent “claude”", False),
     ]
     assert "&quot;b&quot;: [\n" in page.content.decode()
 

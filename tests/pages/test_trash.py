@@ -45,7 +45,7 @@ def test_everything_put_away_stands_there_with_its_last_day(browser: Client, ali
     rows = {row.label: row for row in browser.get(TRASH).context["rows"]}
 
     assert set(rows) == {"A note put away", "A topic put away", "plan/next", "A paper"}
-    assert rows["A note put away"].actor == "human:alice"
+    assert rows["A note put away"].actor == "you"
     assert note.trashed_at is not None
     assert rows["A note put away"].gone_at == note.trashed_at + timedelta(days=TRASH_DAYS)
 
