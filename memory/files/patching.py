@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
+from memory.files.summaries import summary_span
 from memory.text import shorten
 
 Pair = tuple[str, str]
@@ -23,7 +24,8 @@ class PatchRefused(InvalidValue):
 def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
     """Return the text with each old text replaced by its new one, which is taken literally.
 
-    All old texts are looked for in the text as it stands, none in what another pair puts in.
+    All old texts are looked for in the text as it stands, none in what another pair puts in.  The
+    file's summary line repeats what stands below it, so it counts only where nothing else does.
     Raises PatchRefused for one that is empty, absent, stands more than once or overlaps another.
     """
     if not patches:
@@ -54,8 +56,8 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
     told = {"number": number, "old": shorten(old, 80), "path": path}
     if not old:
         raise PatchRefused(_("Pair %(number)d has no old text to look for.") % told, number)
-    begin = text.find(old)
-    if begin < 0:
+    spots = _found(text, old)
+    if not spots:
         raise PatchRefused(
             _(
                 "The old text of pair %(number)d (“%(old)s”) stands nowhere in %(path)s. Nothing "
@@ -65,7 +67,7 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
             % told,
             number,
         )
-    if text.find(old, begin + 1) >= 0:
+    if len(spots) > 1:
         raise PatchRefused(
             _(
                 "The old text of pair %(number)d (“%(old)s”) stands more than once in %(path)s. "
@@ -74,4 +76,16 @@ def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
             % told,
             number,
         )
-    return begin, begin + len(old)
+    return spots[0], spots[0] + len(old)
+
+
+def _found(text: str, old: str) -> list[int]:
+    """Return where the old text begins, no more than two places, the summary line's the last."""
+    begin, end = summary_span(text)
+    outside: list[int] = []
+    inside: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(outside) < 2:
+        (inside if begin <= at and at + len(old) <= end else outside).append(at)
+        at = text.find(old, at + 1)
+    return outside or inside[:2]

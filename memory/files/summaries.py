@@ -44,6 +44,16 @@ def summary_of(text: str) -> str | None:
     return shorten(found[1], LONGEST_SUMMARY) if found else None
 
 
+def summary_span(text: str) -> tuple[int, int]:
+    """Return where the summary line begins and ends in the text; nowhere where there is none."""
+    lines = text.split("\n")
+    place = summary_place(lines)
+    if place is None:
+        return -1, -1
+    begin = sum(len(line) + 1 for line in lines[:place])
+    return begin, begin + len(lines[place])
+
+
 def line_of(summary: str) -> str:
     """Return the line that says it."""
     return f"> Summary: {shorten(summary, LONGEST_SUMMARY) or NOTHING}"
@@ -64,15 +74,6 @@ def with_summary(text: str, summary: str) -> str:
     rest = lines[title + 1 :]
     gap = [] if rest and not rest[0].strip() else [""]
     return "\n".join([*lines[: title + 1], "", line_of(summary), *gap, *rest])
-
-
-def without_summary(text: str) -> str:
-    """Return the text with an empty summary line where it has one: to be held against another."""
-    lines = text.split("\n")
-    place = summary_place(lines)
-    if place is not None:
-        lines[place] = "> Summary:"
-    return "\n".join(lines)
 
 
 def by_rule(path: str, text: str) -> str:

@@ -19,7 +19,7 @@ from memory.files.joining import joined
 from memory.files.paths import FACTS, is_fact, place_of
 from memory.files.refusals import NoSuchFile
 from memory.files.sections import locked_text
-from memory.files.summaries import LONGEST_SUMMARY, by_rule, summary_of, with_summary
+from memory.files.summaries import LONGEST_SUMMARY, NOTHING, by_rule, summary_of, with_summary
 from memory.models import MemoryFile, Revision, Section, Trust, User
 from memory.text import one_line
 
@@ -159,7 +159,7 @@ def _summed(path: str, text: str, act: Act, stored: str | None) -> str:
     if act.summary is not None and one_line(act.summary):
         return with_summary(text, cleaned(one_line(act.summary)).text)
     written = summary_of(text)
-    if written and (act.is_exact or written != stored):
+    if written and (act.is_exact or written not in (stored, NOTHING)):
         return text
     return with_summary(text, by_rule(path, text))
 

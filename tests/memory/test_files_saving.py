@@ -6,10 +6,24 @@ from typing import Any
 
 import pytest
 
-from memory.actors import Actor
-from memory.files.reading import files_of, read_file
-from memory.files.saving import save_file
-from memory.models import MemoryFile, User
+from memory.actors import REFLECTOR, Actor
+from memory.errors import InvalidValue, LimitReached, Locked
+from memory.files import limits
+from memory.files.reading import files_of, index_text, read_file
+from memory.files.saving import (
+    FileConflict,
+    NoSuchFile,
+    OverBudget,
+    append_to,
+    lock_section,
+    patch_file,
+    restore_version,
+    save_file,
+)
+from memory.models import MemoryFile, Revision, Section, User
+from memory.recall import bm25
+from memory.trash_page import trashed
+from memory.undoing import undo
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 AGENT = Actor("agent", "claude")
@@ -56,3 +70,283 @@ def test_a_write_replaces_the_whole_file_and_keeps_every_byte(alice: User):
         len(SEED.encode()),
         [[2, 1], [1, 2], [1, 1], [3, 2]],
     )
+
+
+def test_a_file_with_windows_line_ends_and_a_mark_is_mended_and_one_without_heading_is_kept(
+    alice: User,
+):
+    save(alice, USER, "\ufeff> Summary: mine\r\n- a\r\n")
+
+    assert text_of(alice, USER) == "> Summary: mine\n- a\n"
+
+
+def full_by(owner: User, spare: int) -> str:
+    """Return a text that leaves `spare` bytes of the budget, written with four-byte characters."""
+    room = limits.MOST_FACTS - read_file(owner, MEMORY).size - spare
+    head = "> Summary: mine\n"
+    wide = head + ("𝕏" * 1_500 + "\n") * 2
+    rest = room - limits.size_of(wide)
+    return wide + "\n".join(["y" * (rest // 2), "y" * (rest - rest // 2 - 1)])
+
+
+@pytest.mark.requirement("R142", "R143", "R144")
+def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
+    stood = save(alice, USER, full_by(alice, 0))
+
+    for write in (
+        lambda: save(alice, USER, full_by(alice, -1)),
+        lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
+        lambda: patch_file(alice, USER, [("mine", "mine!")], by=AGENT),
+    ):
+        with pytest.raises(OverBudget, match=r"more than the 15,360.*Condense"):
+            write()
+    assert sum(file.size for file in files_of(alice)) == limits.MOST_FACTS
+    assert text_of(alice, USER) == stood.content
+
+
+def test_a_refusal_says_how_many_bytes_there_are_too_many(alice: User):
+    with pytest.raises(OverBudget) as refused:
+        save(alice, USER, full_by(alice, -7))
+
+    assert (refused.value.have, refused.value.most) == (15_367, 15_360)
+    assert "7 more" in str(refused.value)
+
+
+def test_a_line_and_a_month_have_limits_of_their_own(alice: User):
+    with pytest.raises(LimitReached, match="Line 3 has 8,193 bytes"):
+        save(alice, MONTH, f"> Summary: s\n\n{'z' * 8_193}")
+    with pytest.raises(OverBudget, match="262,144"):
+        save(alice, MONTH, "> Summary: s\n" + "z\n" * 131_072)
+    with pytest.raises(OverBudget):
+        save(alice, USER, "z\n" * 5_000_000)
+
+
+@pytest.mark.requirement("R140", "R160")
+def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
+    for write in (
+        lambda: save(alice, "facts/plans.md", "x"),
+        lambda: patch_file(alice, "episodes/2026-13.md", [("a", "b")], by=AGENT),
+        lambda: append_to(alice, "../user.md", "- x", by=AGENT),
+    ):
+        with pytest.raises(InvalidValue, match="no other name is allowed"):
+            write()
+    assert MemoryFile.objects.of(alice).count() == 2
+
+
+@pytest.mark.requirement("R149")
+def test_a_summary_that_was_written_is_kept_and_one_that_was_not_is_renewed(alice: User):
+    mine = save(alice, USER, "# User\n\n> Summary: in my words\n\n- Name: Ann\n")
+    assert mine.summary == "in my words"
+
+    renewed, count = patch_file(alice, USER, [("Ann", "Anna")], by=AGENT)
+    assert (renewed.file.summary, count) == ("Name: Anna", 1)
+    assert "> Summary: Name: Anna\n" in text_of(alice, USER)
+
+    given = append_to(alice, USER, "- Likes tea", summary="Anna, tea", by=AGENT)
+    assert given.file.summary == "Anna, tea"
+
+
+@pytest.mark.requirement("R155", "R156")
+def test_append_makes_the_month_and_keeps_one_blank_line_between_entries(alice: User):
+    append_to(alice, MONTH, TOKYO, by=AGENT, source="run:7")
+    saved = append_to(alice, MONTH, "\n\n" + TOKYO.replace("Tokyo flight", "Kyoto train"), by=AGENT)
+
+    text = text_of(alice, MONTH)
+    assert text.startswith("# 2026-02 Episodes\n\n> Summary: Spring Airlines cheapest")
+    assert "¥2800\n\n## Kyoto train research\n" in text and "\n\n\n" not in text
+    assert Revision.objects.get(record_id=saved.file.pk, version=1).source == "run:7"
+
+
+@pytest.mark.requirement("R148")
+def test_what_is_amiss_with_an_entry_is_said_once_and_nothing_is_cut(alice: User):
+    long = TOKYO.replace("Spring Airlines", "one two three four five six")
+
+    first = append_to(alice, MONTH, long, by=AGENT)
+    second = append_to(alice, MONTH, TOKYO.replace("## Tokyo", "## Kyoto"), by=AGENT)
+
+    assert "has 11 words" in first.warnings[0] and second.warnings == ()
+    assert "one two three four five six" in text_of(alice, MONTH)
+
+
+@pytest.mark.requirement("R243")
+def test_append_works_on_fact_files_and_the_date_stays_the_last_line(alice: User):
+    append_to(alice, MEMORY, "- Tavily returns stale prices", by=AGENT)
+
+    text = text_of(alice, MEMORY)
+    assert text.startswith("# Memory\n\n> Summary: Tavily returns stale prices\n\n- Tavily")
+    assert text.splitlines()[-1].startswith("- Updated: 20")
+
+
+@pytest.mark.requirement("R151")
+def test_what_is_not_there_is_told_with_what_is(alice: User):
+    with pytest.raises(NoSuchFile, match=r"no episodes/2026-02\.md yet.*facts/user\.md, facts/m"):
+        read_file(alice, MONTH)
+    with pytest.raises(NoSuchFile):
+        patch_file(alice, MONTH, [("a", "b")], by=AGENT)
+
+
+@pytest.mark.requirement("R150", "R158", "R244")
+def test_the_index_names_each_file_with_size_and_summary(alice: User):
+    save(alice, USER, SEED)
+    append_to(alice, MONTH, TOKYO, by=AGENT)
+
+    assert index_text(alice).splitlines()[:3] == [
+        "Available memory:",
+        "- facts/user.md (176B): 建军, Chinese, wife birthday Mar 15, standup with 老王 Wed",
+        f"- facts/memory.md ({read_file(alice, MEMORY).size}B): nothing yet",
+    ]
+    assert index_text(alice).endswith(
+        "Apr Tokyo trip\n\nUse memory_read to load relevant files before responding."
+    )
+
+
+def test_changes_that_lie_apart_are_joined_and_the_same_lines_are_a_conflict(alice: User):
+    base = save(alice, USER, SEED)
+    save(alice, USER, SEED.replace("March 15", "March 16"), by=AGENT)
+
+    mine = SEED.replace("(Jianjun)", "(JJ)")
+    joined = save_file(alice, USER, mine, by=alice.actor, seen=base.version)
+    assert joined.merged and "(JJ)" in joined.file.content and "March 16" in joined.file.content
+
+    with pytest.raises(FileConflict) as refused:
+        save(alice, USER, SEED.replace("March 15", "March 17"), seen=base.version)
+    told = refused.value.as_json()
+    assert (told["error"], told["path"], told["version"]) == ("conflict", USER, 4)
+    assert told["current"] == text_of(alice, USER) and refused.value.merge.conflicts
+    with pytest.raises(FileConflict):
+        save(alice, USER, mine, seen=base.version, join=False)
+
+
+def test_a_file_that_was_to_be_new_and_is_there_is_a_conflict_and_so_is_a_version_unheard_of(
+    alice: User,
+):
+    save(alice, MONTH, TOKYO, seen=0)
+
+    for seen in (0, 9):
+        with pytest.raises(FileConflict):
+            save(alice, MONTH, "## Other\n", seen=seen)
+    with pytest.raises(NoSuchFile):
+        save(alice, "episodes/2026-03.md", "## Other\n", seen=2)
+
+
+def test_a_lock_stops_all_but_people_and_append_only_lets_agents_add(alice: User):
+    file = append_to(alice, MONTH, TOKYO, by=AGENT).file
+    with pytest.raises(Locked, match="Only a person"):
+        file.change(by=AGENT, lock="read-only")
+    file.change(by=alice.actor, lock="append-only")
+
+    with pytest.raises(Locked):
+        patch_file(alice, MONTH, [("¥1200", "¥1300")], by=AGENT)
+    assert append_to(alice, MONTH, "## More\n", by=AGENT).file.version == 3
+    file.refresh_from_db()
+    file.change(by=alice.actor, lock="read-only")
+    with pytest.raises(Locked):
+        append_to(alice, MONTH, "## More\n", by=AGENT)
+    assert save(alice, MONTH, TOKYO).version == 5
+
+
+def test_a_locked_section_is_kept_from_agents_while_the_rest_stays_open(alice: User):
+    save(alice, USER, "# User\n\n## Work\n- Engineer\n\n## Home\n- A cat\n")
+    file = lock_section(read_file(alice, USER), ["User", "Work"], by=alice.actor, locked=True)
+
+    patch_file(alice, USER, [("A cat", "A dog")], by=AGENT)
+    for pair in (("Engineer", "Boss"), ("## Work\n- Engineer\n", "")):
+        with pytest.raises(Locked, match="User › Work"):
+            patch_file(alice, USER, [pair], by=AGENT)
+    with pytest.raises(Locked):
+        lock_section(file, ["User", "Work"], by=AGENT, locked=False)
+    saved = save_file(alice, USER, "# User\n- nothing\n", by=alice.actor)
+    assert saved.file.section_locks == [] and "went with the section" in saved.warnings[0]
+
+
+def test_a_section_that_is_not_there_cannot_be_locked(alice: User):
+    with pytest.raises(InvalidValue, match="There are: User"):
+        lock_section(read_file(alice, USER), ["User", "Play"], by=alice.actor, locked=True)
+
+
+def test_a_version_is_restored_letter_by_letter_as_a_new_one(alice: User):
+    save(alice, USER, SEED)
+    save(alice, USER, "# User\n")
+
+    saved = restore_version(alice, USER, 2, by=alice.actor, seen=3)
+
+    assert (text_of(alice, USER), saved.file.version) == (SEED, 4)
+    with pytest.raises(InvalidValue, match="no version 9; the newest is 4"):
+        restore_version(alice, USER, 9, by=alice.actor)
+    with pytest.raises(FileConflict):
+        restore_version(alice, USER, 1, by=alice.actor, seen=3)
+
+
+def test_undo_puts_the_text_back_with_size_and_blame(alice: User):
+    file = save(alice, USER, SEED)
+
+    undo(Revision.objects.filter(record_id=file.pk).latest("id"), by=alice.actor)
+
+    file.refresh_from_db()
+    assert file.summary == "nothing yet" and file.size == limits.size_of(file.content)
+    assert sum(lines for lines, _version in file.blame) == file.content.count("\n")
+
+
+def test_the_same_text_again_is_no_new_version(alice: User):
+    save(alice, USER, SEED)
+
+    assert save(alice, USER, SEED).version == 2
+
+
+def test_what_an_agent_wrote_is_an_agents_word_until_a_person_saves(alice: User):
+    assert save(alice, USER, SEED, by=AGENT).trust == "agent"
+    assert save_file(alice, USER, "# A\n", by=REFLECTOR, trust="external").file.trust == "external"
+    assert save(alice, USER, SEED).trust == "owner"
+
+
+# --- sections, trash ------------------------------------------------------------------------------
+
+
+def hits(owner: User, query: str) -> list[str]:
+    ids = [pk for pk, _score in bm25.search(owner, "section", query)]
+    return [str(Section.objects.get(pk=pk)) for pk in ids]
+
+
+def test_each_section_is_found_at_once_and_gone_with_its_text(alice: User):
+    append_to(alice, MONTH, TOKYO, by=AGENT)
+    assert hits(alice, "ANA flights") == ["2026-02 Episodes › Tokyo flight research"]
+
+    tokyo = Section.objects.get()
+    save(alice, MONTH, "# 2026-02 Episodes\n\n## First\n- tea\n\n" + TOKYO)
+    assert Section.objects.get(heading__contains="Tokyo flight research").pk == tokyo.pk
+
+    save(alice, MONTH, "# 2026-02 Episodes\n")
+    assert hits(alice, "flights tea") == [] and not Section.objects.exists()
+
+
+def test_a_month_goes_to_the_trash_with_its_sections_and_comes_back_with_them(alice: User):
+    file = append_to(alice, MONTH, TOKYO, by=AGENT).file
+    file.trash(by=alice.actor)
+    assert hits(alice, "flights") == []
+    assert [kind for kind, rows in trashed(alice) if rows.exists()] == ["memoryfile"]
+
+    file.restore(by=alice.actor)
+    assert len(hits(alice, "flights")) == 1
+
+    file.trash(by=alice.actor)
+    append_to(alice, MONTH, TOKYO, by=AGENT)
+    with pytest.raises(InvalidValue, match="another one stands in its place"):
+        file.restore(by=alice.actor)
+    file.purge(by=alice.actor)
+    assert MemoryFile.objects.get(path=MONTH).version == 1
+
+
+@pytest.mark.requirement("R165")
+def test_a_fact_file_is_always_there(alice: User):
+    file = read_file(alice, USER)
+    for act in (file.trash, file.purge):
+        with pytest.raises(InvalidValue, match="always there"):
+            act(by=alice.actor)
+
+
+def test_anothers_files_are_not_there(alice: User, bob: User):
+    append_to(alice, MONTH, TOKYO, by=AGENT)
+
+    with pytest.raises(NoSuchFile):
+        read_file(bob, MONTH)
+    assert hits(bob, "flights") == []

@@ -61,6 +61,14 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.EmbeddingDue.objects.create(**about)
     memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
     memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
+    file = memory.MemoryFile.objects.create(
+        path=f"episodes/2026-0{n + 1}.md", content=f"# {SECRET_TEXT}\n\n- {SECRET_TEXT}", **hidden
+    )
+    memory.Section.follow_file(file)
+    memory.FileDraft.objects.create(owner=owner, path=file.path, content=SECRET_TEXT)
+    memory.MirroredFile.objects.create(owner=owner, path=file.path)
+    memory.Reflection.objects.create(owner=owner, source=f"run:{n}", assessment=SECRET_TEXT)
+    memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
     Activity.log(owner, owner.actor, "topic-made", subject=topic)

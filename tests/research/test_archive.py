@@ -16,13 +16,17 @@ from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn, summed
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.archive.taking_in import take_in
+from memory.files.reading import read_file
+from memory.files.saving import append_to, lock_section, save_file
 from memory.models import (
     Activity,
     Agent,
     ContentItem,
+    FileDraft,
     ModelCall,
     Note,
     Observation,
+    Reflection,
     Revision,
     SavedView,
     ScratchpadEntry,
@@ -42,6 +46,7 @@ from tests.research.conftest import Providers
 
 ANSWER = cast.report(1, 2)
 # The log of the Beacon that takes an archive in says so, and of the account that it was made.
+HEAT_PUMP = ("2026-02 Episodes", "Heat pump")
 OF_HERE = {"imported", "account-made", "purged"}
 
 
@@ -68,6 +73,11 @@ def full(topic: Topic, providers: Providers) -> User:
     Observation.follow([finding])
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
+    append_to(owner, "episodes/2026-02.md", "## Heat pump\n- Summary: serviced", by=by)
+    lock_section(read_file(owner, "episodes/2026-02.md"), HEAT_PUMP, by=by, locked=True)
+    save_file(owner, "facts/user.md", "# User\n\n- Name: Nora 李\n", by=by)
+    FileDraft.objects.create(owner=owner, path="facts/user.md", content="half a thou")
+    Reflection.objects.create(owner=owner, source=run.source, state="done", assessment="fine")
     session = Session.objects.create(owner=owner, agent=Agent.objects.get(owner=owner))
     session.messages.create(position=1, role="user", content="Remember the heat pump.")
     one, two = ContentItem.objects.filter(owner=owner)[:2]
