@@ -102,7 +102,18 @@ def decoded(kind: Kind, line: dict[str, Any]) -> Any:
         name = field.attname
         if name in line and name not in kind.named:
             values[name] = _value(field, line[name])
+    for name in kind.many:
+        _check_keys(name, line.get(name) or [])
     return kind.model(**values)
+
+
+def _check_keys(name: str, keys: Any) -> None:
+    """Check that a list of other records is one of ids.  Raises Unfit."""
+    try:
+        for key in keys if isinstance(keys, list) else [None]:
+            uuid.UUID(str(key))
+    except ValueError as exc:
+        raise Unfit(_("“%(field)s” is no list of ids") % {"field": name}) from exc
 
 
 def _value(field: models.Field[Any, Any], value: Any) -> Any:

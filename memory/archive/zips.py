@@ -6,9 +6,11 @@ take memory or time without end, or is not what it says.
 
 from __future__ import annotations
 
+import lzma
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,10 @@ _LARGEST_DIRECTORY = 8 * 1024**2  # bytes in which a zip lists its files: far mo
 _TINY = 1024**2  # below this nothing is a bomb, however well it packs
 _END = b"PK\x05\x06"
 _DRIVE = re.compile(r"^[A-Za-z]:")
+# What comes up for bytes that are not what they were: each way of packing has its own.
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, struct.error
+)  # fmt: skip
 
 
 class NotTaken(MemoryRefused):
@@ -41,7 +47,7 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as found:
             _check(found)
             yield found
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, struct.error) as exc:
+    except _DAMAGE as exc:
         raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
     except RuntimeError as exc:  # what zipfile raises for a password
         if "password" not in str(exc):

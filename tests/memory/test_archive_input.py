@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from memory.archive import elsewhere, jobs, storing, writing, zips
 from memory.archive.counting import TakingIn
 from memory.archive.elsewhere import Choice, Shape
-from memory.archive.rows import as_line, parsed
+from memory.archive.kinds import in_order
+from memory.archive.rows import Unfit, as_line, decoded, parsed
 from memory.archive.taking_in import take_in
 from memory.archive.zips import NotTaken
 from memory.models import Activity, Archive, Note, Observation, Topic, User
@@ -103,6 +104,29 @@ def test_a_row_that_cannot_be_is_refused_with_the_reason_and_the_others_come_in(
 
     assert (counts["notes"].new, counts["notes"].refused) == (1, 1)
     assert told in counts["notes"].whys[0]
+
+
+@pytest.mark.parametrize("keys", ["nope", 1e308, ["12"], [["a"]], {"a": 1}])
+def test_a_list_of_other_records_that_is_none_refuses_its_row(keys: Any):
+    content = next(kind for kind in in_order() if kind.name == "content")
+
+    with pytest.raises(Unfit, match="“related_to” is no list of ids"):
+        decoded(content, {"id": NOTE["id"], "related_to": keys})
+
+
+@pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
+def test_packed_bytes_that_changed_on_their_way_are_told_as_damage(
+    alice: User, tmp_path: Path, packed: int
+):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", packed) as zipped:
+        zipped.writestr("a.md", "".join(f"{number:x} " for number in range(4_000)))
+    raw = bytearray(path.read_bytes())
+    raw[200:260] = b"\xff" * 60
+    path.write_bytes(raw)
+
+    with pytest.raises(NotTaken, match="damaged"):
+        list(elsewhere.entries(path, path.name, Shape.MARKDOWN, Choice()))
 
 
 def test_nul_and_lone_surrogates_are_taken_out(alice: User, tmp_path: Path):
