@@ -13,6 +13,7 @@ from memory.models.base import Trust
 from memory.query_text import toggled, values_of, with_choice
 from memory.record_wanted import NOTES, Wanted, query_of
 
+MOST_EDITED = 1_000  # characters of a query that links edit; each of a hundred holds it whole
 MOST_TOPICS = 12  # the latest ones; any other is asked for by `topic:`
 EXPIRY = ("expired", "expiring", "kept")
 SHOWN = ("superseded", "trashed")
@@ -42,6 +43,8 @@ class Facet:
 
 def chips_of(wanted: Wanted) -> list[Option]:
     """Return the kinds (or categories) as chips, any of which may be chosen together."""
+    if len(wanted.text) > MOST_EDITED:
+        return []
     field = wanted.listed.facet
     labels = Note.Kind.choices if wanted.listed is NOTES else Observation.Category.choices
     none = with_choice(wanted.text, field, "", [value for value, _label in labels])
@@ -50,7 +53,9 @@ def chips_of(wanted: Wanted) -> list[Option]:
 
 
 def facets_of(user: User, wanted: Wanted) -> list[Facet]:
-    """Return the other facets: one query, for the topics."""
+    """Return the other facets: one query, for the topics.  A very long query has none."""
+    if len(wanted.text) > MOST_EDITED:
+        return []
     facets = [
         Facet(_("Trust"), _toggles(wanted, "trust", Trust.choices)),
         Facet(_("Origin"), _toggles(wanted, "source", _origins())),
@@ -96,8 +101,8 @@ def _topics(user: User, wanted: Wanted) -> list[tuple[str, str]]:
     latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
     found: list[tuple[str, str]] = list(latest.values_list("slug", "title"))
     known = {slug for slug, _title in found}
-    asked = values_of(wanted.text, "topic")
-    return [*found, *((value, value) for value in asked if value not in known)]
+    asked = [value for value in values_of(wanted.text, "topic") if value not in known]
+    return [*found, *((value, value) for value in asked[:MOST_TOPICS])]
 
 
 def _toggles(wanted: Wanted, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:

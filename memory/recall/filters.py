@@ -136,13 +136,13 @@ def _topic(values: tuple[str, ...], about: _Asked) -> Q:
     path = getattr(about.model, "TOPIC_PATH", "topic" if about.has("topic") else "")
     if not path:
         return _NONE
-    found = _NONE
+    # Looked up by themselves, and once, so that the index of the rows' topic is used.
+    named = Q(pk__in=[])
     for value in values:
-        if value.casefold() == "none":
-            found |= Q(**{path: None})
-        # Looked up by itself, so that the index of the rows' topic is used.
-        named = Topic.objects.filter(named_topic(value))
-        found |= Q(**{f"{path}__in": named.values("pk")})
+        named |= named_topic(value)
+    found = Q(**{f"{path}__in": Topic.objects.filter(named).values("pk")})
+    if any(value.casefold() == "none" for value in values):
+        found |= Q(**{path: None})
     return found
 
 

@@ -36,7 +36,7 @@ _SAME = {"not": "is", "tags": "tag", "from": "source", "since": "after", "until"
 
 MOST_TEXT = 10_000  # characters of one question; a longer one is cut, and that is said
 MOST_FILTERS = 50
-MOST_VALUES = 100  # of one operator
+MOST_VALUES = 200  # of all operators together
 MOST_APART = 100  # phrases, and words left out: each is looked for by itself
 MOST_PROBLEMS = 10  # that are told; a text that is no question has thousands
 
@@ -138,12 +138,13 @@ class _Reader:
             return
         values = _values(found["values"])
         kept = [value for value in values if not self._problem_with(name, value)]
-        if kept and (len(self.filters) == MOST_FILTERS or len(kept) > MOST_VALUES):
+        room = MOST_VALUES - sum(len(one.values) for one in self.filters)
+        if kept and (len(self.filters) == MOST_FILTERS or len(kept) > room):
             told = {"most": MOST_FILTERS, "values": MOST_VALUES}
-            words = _("Only the first %(most)d operators and %(values)d values of each were taken.")
+            words = _("Only the first %(most)d operators, with %(values)d values, were taken.")
             self.problems.append(words % told)
-        if kept and len(self.filters) < MOST_FILTERS:
-            kept = [_normal(name, value) for value in kept[:MOST_VALUES]]
+        if kept[:room] and len(self.filters) < MOST_FILTERS:
+            kept = [_normal(name, value) for value in kept[:room]]
             self.filters.append(Filter(name, tuple(dict.fromkeys(kept)), negated))
 
     def _unknown(self, found: re.Match[str]) -> None:

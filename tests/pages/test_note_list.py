@@ -59,6 +59,13 @@ def test_an_address_that_makes_no_sense_shows_a_list_all_the_same(browser: Clien
     assert browser.get(f"{URL}?{query}").status_code == 200
 
 
+def test_a_question_of_five_thousand_characters_is_answered_by_no_heavy_page(browser: Client):
+    answer = browser.get(URL, {"q": "电池价格" * 1_250})
+
+    assert answer.status_code == 200
+    assert len(answer.content) < 500_000  # each link that edits a query holds it whole
+
+
 def test_what_was_not_understood_is_said(browser: Client, alice: Any):
     page = text_of(browser.get(f"{URL}?q=kind:poem after:soon"))
 
