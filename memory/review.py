@@ -142,7 +142,7 @@ def hold(
         reason=shorten(clean(why)[0], LONGEST_REASON),
         held_because=held,
     )
-    APPLY[record_type].check(proposal.after)
+    APPLY[record_type].check(proposal)
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         same = waiting(owner).filter(

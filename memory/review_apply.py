@@ -27,13 +27,14 @@ _JOB = "job"
 # --- notes ----------------------------------------------------------------------------------------
 
 
-def _check_note(after: Mapping[str, Any]) -> None:
-    checks = NoteChecks()
+def _check_note(proposal: Proposal) -> None:
+    after, checks = proposal.after, NoteChecks()
     checks.content(after.get("content", ""))
     kind = checks.choice("kind", after.get("kind", Note.Kind.LOG), Note.Kind.values)
     fields = {name: checks.one(name, after[name]) for name in _MORE if name in after}
-    usual = {"stability": usual_stability(kind), "ttl_days": None, "confidence": 1.0}
-    checks.together({**usual, "evidence": [], "kind": kind, **fields})
+    if proposal.target_id is None:  # else the note that it replaces has the other fields
+        usual = {"stability": usual_stability(kind), "ttl_days": None, "confidence": 1.0}
+        checks.together({**usual, "evidence": [], "kind": kind, **fields})
     checks.raise_refused()
 
 
@@ -45,7 +46,9 @@ def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: 
     kind = str(wanted.get("kind", Note.Kind.LOG))
     if kind == Note.Kind.SOUL:
         content = str(wanted["content"])
-        return Applied(identity.write_soul(owner, content, by=by, why=why_of(proposal)))
+        source = proposal.source or None
+        soul = identity.write_soul(owner, content, by=by, why=why_of(proposal), source=source)
+        return Applied(soul)
     note = notes.write_note(
         owner,
         kind,
@@ -71,7 +74,12 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
         content, was_merged = both.text(), True
     if standing.kind == Note.Kind.SOUL:
         soul = identity.write_soul(
-            proposal.owner, content, by=by, why=why_of(proposal), expected=standing.pk
+            proposal.owner,
+            content,
+            by=by,
+            why=why_of(proposal),
+            expected=standing.pk,
+            source=proposal.source or None,
         )
         return Applied(soul, was_merged)
     note = notes.supersede(
@@ -124,8 +132,8 @@ def lines_of(after: Mapping[str, Any]) -> list[Line]:
     ]
 
 
-def _check_observations(after: Mapping[str, Any]) -> None:
-    checked(lines_of(after))
+def _check_observations(proposal: Proposal) -> None:
+    checked(lines_of(proposal.after))
 
 
 def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: str) -> Applied:
@@ -134,7 +142,8 @@ def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: s
         proposal.owner,
         lines_of(wanted),
         by=by,
-        source=proposal.source,
+        source=str(wanted.get("source") or proposal.source),
+        change_source=proposal.source,
         topic=_topic(proposal.owner, wanted),
         sensitivity=str(wanted.get("sensitivity", "normal")),
         scope=str(wanted.get("scope", "owner")),

@@ -15,9 +15,9 @@ from memory.models import Proposal
 from memory.review_types import Applied, Applier, Overtaken, why_of
 
 
-def _check(after: Mapping[str, Any]) -> None:
-    checked_path(str(after.get("path", "")))
-    if not isinstance(after.get("content"), str):
+def _check(proposal: Proposal) -> None:
+    checked_path(str(proposal.after.get("path", "")))
+    if not isinstance(proposal.after.get("content"), str):
         raise InvalidValue(_("A proposal for a memory file holds its whole new text."))
 
 
@@ -63,7 +63,6 @@ def _save(
         seen=version,
         why=why_of(proposal),
         source=proposal.source,
-        summary=wanted.get("summary") or None,
     )
 
 

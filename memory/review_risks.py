@@ -15,6 +15,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
+from memory.files.summaries import by_rule, line_of
 from memory.injection import smells_of_instructions
 from memory.models import MemoryFile, Message, Note, Remembered, Revision, Trust, User
 from memory.text import match_key, one_line, shorten
@@ -159,12 +160,17 @@ def persons_lines_gone(file: MemoryFile, after: str) -> list[str]:
     gone = []
     for lo, hi, _c, _d in edits(old, new):
         gone += [(place, old[place].rstrip()) for place in range(lo, hi) if old[place].strip()]
-    gone = [(place, line) for place, line in gone if not still[line]]
+    gone = [(place, line) for place, line in gone if not still[line] and not _is_kept_up(line)]
     if not gone:
         return []
     versions = _versions_of_lines(file)
     by_person = _persons_versions(file, {versions.get(place, 0) for place, _line in gone})
     return [line for place, line in gone if versions.get(place, 0) in by_person]
+
+
+def _is_kept_up(line: str) -> bool:
+    """Whether it is a line that each save writes anew: the summary, the day of the last change."""
+    return bool(_SUMMARY.match(line) or _DATED.fullmatch(line))
 
 
 def _versions_of_lines(file: MemoryFile) -> dict[int, int]:
@@ -220,7 +226,10 @@ def _says_of_owner(write: Write) -> str:
     """Return that the write says of the owner what they did not say in these words."""
     if write.file_path != IDENTITY_FILE:
         return ""
+    by_itself = line_of(by_rule(IDENTITY_FILE, write.after))
     for line in added_lines(_content(write.target), write.after):
+        if line == by_itself:
+            continue  # the summary, made from the lines below it, which are looked at themselves
         if _states(line) and not _is_said(write, line):
             told = {"line": shorten(line.strip(), MOST_SHOWN).replace(";", ",")}
             return _("it says of you “%(line)s”, and quotes no words of yours for it") % told

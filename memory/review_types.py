@@ -58,7 +58,7 @@ class Applier:
     hears of it at once; `carry_out` stores it as the person's own.
     """
 
-    check: Callable[[Mapping[str, Any]], None]
+    check: Callable[[Proposal], None]
     carry_out: CarryOut
 
 

@@ -239,7 +239,7 @@ def _cleaned(fields: Sequence[str]) -> str:
 def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
     lines = checked(batch(asked.findings, asked.insights, asked.lessons))
     source = _source(context, asked.source)
-    waits = _held_lines(context, lines, source)
+    waits = _held_lines(context, lines, source, leaves_topic=context.topic is None)
     if waits is not None:
         return waits
     stored = remember_lines(
@@ -267,7 +267,9 @@ def _source(context: ToolContext, named_source: str | None) -> str:
     return source
 
 
-def _held_lines(context: ToolContext, lines: Sequence[Line], source: str) -> ToolResult | None:
+def _held_lines(
+    context: ToolContext, lines: Sequence[Line], source: str, *, leaves_topic: bool
+) -> ToolResult | None:
     """Hold a batch whole if one of its lines is to be held."""
     rows = [
         {"category": line.category, "content": line.content, "tags": list(line.tags)}
@@ -278,7 +280,7 @@ def _held_lines(context: ToolContext, lines: Sequence[Line], source: str) -> Too
         "observation",
         after={"lines": rows, "source": source, **_of_topic(context)},
         texts=[line.content for line in lines],
-        leaves_topic=context.topic is None,
+        leaves_topic=leaves_topic,
     )
 
 
@@ -306,7 +308,8 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     session_id = asked.session_id or _session_id(context, turns)
-    waits = _held_lines(context, lines, source_of(session_id))
+    # A transcript's observations bear no topic: what comes of web text would leave the run's.
+    waits = _held_lines(context, lines, source_of(session_id), leaves_topic=True)
     if waits is not None:
         return waits
     left = consolidate(context.owner, session_id, turns, by=context.by, trust=trust)

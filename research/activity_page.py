@@ -190,6 +190,8 @@ def _log(row: Any, user: User) -> Line:
     )  # fmt: skip
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
+    if row.subject_type == "proposal" and row.label:
+        line.url = reverse("memory:proposal", args=[row.subject_id])
     if row.kind == "forgot-source" and row.label:
         asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
         line.url = f"{reverse('memory:source-forget')}?{asked}"

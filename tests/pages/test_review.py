@@ -1,0 +1,323 @@
+"""Review: what agents want to write, and what a person makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory import identity, review
+from memory.actors import REFLECTOR
+from memory.files.reading import read_file
+from memory.files.saving import save_file
+from memory.models import Note, Proposal, Session, User
+from tests.memory.review_cast import AGENT, MEMORY, level, proposed_file, proposed_note
+from tests.pages.record_cast import text_of
+
+LIST = reverse("memory:review")
+LEVELS = reverse("memory:review-levels")
+BULK = reverse("memory:review-bulk")
+HTMX = {"HX-Request": "true", "HX-Target": "review"}
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+def accept_url(proposal: Proposal) -> str:
+    return reverse("memory:proposal-accept", args=[proposal.pk])
+
+
+def reject_url(proposal: Proposal) -> str:
+    return reverse("memory:proposal-reject", args=[proposal.pk])
+
+
+# --- the list -------------------------------------------------------------------------------------
+
+
+def test_each_proposal_shows_its_change_its_writer_and_why_it_is_held(browser: Client, alice: User):
+    session = Session.objects.create(owner=alice, title="Fares")
+    proposed_file(alice, "- VoltCell is best", source=f"session:{session.pk}")
+    shown = text_of(browser.get(LIST))
+    assert MEMORY in shown
+    assert "<ins>- VoltCell is best</ins>" in shown
+    assert "Beacon&#x27;s reflection" in shown
+    assert "the session “Fares”" in shown
+    assert "it comes from web pages" in shown
+    assert "it was in the report" in shown
+
+
+def test_over_htmx_the_list_alone_is_given(browser: Client, alice: User):
+    proposed_note(alice)
+    shown = browser.get(LIST, {"type": "note"}, headers=HTMX).content.decode()
+    assert shown.lstrip().startswith('<section id="review"')
+    assert "Fares rise on Fridays." in shown
+
+
+def test_the_oldest_stands_first(browser: Client, alice: User):
+    first, second = proposed_note(alice, "one"), proposed_note(alice, "two")
+    rows = browser.get(LIST).context["rows"]
+    assert [row.proposal for row in rows] == [first, second]
+
+
+def test_a_stranger_sees_and_decides_nothing(
+    alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    proposal, stranger = proposed_note(alice), client_of(bob)
+    assert "Fares" not in stranger.get(LIST).content.decode()
+    assert stranger.get(proposal.get_absolute_url()).status_code == 404
+    assert stranger.post(accept_url(proposal)).status_code == 404
+    assert stranger.post(reject_url(proposal)).status_code == 404
+    stranger.post(BULK, {"act": "accept", "proposal": str(proposal.pk)})
+    assert list(review.waiting(alice)) == [proposal]
+
+
+def test_an_address_that_means_nothing_shows_what_waits(browser: Client, alice: User):
+    proposed_note(alice)
+    asked = {"state": "\x00", "type": "x", "cursor": "%%%"}
+    assert len(browser.get(LIST, asked).context["rows"]) == 1
+
+
+def test_an_empty_list_says_what_comes_there(browser: Client):
+    shown = text_of(browser.get(LIST))
+    assert "Nothing waits for you" in shown
+    assert LEVELS in shown
+
+
+def test_the_number_of_queries_is_fixed(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for n in range(25):
+        proposed_note(alice, f"Fact {n}")
+    proposed_file(alice, "- a line")
+    with django_assert_max_num_queries(12):
+        browser.get(LIST)
+
+
+def test_a_long_list_goes_on_behind_its_page(browser: Client, alice: User):
+    for n in range(22):
+        proposed_note(alice, f"Fact {n}")
+    page = browser.get(LIST)
+    behind = browser.get(LIST, {"cursor": page.context["next_cursor"]})
+    assert (len(page.context["rows"]), len(behind.context["rows"])) == (20, 2)
+
+
+def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
+    from tests.research.factories import make_topic
+
+    make_topic(alice, "Fares")
+    proposed_note(alice)
+    proposed_note(alice, "another")
+    home = browser.get(reverse("research:home"))
+    assert home.context["waiting_proposals"] == 2
+    assert "2 proposals wait for you" in text_of(home)
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+def test_accepting_stores_it_and_goes_on_to_the_next(browser: Client, alice: User):
+    one, two = proposed_note(alice), proposed_note(alice, "another")
+    page = browser.post(accept_url(one), follow=True)
+    assert page.redirect_chain[-1][0] == two.get_absolute_url()
+    assert Note.objects.of(alice).filter(content="Fares rise on Fridays.").exists()
+
+
+def test_what_was_accepted_can_be_taken_back(browser: Client, alice: User):
+    before = read_file(alice, MEMORY).content
+    page = browser.post(accept_url(proposed_file(alice, "- by sea")), {"next": LIST}, follow=True)
+    (told,) = page.context["messages"]
+    browser.post(told.extra_tags.removeprefix("undo:"))
+    assert read_file(alice, MEMORY).content == before
+
+
+def test_an_accepted_soul_is_taken_back_by_the_one_before(browser: Client, alice: User):
+    old: Any = identity.active(alice, "soul")
+    proposal = review.hold(
+        alice, "soul", by=AGENT, source="session:1", before={"content": old.content}, why="",
+        after={"kind": "soul", "content": "Be brief."}, held="x", target_id=old.pk,
+    )  # fmt: skip
+    page = browser.post(accept_url(proposal), {"next": LIST}, follow=True)
+    (told,) = page.context["messages"]
+    browser.post(told.extra_tags.removeprefix("undo:"))
+    standing: Any = identity.active(alice, "soul")
+    assert standing.content == old.content
+
+
+def test_rejecting_stores_nothing_and_undo_lets_it_wait_again(browser: Client, alice: User):
+    proposal = proposed_note(alice)
+    page = browser.post(reject_url(proposal), {"why": "not so", "next": LIST}, follow=True)
+    assert not review.waiting(alice).exists()
+    (told,) = page.context["messages"]
+    browser.post(told.extra_tags.removeprefix("undo:"))
+    assert list(review.waiting(alice)) == [proposal]
+
+
+def test_what_is_edited_first_is_stored_as_it_was_typed(browser: Client, alice: User):
+    proposal = proposed_note(alice)
+    browser.post(accept_url(proposal), {"edit": "1", "content": "Fares rise.\r\nOften."})
+    assert Note.objects.of(alice).get(kind="log").content == "Fares rise.\nOften."
+
+
+def test_of_several_observations_one_may_be_left_out(browser: Client, alice: User):
+    from memory.models import Observation
+
+    lines = [{"category": "finding", "content": "One."}, {"category": "lesson", "content": "Two."}]
+    proposal = review.hold(
+        alice, "observation", by=AGENT, source="run:3", before={}, after={"lines": lines},
+        why="", held="risky",
+    )  # fmt: skip
+    browser.post(accept_url(proposal), {"edit": "1", "line-0": " ", "line-1": "Two, always."})
+    stored = Observation.objects.of(alice).get()
+    assert (stored.content, stored.category) == ("Two, always.", "lesson")
+
+
+def test_a_refused_edit_is_explained_and_keeps_what_was_typed(browser: Client, alice: User):
+    proposal = proposed_file(alice, "- x")
+    typed = "- y\n" * 5_000
+    page = browser.post(accept_url(proposal), {"edit": "1", "content": typed})
+    shown = page.content.decode()
+    assert page.status_code == 200
+    assert "15,360" in shown
+    assert typed in shown
+    assert review.waiting(alice).get() == proposal
+
+
+def test_a_changed_file_becomes_a_merge_screen_that_can_be_saved(browser: Client, alice: User):
+    save_file(alice, MEMORY, "# Memory\n\n- Port: Kobe\n", by=AGENT)
+    text = read_file(alice, MEMORY).content
+    mine = {"path": MEMORY, "content": text.replace("Kobe", "Osaka")}
+    proposal = proposed_file(alice, "", after=mine)
+    save_file(alice, MEMORY, text.replace("Kobe", "Nagoya"), by=alice.actor)
+    page = browser.post(accept_url(proposal))
+    shown = page.content.decode()
+    assert page.status_code == 200
+    assert all(f"- Port: {port}" in shown for port in ("Kobe", "Osaka", "Nagoya"))
+    seen = page.context["conflict"].token
+    both = text.replace("Kobe", "Nagoya and Osaka")
+    browser.post(accept_url(proposal), {"edit": "1", "seen": seen, "content": both})
+    assert "Nagoya and Osaka" in read_file(alice, MEMORY).content
+
+
+def test_a_merge_that_was_overtaken_again_is_shown_again(browser: Client, alice: User):
+    save_file(alice, MEMORY, "# Memory\n\n- Port: Kobe\n", by=AGENT)
+    text = read_file(alice, MEMORY).content
+    mine = {"path": MEMORY, "content": text.replace("Kobe", "Osaka")}
+    proposal = proposed_file(alice, "", after=mine)
+    save_file(alice, MEMORY, text.replace("Kobe", "Nagoya"), by=alice.actor)
+    seen = browser.post(accept_url(proposal)).context["conflict"].token
+    save_file(alice, MEMORY, text.replace("Kobe", "Tokyo"), by=alice.actor)
+    typed = text.replace("Kobe", "Nagoya and Osaka")
+    page = browser.post(accept_url(proposal), {"edit": "1", "seen": seen, "content": typed})
+    shown = page.content.decode()
+    assert "Port: Tokyo" in shown
+    assert "Nagoya and Osaka" in shown
+    assert "Tokyo" in read_file(alice, MEMORY).content
+
+
+def test_what_was_decided_in_another_window_is_told(browser: Client, alice: User):
+    proposal = proposed_note(alice)
+    browser.post(accept_url(proposal))
+    for url in (accept_url(proposal), reject_url(proposal)):
+        page = browser.post(url, follow=True)
+        assert "This proposal was accepted meanwhile" in text_of(page)
+    assert Note.objects.of(alice).filter(kind="log").count() == 1
+
+
+def test_a_decided_proposal_says_what_became_of_it(browser: Client, alice: User):
+    proposal = proposed_note(alice)
+    note = review.accept(proposal, by=alice.actor, after={"content": "Fares rise."}).record
+    shown = text_of(browser.get(proposal.get_absolute_url()))
+    assert "edited first" in shown
+    assert note.get_absolute_url() in shown  # type: ignore[attr-defined]
+    assert "Accept what stands here" not in shown
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+
+def test_the_ticked_are_decided_and_the_filters_kept(browser: Client, alice: User):
+    one, two, three = (proposed_note(alice, text) for text in ("one", "two", "three"))
+    back = f"{LIST}?type=note"
+    data = {"act": "accept", "proposal": [str(one.pk), str(two.pk), "x"], "next": back}
+    page = browser.post(BULK, data, follow=True)
+    assert page.redirect_chain[-1][0] == back
+    assert "2 proposals accepted." in text_of(page)
+    assert list(review.waiting(alice)) == [three]
+
+
+def test_all_that_wait_are_rejected_and_come_back_by_one_undo(browser: Client, alice: User):
+    for n in range(22):
+        proposed_note(alice, f"Fact {n}")
+    page = browser.post(BULK, {"act": "reject", "all": "1", "why": "spam"}, follow=True)
+    assert not review.waiting(alice).exists()
+    (told,) = page.context["messages"]
+    browser.post(told.extra_tags.removeprefix("undo:"))
+    assert review.waiting(alice).count() == 22
+
+
+def test_one_that_cannot_be_keeps_no_other_and_is_told(browser: Client, alice: User):
+    good = proposed_note(alice)
+    gone = Note.objects.create(owner=alice, content="old", source="x")
+    bad = review.hold(
+        alice, "note", by=REFLECTOR, source="run:1", before={"content": "old"}, why="",
+        after={"kind": "log", "content": "new"}, held="x", target_id=gone.pk,
+    )  # fmt: skip
+    gone.delete()
+    ticked = [str(good.pk), str(bad.pk)]
+    page = browser.post(BULK, {"act": "accept", "proposal": ticked}, follow=True)
+    shown = text_of(page)
+    assert "1 proposal accepted." in shown
+    assert "deleted for good meanwhile" in shown
+    assert list(review.waiting(alice)) == [bad]
+
+
+def test_nothing_ticked_is_said(browser: Client):
+    page = browser.post(BULK, {"act": "accept"}, follow=True)
+    assert "Tick the proposals first" in text_of(page)
+
+
+# --- the levels -----------------------------------------------------------------------------------
+
+
+def test_the_levels_are_shown_and_set(browser: Client, alice: User):
+    assert "This is how Beacon begins" in text_of(browser.get(LEVELS))
+    wanted = {"default": "hold all", "file": "accept", "rule": "", "soul": "", "note": ""}
+    browser.post(LEVELS, {**wanted, "observation": "hold risky"})
+    shown = dict(browser.get(LIST).context["levels"])
+    assert (shown["Memory files"], shown["Notes"]) == ("accept", "hold all")
+
+
+def test_over_htmx_the_levels_are_saved_in_place(browser: Client, alice: User):
+    answer = browser.post(LEVELS, {"default": "accept"}, headers={"HX-Request": "true"})
+    assert answer.content.decode().lstrip().startswith('<div id="review_levels"')
+    assert "The levels are saved" in answer.content.decode()
+
+
+def test_a_level_that_does_not_exist_is_explained(browser: Client, alice: User):
+    answer = browser.post(LEVELS, {"default": "never", "file": "\x00"})
+    assert answer.status_code == 200
+    assert "is not one of the available choices" in text_of(answer)
+    level(alice, "hold risky")
+
+
+def test_one_owners_levels_are_not_anothers(
+    browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    browser.post(LEVELS, {"default": "accept"})
+    levels = dict(client_of(bob).get(LIST).context["levels"])
+    assert set(levels.values()) == {"hold risky"}
+
+
+def test_the_pages_of_levels_and_of_one_proposal_ask_little(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    proposal = proposed_file(alice, "- a line")
+    with django_assert_max_num_queries(12):
+        browser.get(LEVELS)
+    with django_assert_max_num_queries(12):
+        browser.get(proposal.get_absolute_url())
