@@ -243,6 +243,21 @@ class ModelCallAdmin(ReadOnlyAdmin):
         return True
 
 
+@admin.register(memory.Reflection)
+class ReflectionAdmin(ReadOnlyAdmin):
+    """What the reflector made of finished work.  What it said and changed is its owner's."""
+
+    list_display = ("source", "owner", "state", "by", "rounds", "created")
+    list_filter = ("state", "by")
+    list_select_related = ("owner",)
+    search_fields = ("source", "owner__username")
+    MASKED = ("why", "assessment", "calls", "changes")
+
+    def is_sensitive(self, row: Any) -> bool:
+        """Treat all as sensitive: it was made from whatever its owner stored."""
+        return True
+
+
 @admin.register(memory.Use)
 class UseAdmin(ReadOnlyAdmin):
     """Which record entered which prompt."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import F
+from django.db.models import F, Sum
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
@@ -50,6 +50,18 @@ class RunMeter:
         self.run = run
         self.budget = budget
         self.step: Step | None = None
+
+    def count_follow_ups(self) -> None:
+        """Count what the run's follow-ups have spent: it stands on their steps, not on the run.
+
+        The run's own row is its own once it has ended.
+        """
+        spent = self.run.steps.filter(is_follow_up=True).aggregate(
+            prompt=Sum("prompt_tokens"), completion=Sum("completion_tokens"), money=Sum("money")
+        )
+        self.run.prompt_tokens += spent["prompt"] or 0
+        self.run.completion_tokens += spent["completion"] or 0
+        self.run.money += spent["money"] or 0
 
     def check(self) -> None:
         """Raise BudgetReached if the run, or its owner's month, may pay for no further call."""

@@ -103,6 +103,7 @@ def carry_out_follow_up(step_id: int) -> bool:
     try:
         work = Work(step.run)
         work.step = work.meter.step = step
+        work.meter.count_follow_ups()
         result = kinds[step.name].function(work)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
         _put_off(step, str(exc) or _("works longer than one task may"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from research import gathering, plan_review, planning, reading, saving, verifying, writing
-from research.follow_ups import extracting, summarising
+from research.follow_ups import extracting, reflecting, summarising
 from research.stepping import StepKind, StepResult, Work
 
 
@@ -28,6 +28,7 @@ STEPS: list[StepKind] = [
 FOLLOW_UPS: list[StepKind] = [
     StepKind("extract", _("Keep observations"), extracting.observe),
     StepKind("summarise", _("Write the summary note"), summarising.summarise),
+    StepKind("reflect", _("Look back"), reflecting.reflect),
 ]
 
 

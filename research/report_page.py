@@ -22,6 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
+from memory import reflection_page
 from memory.markdown import link_citations, render
 from research import memory_changes, obeying, planning, searching, shown
 from research.models import DeltaItem, Hit, Report, Run
@@ -142,7 +143,7 @@ def article(run: Run) -> dict[str, Any]:
 
 
 def context(run: Run) -> dict[str, Any]:
-    """Return what the report's page shows of a saved run, read in eight queries.
+    """Return what the report's page shows of a saved run, read in eleven queries.
 
     One more is asked where the searches returned nothing.
     """
@@ -161,6 +162,7 @@ def context(run: Run) -> dict[str, Any]:
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "asked_at_home": [] if found_hits else asked_at_home(run),
         "memory": memory_changes.of_run(run, found["changed"].items),
+        "reflection": reflection_page.shown_of(run.topic.owner, run.source),
         "memory_words": shown.memory_words(run.topic),
         "manifest": manifest_rows(run),
         "took": shown.took(run),

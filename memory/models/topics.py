@@ -18,6 +18,8 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models.base import Remembered, RememberedQuerySet
 from memory.models.history import Activity, ModelCall, Revision, Use
+from memory.models.proposals import Proposal
+from memory.models.reflections import Reflection
 from memory.models.users import User
 from memory.slugs import slug_of
 from memory.text import clean, is_visible, one_line
@@ -239,11 +241,22 @@ class Topic(Remembered):
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()
             Activity.forget([], topic=self)
+            self._forget_reflections()
             for forget in self.ON_PURGE:
                 forget(self)
             self._purge_own_records(by)
             super().purge(by=by)
             self.tell(self.owner_id, None, self.slug)
+
+    def _forget_reflections(self) -> None:
+        """Blank what was said in looking back on its runs, and drop what that proposed.
+
+        What a person accepted is theirs and stays.
+        """
+        reflections = Reflection.objects.filter(topic=self)
+        sources = list(reflections.values_list("source", flat=True))
+        Proposal.objects.filter(owner_id=self.owner_id, source__in=sources).delete()
+        reflections.update(assessment="", why="", calls=[], changes=[])
 
     def _purge_own_records(self, by: Actor) -> None:
         """Delete the topic's observations and notes; what a note superseded elsewhere stays."""

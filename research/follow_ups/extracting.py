@@ -38,7 +38,7 @@ def observe(work: Work) -> StepResult:
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if topic.trashed_at is not None:
         return StepResult(detail=_("the topic is in the trash: nothing was kept"))
-    facts = _facts(work)
+    facts = facts_of(work)
     kept = _remember(work, topic, [_fact(text) for text in facts], work.run.source)
     if _is_extracted(work):
         return _result(kept, 0, Extracted())
@@ -58,7 +58,7 @@ def observe(work: Work) -> StepResult:
     return _result(kept, more, found)
 
 
-def _facts(work: Work) -> list[str]:
+def facts_of(work: Work) -> list[str]:
     """Return the sentences that the run found to be so and verified, without what was struck.
 
     Of a later run what it confirmed is not told again: the finding of an earlier run stands.
