@@ -45,6 +45,7 @@ WORKERS = 4
 UPKEEP_QUEUES = "reflect,maintenance"
 UPKEEP_WORKERS = 2
 GUNICORN = (
+    "--config=python:beacon_site.web_server",
     "--worker-class=gthread",
     "--workers=2",
     "--threads=8",

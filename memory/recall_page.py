@@ -65,7 +65,7 @@ class Wanted:
     @classmethod
     def of(cls, query: Any) -> Wanted:
         """Read it from an address's query."""
-        mode, show, limit = query.get("mode", ""), query.get("show", ""), query.get("limit", "")
+        mode, show = query.get("mode", ""), query.get("show", "")
         return cls(
             # One more than recall takes: then it says itself that it cut the question.
             words=query.get("q", "").strip()[: MOST_TEXT + 1],
@@ -74,7 +74,7 @@ class Wanted:
             topic=query.get("topic", "").replace("\x00", "").strip()[:100],
             first=_day(query.get("from", "")),
             last=_day(query.get("to", "")),
-            limit=min(max(int(limit), 1), MOST) if limit.isascii() and limit.isdecimal() else STEP,
+            limit=_limit(query.get("limit", "")),
         )
 
     @property
@@ -94,6 +94,12 @@ class Wanted:
         if self.last and self.last < date.max:
             how["before"] = datetime.combine(self.last + timedelta(days=1), time(), zone)
         return how
+
+
+def _limit(text: str) -> int:
+    """Return how many hits are asked for; Python reads no figure of thousands of digits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < 9
+    return min(max(int(text), 1), MOST) if is_number else STEP
 
 
 def _day(text: str) -> date | None:

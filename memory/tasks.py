@@ -7,7 +7,7 @@ from datetime import timedelta
 import structlog
 from celery import shared_task
 from django.apps import apps
-from django.db import DatabaseError
+from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from beacon_site.broker import send
@@ -84,7 +84,7 @@ def carry_out_bulk_act(pk: str) -> None:
     """Do one act on many records, or go on with it; safe to deliver twice."""
     try:
         bulk_acts.carry_out(pk)
-    except DatabaseError:
+    except (OperationalError, InterfaceError):
         raise  # the row waits, and the tick takes it up again
     except Exception as exc:
         bulk_acts.give_up(pk, type(exc).__name__)
@@ -95,7 +95,10 @@ def carry_out_bulk_act(pk: str) -> None:
 def take_up_bulk_acts() -> None:
     """Go on with acts on many records on which nobody works."""
     for pk in bulk_acts.to_be_taken_up():
-        carry_out_bulk_act(str(pk))
+        try:
+            carry_out_bulk_act(str(pk))
+        except Exception:  # one that cannot go on must not hold up those behind it
+            logger.exception("bulk act not carried out", act=str(pk))
 
 
 @shared_task(acks_late=True, soft_time_limit=3_600, time_limit=3_660)

@@ -44,7 +44,7 @@ def history_of(fact: TopicFact) -> list[Change]:
         Revision.objects.filter(record_type=fact.record_type(), record_id=fact.pk).order_by("-id")
     )
     ids = {
-        r.source[4:] for r in revisions if r.source.startswith("run:") and r.source[4:].isdigit()
+        r.source[4:] for r in revisions if r.source.startswith("run:") and r.source[4:].isdecimal()
     }
     runs = Run.objects.filter(topic=fact.topic_id).in_bulk(ids) if ids else {}
     return [_change(revision, runs) for revision in revisions]
@@ -53,7 +53,7 @@ def history_of(fact: TopicFact) -> list[Change]:
 def _change(revision: Revision, runs: dict[Any, Run]) -> Change:
     before, after = revision.before, revision.after
     number = revision.source.removeprefix("run:")
-    run = runs.get(int(number)) if number.isdigit() else None
+    run = runs.get(int(number)) if number.isdecimal() else None
     if not before:
         words = [Piece("same", str(after.get("text", "")))]
         return Change(revision, run, [_("first written")], words)

@@ -6,13 +6,14 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
 from memory import bulk_acts, bulk_words
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import BulkAct, Note, Observation, Revision
 from memory.recall import bm25
+from memory.tasks import take_up_bulk_acts
 from tests.pages.record_cast import days, note, observation
 
 
@@ -241,3 +242,21 @@ def test_an_act_that_fails_inside_ends_and_says_so(
     act.refresh_from_db()
     assert (act.state, act.done, act.problem) == ("failed", 0, "ZeroDivisionError")
     assert act.finished_at is not None
+
+
+@pytest.mark.parametrize(("fault", "state"), [(DataError, "failed"), (OperationalError, "waiting")])
+def test_an_act_that_cannot_go_on_holds_up_none_behind_it(
+    alice: Any, five: list[Note], monkeypatch: pytest.MonkeyPatch, fault: Any, state: str
+):
+    stuck, other = (bulk_acts.ask(alice, "notes", "pin", ids=[one.pk]) for one in five[:2])
+    batch = bulk_acts._batch
+
+    def faulty(act: BulkAct) -> None:
+        if act.pk == stuck.pk:
+            raise fault("no")
+        batch(act)
+
+    monkeypatch.setattr(bulk_acts, "_batch", faulty)
+    take_up_bulk_acts()
+
+    assert [BulkAct.objects.get(pk=act.pk).state for act in (stuck, other)] == [state, "done"]

@@ -105,8 +105,12 @@ def test_a_question_that_makes_no_sense_is_answered_well(browser: Client, note: 
 
 
 @pytest.mark.parametrize(
-    "asked", ["mode=best", "show=all", "limit=-1", "limit=x", "from=x", "topic=nothing", "limit=٣"]
-)
+    "asked",
+    [
+        "mode=best", "show=all", "limit=-1", "limit=x", "from=x", "topic=nothing", "limit=٣",
+        "limit=" + "9" * 5_000,
+    ],
+)  # fmt: skip
 def test_an_address_that_cannot_be_is_no_error(browser: Client, note: Note, asked: str):
     assert browser.get(f"{RECALL}?q=pilot&{asked}").status_code == 200
 

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -254,6 +255,7 @@ def test_the_commands_are_those_of_the_design(tmp_path: Path):
     assert {"--worker-class=gthread", "--no-control-socket", "--bind=[::1]:8000"} <= set(
         commands["web"][0]
     )
+    assert "--config=python:beacon_site.web_server" in commands["web"][0]
     assert "--queues=research" in commands["worker"][0]
     assert "--queues=reflect,maintenance" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
@@ -318,3 +320,14 @@ def test_new_starts_come_later_each_time_and_a_quiet_minute_is_forgiven():
 
     assert [patience.wait_after(now) for now in (0, 1, 2, 3, 4)] == [1.0, 2.0, 5.0, 10.0, None]
     assert patience.wait_after(70) == 1.0
+
+
+def test_an_address_may_hold_ten_thousand_chinese_characters(monkeypatch: pytest.MonkeyPatch):
+    from gunicorn.http import message
+
+    monkeypatch.setattr(message, "MAX_REQUEST_LINE", message.MAX_REQUEST_LINE)
+    from beacon_site import web_server
+
+    assert web_server.limit_request_line < message.MAX_REQUEST_LINE
+    assert web_server.limit_request_line > len(quote("电" * 10_000))
+    assert web_server.limit_request_field_size > web_server.limit_request_line
