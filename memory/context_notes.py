@@ -16,6 +16,7 @@ from memory.models.notes import NoteQuerySet
 from memory.recall.candidates import MEANING
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall
+from memory.text import clean
 
 NEAREST = 15  # R219: the hits among which those for the prompt are chosen
 LONGEST_MESSAGE = 2_000  # characters of a message by which notes are chosen
@@ -105,7 +106,7 @@ def chosen_notes(
 
 def _nearest(asked: _Asked, message: str) -> list[RecallHit]:
     """Return the hits for the message: by words and, where there is an embedder, by meaning."""
-    message = message[:LONGEST_MESSAGE].strip()
+    message = clean(message)[0][:LONGEST_MESSAGE].strip()
     if not message:
         return []
     # A message is words, not a query: “C++ -O3” leaves nothing out.

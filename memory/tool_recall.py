@@ -247,7 +247,7 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     if asked.kind:
         rows = rows.filter(kind=asked.kind)
     if asked.tags:
-        rows = rows.tagged(*asked.tags)
+        rows = rows.tagged(*(clean(tag)[0].strip() for tag in asked.tags))
     total = rows.count()
     notes = list(rows.order_by("-created", "-id")[: asked.limit])
     context.read(notes)
@@ -298,8 +298,7 @@ def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
         if topic is None:
             text = _("There is no topic “%(topic)s”. Leave it out, or name it as it is called.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
-    message = clean(asked.message)[0]
-    built = build_context(context.owner, message=message, topic=topic, scopes=context.scopes)
+    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
     context.read(built.records)
     layers = [
         {"name": one.name, "bytes": one.bytes, "lines": len(one.lines), "text": one.text}

@@ -68,6 +68,8 @@ def call_tool(
         result = refused("unknown_tool", text)
     else:
         result = _carried_out(context, tool, arguments)
+    # An answer may name what the caller wrote, and goes into prompts and rows.
+    result = ToolResult(clean(result.text)[0], result.is_error, _cleaned(result.data))
     _log(context, name, arguments, result)
     return result
 
@@ -93,6 +95,15 @@ def _carried_out(
         if known is None:
             raise
         return known
+
+
+def _cleaned(value: Any) -> Any:
+    """Return data without what no row and no message can hold, in all its texts."""
+    if isinstance(value, str):
+        return clean(value)[0]
+    if isinstance(value, Mapping):
+        return {str(key): _cleaned(one) for key, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
