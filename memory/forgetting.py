@@ -1,7 +1,8 @@
 """Forgetting everything that came from one source, in one act that can be taken back.
 
 Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> what of it would go, by type
--> one transaction that moves it to the trash, each revision bearing `source="forget:<key>"`
+-> one transaction that moves it to the trash, each revision bearing `source="forget:<key>"`, and
+rejects what waits from there
 -> the same key brings back exactly those.  Reports stay, and so do facts that a person struck: they
 keep what is wrong from being found again.
 """
@@ -19,6 +20,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memory import review_acts
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import (
@@ -97,6 +99,8 @@ def what_would_go(owner: User, source: str) -> list[Going]:
             record_type = rows.model.record_type()
             by_hand = rows.filter(_touched(rows.model)).order_by().count()
             going.append(Going(record_type, str(kind_of(record_type).noun), count, by_hand))
+    if waiting := review_acts.waiting_from(owner, source).order_by().count():
+        going.append(Going("proposal", _("proposals that wait for you"), waiting, 0))
     return going
 
 
@@ -125,6 +129,7 @@ def forget_source(owner: User, source: str, *, by: Actor) -> tuple[uuid.UUID, in
                 wanted = [(record, fields) for record in batch]
                 rows.model.change_many(wanted, by=by, why=why, source=f"forget:{key}")
                 _tell_topics(batch)
+        count += review_acts.reject_from(owner, source, by=by, why=f"forget:{key}")
         if not count:
             problem = _("Nothing is remembered from “%(source)s”, or it lies in the trash already.")
             raise InvalidValue(problem % {"source": source})
@@ -161,9 +166,10 @@ def _tell_topics(batch: Sequence[Any]) -> None:
 
 
 def lying_in_trash(owner: User, key: uuid.UUID) -> int:
-    """Return how many records that the act `key` forgot lie in the trash still."""
+    """Return how many records that the act `key` forgot lie in the trash still, or are rejected."""
     told = Revision.objects.of(owner).filter(source=f"forget:{key}")
-    return sum(
+    rejected: int = review_acts.rejected_for(owner, f"forget:{key}").count()
+    return rejected + sum(
         model.objects.of(owner).in_trash().filter(pk__in=ids).count()
         for model in _TYPES
         if (ids := _ids(told, model))
@@ -193,6 +199,7 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]
             back, problems = _restored(model, untouched, by=by)
             came += back
             refused += problems
+        came += review_acts.put_back_for(owner, source, by=by)
     return came, refused
 
 

@@ -16,6 +16,7 @@ from memory import review
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Proposal, User
+from memory.origins import HEURISTIC
 from memory.review_page import title_of
 
 ACTS = ("accept", "reject")
@@ -103,6 +104,32 @@ def put_back(owner: User, at: datetime, *, by: Actor) -> int:
             continue  # another window was quicker
         number += 1
     return number
+
+
+# --- what waits from one source -------------------------------------------------------------------
+
+
+def waiting_from(owner: User, source: str) -> Any:
+    """Return what waits from a source, also from what was taken of it by rules."""
+    return review.waiting(owner).filter(source__in=[source, source + HEURISTIC])
+
+
+def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
+    """Reject all that waits from a source, which is forgotten; `why` names that act."""
+    rows = list(waiting_from(owner, source))
+    return decide(owner, rows, "reject", by=by, why=why, seconds=60.0).done
+
+
+def rejected_for(owner: User, why: str) -> Any:
+    """Return what was rejected for that reason."""
+    mine = Proposal.objects.of(owner)
+    return mine.filter(state=Proposal.State.REJECTED, decision_reason=why)
+
+
+def put_back_for(owner: User, why: str, *, by: Actor) -> int:
+    """Let wait again what was rejected for that reason; return how many."""
+    moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
+    return sum(put_back(owner, at, by=by) for at in moments)
 
 
 def nothing_chosen() -> str:

@@ -34,6 +34,7 @@ from tests.browser import (  # noqa: E402
     cast_memory,
     cast_plans,
     cast_records,
+    cast_review,
     cast_trust,
 )
 from tests.browser.visitor import PASSWORD  # noqa: E402
@@ -242,7 +243,10 @@ def main() -> None:
     found |= library_and_people(owner) | sample_topic(owner)
     found |= cast_compare.comparison(owner) | {"writing": cast_compare.writing(owner)}
     found |= (
-        cast_memory.remembered(owner) | cast_trust.happened(owner) | cast_records.records(owner)
+        cast_memory.remembered(owner)
+        | cast_trust.happened(owner)
+        | cast_records.records(owner)
+        | cast_review.proposed(owner)
     )
     spending(owner)
     found |= cast_archive.archives(owner)

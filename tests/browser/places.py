@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.browser import record_places, trust_places
+from tests.browser import record_places, review_places, trust_places
 from tests.browser.visitor import Visitor
 
 STRANGER, FULL, EMPTY = "", "grace", "nils"
@@ -111,6 +111,8 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in record_places.found(cast)),
         *(Place(name, path, FULL, act) for name, path, act in trust_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in trust_places.empty()),
+        *(Place(name, path, FULL, act) for name, path, act in review_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in review_places.empty()),
         *_archives(cast),
         *_rest(cast),
     ]

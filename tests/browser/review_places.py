@@ -1,0 +1,34 @@
+"""The looked-at states of Review: name, path, act, who."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.browser.visitor import Visitor
+
+Act = Callable[[Visitor], None] | None
+
+
+def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
+    """Return the states of a person for whom something waits."""
+    return [
+        ("review", "/review/", None),
+        ("review notes", "/review/?type=note", None),
+        ("review rejected", "/review/?state=rejected", None),
+        ("review accepted", "/review/?state=accepted", None),
+        ("review proposal", cast["proposal"], None),
+        ("review proposal edited", cast["proposal"] + "?edit=1", None),
+        ("review proposal rejected", cast["proposal_rejected"], None),
+        ("review conflict", cast["proposal_conflict"], _conflict),
+        ("review levels", "/settings/review/", None),
+    ]
+
+
+def empty() -> list[tuple[str, str]]:
+    """Return the pages of a person for whom nothing waits."""
+    return [("review empty", "/review/"), ("review none expired", "/review/?state=expired")]
+
+
+def _conflict(visitor: Visitor) -> None:
+    visitor.press("Accept")
+    visitor.page.locator(".merge-hunk").first.wait_for()
