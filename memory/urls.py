@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import record_urls, review_urls, trust_urls
+from memory import file_urls, record_urls, review_urls, trust_urls
 from memory.views import (
     accounts,
     archive,
@@ -110,6 +110,7 @@ urlpatterns: list[URLPattern] = [
     *_library,
     *_lists,
     *record_urls.urlpatterns,
+    *file_urls.urlpatterns,
     *trust_urls.urlpatterns,
     *review_urls.urlpatterns,
 ]

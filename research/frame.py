@@ -59,6 +59,7 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
     memory = [
+        _item(path, _("Files"), reverse("memory:files"), "f", "files"),
         _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),

@@ -34,6 +34,11 @@ class Budget:
     used: int
     most: int
 
+    @property
+    def high(self) -> int:
+        """Return from which number of bytes on it is nearly full: nine tenths."""
+        return self.most * 9 // 10
+
 
 def read_file(owner: User, path: str) -> MemoryFile:
     """Return the file at `path`.  Raises InvalidValue for no such name, NoSuchFile for no file."""

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, Any] = {
     "str": "x",
     "slug": "x",
     "path": "x",
+    "filepath": "facts/user.md",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 

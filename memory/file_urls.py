@@ -1,0 +1,31 @@
+"""Addresses of memory files: `/files/facts/user.md/`, and what is done with one behind it."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path, register_converter
+
+from memory.views import files
+
+
+class FilePath:
+    """The closed set of virtual paths (memory.files.paths); any other address is not found."""
+
+    regex = r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
+
+    def to_python(self, value: str) -> str:
+        """Return the path as it stands in the address."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """Return the path as it stands in an address."""
+        return value
+
+
+register_converter(FilePath, "memoryfile")
+_ONE = "files/<memoryfile:path>/"
+
+urlpatterns: list[URLPattern] = [
+    path("files/", files.file_list, name="files"),
+    path(_ONE, files.file_page, name="file"),
+    path(_ONE + "source/", files.file_source, name="file-source"),
+]
