@@ -7,7 +7,9 @@ owner has confirmed what they saw, stored in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -16,7 +18,7 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
-from django.db.models import Q
+from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -35,7 +37,9 @@ logger = structlog.get_logger(__name__)
 
 FEW_ROWS = 2_000  # an export of so many is made while the person waits
 SMALL_UPLOAD = 256 * 1024  # bytes: likewise an import
-LEASE = timedelta(minutes=70)
+LEASE = timedelta(minutes=70)  # how long one may take at most: the task's own limit
+MOST_LOSSES = 3  # workers that one row may take along before it is given up
+_LOCK = 772_514  # advisory, with the row: who works on it holds it, and loses it with its life
 _UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
 
 
@@ -136,13 +140,30 @@ def is_small(row: Archive) -> bool:
 
 def carry_out(pk: Any) -> Archive | None:
     """Do what the row asks for, unless somebody else does; return it as it then is."""
-    free = Q(state=Archive.State.WAITING) | Q(state=Archive.State.RUNNING, lease_until__lt=Now())
-    claimed = Archive.objects.filter(free, pk=pk).update(
-        state=Archive.State.RUNNING, lease_until=Now() + LEASE, started_at=Now()
-    )
-    if not claimed:
+    with _alone(pk) as is_mine:
+        return _claimed(pk) if is_mine else None
+
+
+def _claimed(pk: Any) -> Archive | None:
+    """Do what the row asks for, if it waits or its worker was lost; the caller holds its lock."""
+    unfinished = Archive.objects.select_related("owner").filter(pk=pk, state__in=_UNFINISHED)
+    row: Archive | None = unfinished.first()
+    if row is None:
         return None
-    row: Archive = Archive.objects.select_related("owner").get(pk=pk)
+    losses = int(row.options.get("losses", 0)) + (row.state == Archive.State.RUNNING)
+    row.options["losses"] = losses
+    Archive.objects.filter(pk=pk).update(
+        state=Archive.State.RUNNING,
+        lease_until=Now() + LEASE,
+        started_at=Now(),
+        options=row.options,
+    )
+    if losses >= MOST_LOSSES:
+        why = _(
+            "Its worker was lost %(n)d times: the machine may be too small for it. Nothing was stored."
+        )
+        _end(row, Archive.State.FAILED, problem=why % {"n": losses})
+        return row
     try:
         state, result = _carry_out(row)
     except NotTaken as exc:
@@ -220,10 +241,33 @@ def done_so_far(row: Archive) -> int | None:
 
 
 def to_be_taken_up() -> Iterable[Any]:
-    """Return the rows that wait, or whose worker was lost."""
-    lost = Q(state=Archive.State.RUNNING, lease_until__lt=Now())
-    waiting = Archive.objects.filter(Q(state=Archive.State.WAITING) | lost)
-    return list(waiting.order_by("created").values_list("pk", flat=True)[:20])
+    """Return the rows that wait, or whose worker was lost: killed, nobody holds its lock."""
+    rows = Archive.objects.filter(state__in=_UNFINISHED).order_by("created")
+    return [row.pk for row in rows[:20] if row.state == Archive.State.WAITING or _is_lost(row.pk)]
+
+
+def _is_lost(pk: Any) -> bool:
+    with _alone(pk) as is_free:
+        return is_free
+
+
+@contextmanager
+def _alone(pk: Any) -> Iterator[bool]:
+    """Hold the right to work on the row, or find it taken (then False)."""
+    key = uuid.UUID(str(pk)).int & 0x7FFF_FFFF
+    held = _ask("SELECT pg_try_advisory_lock(%s, %s)", key)
+    try:
+        yield held
+    finally:
+        if held:
+            _ask("SELECT pg_advisory_unlock(%s, %s)", key)
+
+
+def _ask(sql: str, key: int) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [_LOCK, key])
+        (answer,) = cursor.fetchone() or (False,)
+    return bool(answer)
 
 
 def forget_old() -> int:

@@ -7,11 +7,14 @@ import json
 import struct
 import uuid
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -329,11 +332,39 @@ def test_a_lost_worker_is_replaced_and_two_do_not_work_on_one(
 ):
     settings.DATA_DIR = tmp_path
     row = jobs.ask_export(alice)
-    Archive.objects.filter(pk=row.pk).update(state="running", lease_until="2020-01-01T00:00Z")
+    Archive.objects.filter(pk=row.pk).update(state="running")
 
+    with held_by_another(row):
+        assert list(jobs.to_be_taken_up()) == []
+        assert jobs.carry_out(row.pk) is None
     assert list(jobs.to_be_taken_up()) == [row.pk]
     assert jobs.carry_out(row.pk) is not None
     assert jobs.carry_out(row.pk) is None
+
+
+def test_what_takes_three_workers_along_is_given_up(alice: User, tmp_path: Path, settings: Any):
+    settings.DATA_DIR = tmp_path
+    row = jobs.ask_export(alice)
+    Archive.objects.filter(pk=row.pk).update(state="running", options={"losses": 2})
+
+    jobs.carry_out(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "failed"
+    assert "lost 3 times" in row.problem
+
+
+@contextmanager
+def held_by_another(row: Archive) -> Iterator[None]:
+    """Another process's connection that works on the row."""
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            key = row.pk.int & 0x7FFF_FFFF
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [jobs._LOCK, key])
+        yield
+    finally:
+        other.close()
 
 
 def test_old_files_are_deleted_after_a_week(alice: User, tmp_path: Path, settings: Any):
