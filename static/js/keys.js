@@ -31,6 +31,9 @@
   const rows = () => [...(document.querySelector("main [data-rows]")?.children ?? [])].filter(shown);
   const here = () => rows().find((row) => row.classList.contains("here"));
 
+  // Of a row's links the marked one, wherever in the row it stands.
+  const linkOf = (row) => row?.querySelector("[data-row-link]") ?? row?.querySelector("a");
+
   const move = (step) => {
     const all = rows();
     if (!all.length) return false;
@@ -39,7 +42,7 @@
     all[at]?.classList.remove("here");
     next.classList.add("here");
     next.scrollIntoView({ block: "nearest" });
-    (next.querySelector("[data-row-link], a") ?? next).focus({ preventScroll: true });
+    (linkOf(next) ?? next).focus({ preventScroll: true });
     return true;
   };
 
@@ -52,7 +55,11 @@
   const LIST = {
     j: () => move(1),
     k: () => move(-1),
-    o: () => press("[data-row-link], a"),
+    o: () => {
+      const link = linkOf(here());
+      link?.click();
+      return Boolean(link);
+    },
     x: () => press("input[type=checkbox]"),
     e: () => press("[data-row-edit]"),
     "#": () => press("[data-row-trash]"),
