@@ -135,6 +135,7 @@ def _by_model(
         result=result,
         history=history,
         window=model.profile.context_tokens,
+        tools=tools.tools_for(TOOLS),
     )
     # What it writes is based on the versions that it was shown, and derives from them too.
     context.read(prompt.files)

@@ -16,18 +16,19 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from beacon_site.providers.llm import Message
+from beacon_site.providers.llm import Message, Tool
 from memory import identity
 from memory.files import reading
 from memory.files.paths import is_fact, path_of_month
 from memory.models import MemoryFile, Note, Sensitivity, Trust, User
 from memory.text import clean, for_prompt, one_line
-from memory.trimming import BYTES_PER_TOKEN, SHARE, tokens_of, trimmed
+from memory.trimming import BYTES_PER_TOKEN, SHARE, tokens_of, tokens_of_tools, trimmed
 
 ROUNDS = 5  # R178
 NEAR = 0.8  # of the budget, from which it is said that the facts are to be condensed first
 RESULT_SHARE = 0.15  # of the window that the result may take, beside the history
 MOST_ANSWER = 4_096  # tokens of one answer: a whole fact file fits
+FOR_CALLS = 10  # a tenth of the window is kept free for calls and their results
 _RESERVE = 400  # tokens for what stands round the texts
 
 
@@ -41,14 +42,24 @@ class Prompt:
 
 
 def build(
-    owner: User, *, task: str, result: str, history: Sequence[Message], window: int
+    owner: User,
+    *,
+    task: str,
+    result: str,
+    history: Sequence[Message],
+    window: int,
+    tools: Sequence[Tool],
 ) -> Prompt:
-    """Return the reflector's prompt for a model whose window has so many tokens."""
+    """Return the reflector's prompt for a model whose window has so many tokens.
+
+    There is room left for an answer, and for what calls of the tools bring.
+    """
     files = [file for file in reading.files_of(owner) if not _is_sensitive(file)]
     facts = [MemoryFile.objects.get(pk=file.pk) for file in files if is_fact(file.path)]
     system = Message("system", _system(owner, facts, files))
     most_answer = min(MOST_ANSWER, window // 4)
-    left = window - most_answer - tokens_of(system) - _RESERVE
+    for_calls = window // FOR_CALLS + tokens_of_tools(tools) + _RESERVE
+    left = window - most_answer - tokens_of(system) - for_calls
     result = _begun(result, int(min(RESULT_SHARE * window, left * 0.25)))
     told = Message("user", task)
     room = left - tokens_of(Message("user", result))

@@ -24,7 +24,13 @@ from memory.asking import BudgetReached, Meter, ask_model
 from memory.models import Topic
 from memory.text import clean, shorten
 from memory.tool_types import ToolContext
-from memory.trimming import BYTES_PER_TOKEN, tokens_of, trimmed, without_calls
+from memory.trimming import (
+    BYTES_PER_TOKEN,
+    tokens_of,
+    tokens_of_tools,
+    trimmed,
+    without_calls,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -181,7 +187,7 @@ class _Loop:
         return self._ask(without_calls(talk), ())
 
     def _fitting(self, offered: Sequence[Tool]) -> list[Message]:
-        most = self.window - sum(len(str(tool.parameters)) // BYTES_PER_TOKEN for tool in offered)
+        most = self.window - tokens_of_tools(offered)
         if tokens_of(*self._messages) <= most:
             return list(self._messages)
         return trimmed(self._messages, most).messages

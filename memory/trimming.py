@@ -6,13 +6,13 @@ the newest do.  A call of a tool and its result stay or go together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers.llm import Message
+from beacon_site.providers.llm import Message, Tool
 
 SHARE = 0.6  # of the window that a history may take (R183)
 BYTES_PER_TOKEN = 4  # so that an East Asian character, of three bytes, counts almost one
@@ -37,6 +37,12 @@ def tokens_of(*messages: Message) -> int:
     return size // BYTES_PER_TOKEN + _PER_MESSAGE * len(messages)
 
 
+def tokens_of_tools(tools: Iterable[Tool]) -> int:
+    """Return about how many tokens it takes to offer these tools."""
+    sizes = (len(one.name) + len(one.description) + len(str(one.parameters)) for one in tools)
+    return sum(sizes) // BYTES_PER_TOKEN
+
+
 def trimmed(messages: Sequence[Message], most: int) -> Trimmed:
     """Return what of the messages fits `most` tokens, in their order.
 
@@ -44,8 +50,10 @@ def trimmed(messages: Sequence[Message], most: int) -> Trimmed:
     fit: whoever goes on needs both.  The task says how many messages are missing.
     """
     head, groups = _parted(messages)
-    if head and tokens_of(*head) > most // 2:
-        head = [*head[:-1], _cut(head[-1], max(1, most // 2 - tokens_of(*head[:-1])))]
+    newest = min(tokens_of(*groups[-1]), most // 2) if groups else 0
+    for_head = most - newest - _FOR_THE_NOTE
+    if head and tokens_of(*head) > for_head:
+        head = [*head[:-1], _cut(head[-1], max(1, for_head - tokens_of(*head[:-1])))]
     room = most - tokens_of(*head) - _FOR_THE_NOTE
     kept: list[list[Message]] = []
     for group in reversed(groups):
