@@ -16,8 +16,9 @@ twenty is superseded.  Three questions are asked before the clock runs; then eac
 plan is new, what it reads lies in memory as far as the machine has it.
 
 The data lie in a throw-away database with the settings that Beacon ships (DATABASE_URL's server if
-set, else an embedded one).  Times are wall time: on a machine that does nothing else.  `cpu` is that
-of Postgres' process and of this one together, a question; it says nearly the same on a busy machine.
+set, else an embedded one).  Times are wall time: on a machine that does nothing else.  `cpu` is what
+a question cost Postgres' process and this one together (Linux): beside other work it says more than
+the wall does, though it rises too, by what they take of caches and memory.
 """
 
 from __future__ import annotations
@@ -89,8 +90,10 @@ def _in_test_database(sizes: Sequence[int], folder: Path | None) -> None:
         pool = pool_of(folder)
         for size in sizes:
             print(f"\n{size:,} memories")
-            print(f"{'':30}{'build s':>9}{'size MB':>9}{'p50 ms':>9}{'p95 ms':>9}{'cpu ms':>9}")
+            columns = ("build s", "size MB", "p50 ms", "p95 ms", "p50 cpu", "p95 cpu")
+            print(" " * 30 + "".join(f"{name:>9}" for name in columns))
             texts = memories(pool, size)
+            _emptied()
             _ours(texts)
             _others(texts)
     finally:
@@ -167,19 +170,22 @@ def _inserts(owner: Any, texts: list[str]) -> None:
 def _asked(label: str, texts: list[str], act: Callable[[str], object]) -> None:
     """Print p50 and p95 over questions of all lengths, then of each length."""
     from benchmarks.memories import questions
+    from benchmarks.processor import Meter
 
     taken: dict[int, list[float]] = {}
     for question in questions(texts, 3, 10):
         act(question)  # caches and plans are warm, as in a process that runs
     asked = {words: questions(texts, words, QUESTIONS) for words in LENGTHS}
-    cpu = _cpu()
+    meter, spent = Meter(), []
     for words in LENGTHS:
         taken[words] = []
         for question in asked[words]:
+            before = meter.now()
             taken[words].append(_took(lambda asked=question: act(asked)) * 1000)  # type: ignore[misc]
-    spent = (_cpu() - cpu) * 1000 / (QUESTIONS * len(LENGTHS))
-    every = [one for some in taken.values() for one in some]
-    print(f"{label:30}{'':18}{statistics.median(every):9.1f}{_p95(every):9.1f}{spent:9.1f}")
+            spent.append(meter.now() - before)
+    figures = [one for some in taken.values() for one in some]
+    cells = (statistics.median(figures), _p95(figures), statistics.median(spent), _p95(spent))
+    print(f"{label:48}" + "".join(f"{cell:9.1f}" for cell in cells), flush=True)
     by_length = "  ".join(
         f"{words}: {statistics.median(some):.1f}/{_p95(some):.1f}" for words, some in taken.items()
     )
@@ -211,18 +217,12 @@ def _took(act: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _cpu() -> float:
-    """Return the seconds that this process and its Postgres backend have spent (Linux)."""
+def _emptied() -> None:
+    """Leave no size's memories beside the next one's."""
     from django.db import connection
 
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_backend_pid()")
-        backend = Path(f"/proc/{cursor.fetchone()[0]}/stat")
-    spent = time.process_time()
-    if backend.exists():
-        figures = backend.read_text().rsplit(")", 1)[1].split()
-        spent += (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
-    return spent
+        cursor.execute("TRUNCATE memory_note, memory_searchentry, memory_searchterm CASCADE")
 
 
 def _size_of(table: str) -> float:

@@ -4,8 +4,9 @@ How often a term stands in a document comes back from `ts_rank()`: with equal we
 (1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which only rises, so `width_bucket()` over the mid-points
 gives tf exactly, without unpacking the vector.
 
-Of a term it is known what it can add at most.  So a score that the best `limit` reach for certain
-tells which terms a better document must hold together: only those are looked at (`_holding`).
+Of a term it is known what it can add at most.  The documents of the rarest terms are looked at first:
+the score that the best `limit` of them reach tells which of the other terms a better document must
+hold together, if it can be better at all, and only such ones are looked at then (`_holding`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as, tsquery_of
 
 MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
 LABEL_WEIGHT = 0.5
-FEW = 2_000  # documents that are all looked at sooner than the fewer are found out
-HOPED = 0.3  # of the documents wanted, those that words strewn at random would give
+FEW = 200  # documents that are looked at first, as far as the rarest terms have so many
+MANY = 4_000  # those of one term that are not all looked at before others told what for
+ENOUGH = 4  # times the documents wanted, of which a first look can make something
 DEPTH = 7  # terms told apart when it is worked out which must stand together
 _ZETA = 1.64493406685
 
@@ -145,6 +147,8 @@ class Job:
     """One ranking: of the entries of a space, by terms of its language, the best `limit`.
 
     A word that stands twice in `words` weighs twice; `space.terms` must hold their figures.
+    `beside` is the place of an earlier job of the same terms: then what scores less than the last
+    that one finds is left out.
     """
 
     space: Space
@@ -152,34 +156,96 @@ class Job:
     formula: Formula
     limit: int
     among: Among = field(default_factory=Among)
+    beside: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Documents to look at.  All others hold `rest` terms alone, and if `is_last` do not matter."""
+
+    query: str
+    rest: tuple[_Term, ...] = ()  # the rarest first
+    room: int = 0
+    is_last: bool = False
 
 
 def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
-    """Return for each job the entries that fit best, best first: one query, seldom two or three."""
+    """Return for each job the entries that fit best, best first: one query or two, seldom more."""
     found: list[list[Ranked]] = [[] for _job in jobs]
-    todo: list[tuple[int, list[_Term], float]] = []
+    terms = {
+        place: known
+        for place, job in enumerate(jobs)
+        if job.limit > 0 and (known := _terms(job.space, job.words, job.formula))
+    }
+    looks = {
+        place: _first_look(jobs[place], some)
+        for place, some in terms.items()
+        if jobs[place].beside is None
+    }
+    while looks:
+        for place in terms:
+            if (leader := jobs[place].beside) in looks:
+                looks[place] = looks[leader]
+        rows = _rows(
+            [_select(place, jobs[place], terms[place], look) for place, look in looks.items()]
+        )
+        again = {}
+        for place, look in looks.items():
+            job = jobs[place]
+            found[place] = _read(rows[place], terms[place], found[place], job.limit)
+            if job.beside is None and (more := _next_look(job, look, found[place])):
+                again[place] = more
+        looks = again
     for place, job in enumerate(jobs):
-        if job.limit > 0 and (terms := _terms(job.space, job.words, job.formula)):
-            todo.append((place, terms, _likely(job, terms, job.limit * HOPED)))
-    while todo:
-        rows = _rows([_select(place, jobs[place], terms, need) for place, terms, need in todo])
-        again = []
-        for place, terms, need in todo:
-            best = found[place] = _read(rows[place], terms)
-            # Documents not looked at score less than `need`: what was found tells how much less.
-            sure = best[-1].score * (1 - 1e-9) if len(best) >= jobs[place].limit else 0.0
-            if sure < need:
-                again.append((place, terms, sure or _lower(jobs[place], terms, need)))
-        todo = again
+        if job.beside is not None and len(least := found[job.beside]) >= jobs[job.beside].limit > 0:
+            found[place] = [one for one in found[place] if one.score >= least[-1].score]
     return found
 
 
-def _read(rows: Iterable[_Row], terms: Sequence[_Term]) -> list[Ranked]:
-    best = [
-        Ranked(key, score, tuple(t.lexeme for t, has in zip(terms, held, strict=True) if has))
-        for key, score, held in rows
-    ]
-    return sorted(best, key=lambda one: (-one.score, one.record_id))
+def _first_look(job: Job, terms: list[_Term]) -> _Look:
+    """Return the documents of the rarest terms; where all are frequent those that hold two."""
+    rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
+    room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
+    return _look(rest, room, ENOUGH * job.limit, with_pairs=True)
+
+
+def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
+    """Return what else may be among the best; None if nothing can."""
+    if look.is_last or not look.rest:
+        return None
+    if len(best) < job.limit:
+        return _look(look.rest, look.room * 8, 0, with_pairs=False)
+    sure = best[-1].score * (1 - 1e-9)
+    if sum(term.bound for term in look.rest) < sure:
+        return None
+    by_bound = sorted(look.rest, key=lambda term: (-term.bound, term.lexeme))
+    return _Look(_holding(by_bound, sure), is_last=True)
+
+
+def _look(rest: Sequence[_Term], room: int, wanted: int, *, with_pairs: bool) -> _Look:
+    """Return the documents of the first terms as far as there is room, but of one at least."""
+    totals = [*accumulate(term.figures.documents for term in rest)]
+    taken = sum(total <= room for total in totals)
+    queries = [term.query for term in rest[:taken]]
+    others = rest[taken:]
+    if others and (not taken or totals[taken - 1] < wanted):
+        if with_pairs and len(others) > 1 and others[0].figures.documents > MANY:
+            queries.append(f"({others[0].query} & {others[1].query})")
+        else:
+            queries.append(others[0].query)
+            others = others[1:]
+    return _Look(" | ".join(queries), tuple(others), room)
+
+
+def _read(
+    rows: Iterable[_Row], terms: Sequence[_Term], known: Iterable[Ranked], limit: int
+) -> list[Ranked]:
+    """Return the best of what was found before and now, each once."""
+    best = {one.record_id: one for one in known}
+    for key, score, held in rows:
+        matched = tuple(t.lexeme for t, has in zip(terms, held, strict=True) if has)
+        best[key] = Ranked(key, score, matched)
+    return sorted(best.values(), key=lambda one: (-one.score, one.record_id))[:limit]
 
 
 def best_possible(space: Space, words: Sequence[str]) -> float:
@@ -217,39 +283,6 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
 
 
-def _lower(job: Job, terms: list[_Term], need: float) -> float:
-    """Return what to ask for after `need` was too much: a score that is rather too low, or any."""
-    likely = _likely(job, terms, job.limit * (6 if job.among.is_narrow else 2))
-    return likely if likely < need * 0.999 else 0.0
-
-
-def _likely(job: Job, terms: list[_Term], wanted: float) -> float:
-    """Return a score that `wanted` documents reach, were words strewn at random; 0: look at all.
-
-    Words of one question stand together more often than that: more documents reach it.
-    """
-    space, formula = job.space, job.formula
-    if sum(term.figures.documents for term in terms) <= FEW:
-        return 0.0
-    states = [(0.0, 1.0)]
-    typical = 1 / (1 + formula.k1)
-    for term in terms[: DEPTH + 1]:
-        share = min(1.0, term.figures.documents / space.documents)
-        adds = term.weight if term.lexeme[0] == LABEL else term.weight * typical
-        states = [
-            state
-            for score, chance in states
-            for state in ((score, chance * (1 - share)), (score + adds, chance * share))
-        ]
-    states.sort(reverse=True)
-    reached = accumulate(chance for _score, chance in states)
-    return next(
-        (score for (score, _), sum_ in zip(states, reached, strict=True)
-         if sum_ * space.documents >= wanted),
-        0.0,
-    )  # fmt: skip
-
-
 def _holding(terms: list[_Term], need: float) -> str:
     """Return the tsquery of documents that may score `need`: it lets all of them through."""
     queries = [term.query for term in terms]
@@ -271,8 +304,8 @@ def _holding(terms: list[_Term], need: float) -> str:
     return holds(0, need * (1 - 1e-9)) or " | ".join(queries)
 
 
-def _select(place: int, job: Job, terms: list[_Term], need: float) -> tuple[str, list[Any]]:
-    """Return the SELECT of a job's best entries that may score `need`, and its parameters."""
+def _select(place: int, job: Job, terms: list[_Term], look: _Look) -> tuple[str, list[Any]]:
+    """Return the SELECT of a job's best entries among those looked at, and its parameters."""
     space, formula, among = job.space, job.formula, job.among
     b = formula.b_of(space.average)
     adds, values = _added(terms)
@@ -292,7 +325,7 @@ def _select(place: int, job: Job, terms: list[_Term], need: float) -> tuple[str,
     params = [
         place, *(term.query for term in terms), *values,
         formula.k1 * (1 - b), formula.k1 * b / space.average,
-        " & ".join([f"({_holding(terms, need)})", *required]), *among.params,
+        " & ".join([f"({look.query})", *required]), *among.params,
         space.id, job.limit,
     ]  # fmt: skip
     return statement, params

@@ -181,7 +181,9 @@ def _jobs(asked: Narrowing, words: list[str], formula: ranking.Formula, limit: i
         jobs.append(Job(space, terms, formula, limit, among))
         if kind.successors is not None and space.has_superseded:
             those = replace(among, stands=False, where=(), params=())
-            superseded.append(Job(space, terms, formula, SUPERSEDED_LOOKED_AT, those))
+            superseded.append(
+                Job(space, terms, formula, SUPERSEDED_LOOKED_AT, those, beside=len(jobs) - 1)
+            )
     return jobs + superseded
 
 
@@ -307,7 +309,8 @@ def _hits(asked: Narrowing, candidates: list[Candidate], limit: int) -> list[Rec
         if ids:
             rows = kind.rows(asked.owner, asked.now).filter(pk__in=ids)
             records |= {(kind.type, row.pk): row for row in rows}
-    return [_hit(asked, one, records[one.key]) for one in best if one.key in records][:limit]
+    kept = [one for one in best if one.key in records][:limit]
+    return [_hit(asked, one, records[one.key]) for one in kept]
 
 
 def _hit(asked: Narrowing, one: Candidate, record: Any) -> RecallHit:

@@ -8,7 +8,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
@@ -48,13 +48,14 @@ def queries(count: int) -> list[str]:
 
 
 def store(owner: Any, contents: list[str]) -> list[Observation]:
+    source = f"s{uuid4().hex}"  # no text twice from one source
     made = [
         Observation(
             owner=owner,
             content=text,
             category="finding",
             digest=str(number),
-            source=f"s{id(contents)}",
+            source=source,
         )
         for number, text in enumerate(contents)
     ]
@@ -205,12 +206,14 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
 FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4, 8)]
 
 
+@pytest.mark.parametrize("many", [0, ranking.MANY])
 def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
-    alice: Any, monkeypatch: Any
+    alice: Any, monkeypatch: Any, many: int
 ) -> None:
     """Frequent words make the ranking leave documents out early; that must never show."""
     store(alice, texts(1200, seed=9))
     monkeypatch.setattr(ranking, "FEW", 0)
+    monkeypatch.setattr(ranking, "MANY", many)
     assert_is_exact(alice, FREQUENT)
 
 
@@ -236,6 +239,28 @@ def test_leaving_documents_out_early_changes_no_order_whatever_narrows(
     early, all_looked_at = found(0), found(10**9)
     assert early == all_looked_at
     assert any(early)
+
+
+@pytest.mark.parametrize("more", ["", " tag:x"])
+def test_leaving_superseded_notes_out_early_changes_nothing_either(
+    alice: Any, monkeypatch: Any, more: str
+) -> None:
+    notes = [Note(owner=alice, content=text) for text in texts(600, seed=11)]
+    for number, note in enumerate(notes):
+        note.tags = ["x"] if number % 3 else []
+        note.superseded_by = notes[number - 1] if number % 4 else None
+    Note.objects.bulk_create(notes)
+    Note.follow(notes)
+
+    def found(few: int) -> list[list[Any]]:
+        monkeypatch.setattr(ranking, "FEW", few)
+        monkeypatch.setattr(ranking, "MANY", few)
+        asked = (recall(alice, query + more, "lexical", types=("note",)) for query in FREQUENT)
+        return [[(hit.id, hit.score, hit.replaces) for hit in hits] for hits in asked]
+
+    early, all_looked_at = found(0), found(10**9)
+    assert early == all_looked_at
+    assert any(replaces for hits in early for _id, _score, replaces in hits)
 
 
 def test_words_are_stemmed_as_the_owners_language_does(alice: Any) -> None:
