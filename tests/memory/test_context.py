@@ -14,6 +14,7 @@ from beacon_site.providers.fakes import FakeEmbedder
 from memory import embedding, identity
 from memory.actors import Actor
 from memory.context import MOST_CHARACTERS, NAMES, Context, build_context
+from memory.context_place import system_in_words
 from memory.models import Note, Topic, Trust, Use
 from memory.notes import edit_note, supersede, write_note
 
@@ -205,6 +206,36 @@ def test_a_sensitive_soul_or_profile_stays_out_and_is_said_to(alice: Any):
         assert layer.text == ""
         assert "sensitive" in layer.left_out[0].why
     assert "seven steps" not in context.system
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"trust": "quarantined"}, "quarantined"),
+        ({"expires_at": datetime(2026, 1, 1, tzinfo=UTC), "stability": "stable"}, "expired"),
+    ],
+)
+def test_a_persona_that_is_doubted_or_expired_stays_out(
+    alice: Any, fields: dict[str, Any], why: str
+):
+    Note.objects.of(alice).filter(kind="agent").update(**fields)
+
+    layer = build_context(alice).layer("agent")
+
+    assert not layer.lines
+    assert why in layer.left_out[0].why
+
+
+def test_a_machine_that_tells_little_is_told_of_all_the_same(monkeypatch: pytest.MonkeyPatch):
+    def unknown() -> dict[str, str]:
+        raise OSError
+
+    monkeypatch.setattr(platform, "freedesktop_os_release", unknown)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "mac_ver", lambda: ("15.1", ("", "", ""), ""))
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+
+    assert system_in_words.__wrapped__() == "macOS 15.1, arm64"
 
 
 @pytest.mark.requirement("R202")
