@@ -16,10 +16,12 @@ from memory.actors import MAINTENANCE
 from memory.archive import jobs
 from memory.errors import InvalidValue
 from memory.models import Activity, Remembered, User
+from memory.one_at_a_time import alone
 from memory.recall import following
 
 logger = structlog.get_logger(__name__)
 
+_EMBEDDING = 772_515  # advisory lock: who makes vectors
 TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
 
 
@@ -74,9 +76,14 @@ def take_in_library() -> None:
 
 @shared_task
 def embed_due() -> None:
-    """Make the vectors that records wait for; safe to deliver twice."""
-    if made := embedding.work_off():
-        logger.info("vectors made", made=made)
+    """Make the vectors that records wait for; safe to deliver twice.
+
+    One task does it at a time: after an import it takes minutes, and with every worker at it no
+    run would start and no act on many records go on.
+    """
+    with alone(_EMBEDDING) as is_mine:
+        if is_mine and (made := embedding.work_off()):
+            logger.info("vectors made", made=made)
 
 
 @shared_task(acks_late=True)

@@ -8,8 +8,8 @@ owner has confirmed what they saw, stored in one transaction.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,6 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
-from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -31,6 +30,7 @@ from memory.archive.kinds import in_order
 from memory.archive.zips import LARGEST_UPLOAD, NotTaken, opened
 from memory.models import Activity, Archive, User
 from memory.models.archives import KEPT
+from memory.one_at_a_time import alone
 from memory.text import clean, one_line
 
 logger = structlog.get_logger(__name__)
@@ -251,23 +251,9 @@ def _is_lost(pk: Any) -> bool:
         return is_free
 
 
-@contextmanager
-def _alone(pk: Any) -> Iterator[bool]:
+def _alone(pk: Any) -> AbstractContextManager[bool]:
     """Hold the right to work on the row, or find it taken (then False)."""
-    key = uuid.UUID(str(pk)).int & 0x7FFF_FFFF
-    held = _ask("SELECT pg_try_advisory_lock(%s, %s)", key)
-    try:
-        yield held
-    finally:
-        if held:
-            _ask("SELECT pg_advisory_unlock(%s, %s)", key)
-
-
-def _ask(sql: str, key: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [_LOCK, key])
-        (answer,) = cursor.fetchone() or (False,)
-    return bool(answer)
+    return alone(_LOCK, uuid.UUID(str(pk)).int & 0x7FFF_FFFF)
 
 
 def forget_old() -> int:

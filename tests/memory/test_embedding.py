@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeEmbedder
-from memory import embedding
+from memory import embedding, tasks
 from memory.models import Activity, Embedding, EmbeddingDue, Note
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
@@ -258,3 +258,18 @@ def test_words_that_change_while_they_are_embedded_are_embedded_again(alice: Any
     embed_due()
     assert fake.asked[-1] == "new words"
     assert Embedding.objects.count() == 1
+
+
+def test_one_task_at_a_time_makes_vectors_and_leaves_the_other_workers_free(alice: Any, fake):
+    note(alice, "The car is red.")
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s, 0)", [tasks._EMBEDDING])
+        embed_due()
+        assert not Embedding.objects.exists()
+    finally:
+        other.close()
+
+    embed_due()
+    assert Embedding.objects.exists()
