@@ -60,10 +60,8 @@ class Shown:
         if not n:
             return ""
         words = ngettext(
-            "%(n)d write waits for you: it came from the web, so it is in no file before you "
-            "accept it.",
-            "%(n)d writes wait for you: they came from the web, so they are in no file before "
-            "you accept them.",
+            "%(n)d write waits for you: it is in no file before you accept it.",
+            "%(n)d writes wait for you: they are in no file before you accept them.",
             n,
         )
         return words % {"n": n}

@@ -8,6 +8,7 @@ Ask and the reflector share it.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -36,11 +37,12 @@ logger = structlog.get_logger(__name__)
 
 MOST_AT_ONCE = 8  # calls of one round that are carried out
 MOST_CALLS = 40  # of one loop
+MOST_SECONDS = 480.0  # so that a last slow answer, too, comes before a task's soft limit
 MOST_TOKENS = 400_000  # that one loop may spend, whatever its payer allows
 LONGEST_KEPT = 4_000  # characters of a result that a row keeps
 DEEPEST = 20  # how deep arguments may be nested
 RESULT_SHARE = 4  # one result takes at most a quarter of the window
-ANSWERED, ROUNDS, TOKENS, FAILED = "answered", "rounds", "tokens", "failed"
+ANSWERED, ROUNDS, TOKENS, TIME, FAILED = "answered", "rounds", "tokens", "time", "failed"
 _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -70,8 +72,8 @@ class CallRecord:
 class LoopResult:
     """What came of a loop.
 
-    `why_ended` is `answered`, or what ended it before: `rounds`, `tokens`, `failed` (`failure`
-    says how; what was done until then stands).  `notice` tells people, where there is something
+    `why_ended` is `answered`, or what ended it before: `rounds`, `tokens`, `time`, `failed`
+    (`failure` says how; what was done until then stands).  `notice` tells people, where there is something
     to tell: also that the endpoint takes no tools.
     """
 
@@ -100,10 +102,11 @@ def run_loop(
     on_text: OnText | None = None,
     on_call: Callable[[CallRecord], None] | None = None,
     must_answer: bool = False,
+    seconds: float = MOST_SECONDS,
 ) -> LoopResult | None:
     """Let the model call the named tools for at most `rounds` rounds; None if no model is set up.
 
-    With `must_answer` a model that still calls in its last round is asked once more, without
+    No round begins after `seconds`.  With `must_answer` a model that still calls in its last round is asked once more, without
     tools.  `on_call` is told of each call behind it.  The budget is asked before each round.
     Raises what `ask_model` raises if the very first question fails; a later failure ends the
     loop with what was done until then.  What `on_text` or `on_call` raise is raised.
@@ -128,6 +131,7 @@ def run_loop(
     loop = _Loop(context, tools, ask, on_call)
     loop.window = max(model.profile.context_tokens - max_tokens, 1_000)
     loop.without_tools = model.profile.tools is False
+    loop.ends_at = time.monotonic() + seconds
     return loop.run(list(messages), rounds, must_answer=must_answer)
 
 
@@ -136,6 +140,7 @@ class _Loop:
 
     window: int
     without_tools: bool
+    ends_at: float
 
     def __init__(
         self,
@@ -173,6 +178,9 @@ class _Loop:
                 told = {"n": f"{self._usage.total:,}", "most": f"{MOST_TOKENS:,}"}
                 words = _("It was ended after %(n)s tokens: %(most)s are the most.")
                 return self._result(number, TOKENS, words % told)
+            if time.monotonic() >= self.ends_at:
+                words = _("It was ended in round %(n)d, for the model took too long.")
+                return self._result(number, TIME, words % {"n": number})
         return self._last_word(rounds) if must_answer else self._out_of_rounds(rounds)
 
     def _asked(self, offered: Sequence[Tool]) -> Answer | None:

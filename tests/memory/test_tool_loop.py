@@ -142,6 +142,13 @@ def test_a_loop_ends_when_it_has_spent_its_tokens(loop: Loop):
     assert loop(dear).why_ended == "tokens"
 
 
+def test_a_loop_ends_when_its_time_is_over_and_says_so(loop: Loop):
+    result = loop(calls("a.md", text="So far."), "never asked", seconds=0)
+
+    assert (result.why_ended, result.text) == ("time", "So far.")
+    assert "took too long" in result.notice
+
+
 def test_every_call_is_told_to_whoever_listens(loop: Loop):
     heard: list[CallRecord] = []
 

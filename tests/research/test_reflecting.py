@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeFetcher
 from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory import review
 from memory.models import (
     Activity,
     MemoryFile,
@@ -106,6 +107,16 @@ def test_without_a_model_an_entry_by_rules_waits_for_a_person(run: Run):
     assert f"- Findings: {cast.sentence(1)}" in entry and "Lesson" not in entry
     assert files(run) == before
     assert step.detail == "1 write waits for you, without a model"
+
+
+def test_what_a_person_accepts_of_it_stands_in_the_file_as_theirs(run: Run):
+    followed(run)
+    owner = run.topic.owner
+
+    review.accept(Proposal.objects.get(), by=owner.actor)
+
+    file = MemoryFile.objects.of(owner).episodes().get()
+    assert "## Solid-state batteries (Run #1)" in file.content and file.trust == "owner"
 
 
 def test_a_run_that_is_accepted_by_level_has_its_entry_at_once(run: Run):
