@@ -158,13 +158,17 @@ def test_notes_are_listed_by_kind_and_any_tag_newest_first(alice: Any):
 
 def test_get_context_gives_the_six_layers_and_the_list_of_files(alice: Any):
     Topic.objects.create(owner=alice, title="Kyoto", slug="kyoto", source="x")
+    write_note(alice, "summary", "Read on the web.", by=AGENT, trust=Trust.EXTERNAL)
+    reader = caller(alice)
 
-    answer = call(alice, "get_context", message="Hello", topic="kyoto")
+    answer = call(alice, "get_context", reader, message="Hello", topic="kyoto")
 
     names = [layer["name"] for layer in answer.data["layers"]]
     assert names == ["agent", "soul", "environment", "user", "rules", "summaries"]
     assert "Available memory:" in answer.text
     assert answer.data["system"] in answer.text
+    assert reader.trust == Trust.OWNER
+    assert Use.objects.of(alice).filter(place="session:7").count() == 4
     assert "no topic “Osaka”" in call(alice, "get_context", topic="Osaka").text
 
 
