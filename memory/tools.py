@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 from beacon_site.providers.llm import Tool
 from memory import tool_files, tool_notes, tool_recall, tool_refusals, tool_scratchpad
 from memory.errors import MemoryRefused
-from memory.models import Activity
+from memory.models import Activity, Section
+from memory.recall.kinds import KINDS
 from memory.text import clean, shorten
 from memory.tool_types import MemoryTool, ToolContext, ToolResult, refused
 
@@ -121,8 +122,7 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
 
 def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
     """Note the call in Activity: who called what, about which record, with what outcome."""
-    records = result.data.get("records", [])
-    about = records[0] if len(records) == 1 else {}
+    subject_type, subject_id = _subject(result)
     told = {
         key: shorten(clean(str(arguments[key]))[0], LONGEST_TOLD)
         for key in _TOLD
@@ -135,11 +135,21 @@ def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: 
         kind="tool-called",
         label=shorten(clean(str(name))[0], 80),
         topic=context.topic,
-        subject_type=about.get("type", ""),
-        subject_id=about.get("id", ""),
+        subject_type=subject_type,
+        subject_id=subject_id,
         detail={**told, "outcome": outcome, "source": context.source},
     )
     logger.info("tool called", tool=str(name)[:80], outcome=outcome or "done")
+
+
+def _subject(result: ToolResult) -> tuple[str, str]:
+    """Return type and id of the one record that the call was about; empty for none or many."""
+    records = result.data.get("records", [])
+    if len(records) != 1 or records[0]["type"] == Section.SEARCH_TYPE:
+        return "", ""  # a section is no record of its own, and is made anew with its file
+    recalled = KINDS.get(records[0]["type"])
+    record_type = recalled.model.record_type() if recalled else records[0]["type"]
+    return record_type, records[0]["id"]
 
 
 # --- how a tool's arguments are told --------------------------------------------------------------

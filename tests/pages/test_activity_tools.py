@@ -8,8 +8,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.models import User
+from memory.files.saving import append_to
+from memory.models import Section, TopicFact, User
 from tests.memory.tool_cast import call
+from tests.research.factories import make_topic
 
 LIST = reverse("research:activity")
 
@@ -48,3 +50,16 @@ def test_a_call_leads_to_the_record_that_it_wrote(browser: Client, alice: User):
 
     note_id = answer.data["records"][0]["id"]
     assert line.url == reverse("memory:record-open", args=["note", note_id])
+
+
+def test_what_was_read_is_linked_by_the_type_that_has_a_page(browser: Client, alice: User):
+    fact = TopicFact.objects.create(owner=alice, topic=make_topic(alice), text="It rains.")
+    append_to(alice, "episodes/2026-02.md", "## Tokyo\n- Findings: Zebra air", by=alice.actor)
+    section = Section.objects.of(alice).get(content__contains="Zebra")
+
+    call(alice, "retrieve", id=str(fact.pk))
+    call(alice, "retrieve", id=str(section.pk))
+
+    [of_section, of_fact] = browser.get(LIST, {"kind": "tools"}).context["lines"]
+    assert of_fact.url == reverse("memory:record-open", args=["topicfact", fact.pk])
+    assert of_section.url == ""
