@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from memory.models import ReviewLevel
 from memory.review_levels import DEFAULT, KINDS
 
+USUAL = "usual"  # a kind's own level is not set: it goes by the default
 LABELS = {
     "accept": _lazy("Accept"),
     "hold risky": _lazy("Hold risky"),
@@ -34,12 +35,11 @@ class LevelsForm(forms.Form):
         for kind, words in KINDS.items():
             self.fields[kind] = forms.ChoiceField(
                 label=words,
-                choices=[("", _("As by default")), *levels],
-                initial=own.get(kind, ""),
-                required=False,
+                choices=[(USUAL, _("As by default")), *levels],
+                initial=own.get(kind, USUAL),
             )
 
     @property
     def wanted(self) -> dict[str, str]:
-        """Return the levels that were chosen, by kind."""
-        return {kind: self.cleaned_data[kind] for kind in self.fields}
+        """Return the levels that were chosen, by kind; "" for one that goes by the default."""
+        return {kind: self.cleaned_data[kind].replace(USUAL, "") for kind in self.fields}

@@ -13,13 +13,14 @@ from memory import identity, review
 from memory.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.saving import save_file
-from memory.models import Note, Proposal, Session, User
-from tests.memory.review_cast import AGENT, MEMORY, level, proposed_file, proposed_note
+from memory.models import Note, Proposal, ReviewLevel, Session, User
+from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 
 LIST = reverse("memory:review")
 LEVELS = reverse("memory:review-levels")
 BULK = reverse("memory:review-bulk")
+USUAL = dict.fromkeys(("file", "rule", "soul", "note", "observation"), "usual")
 HTMX = {"HX-Request": "true", "HX-Target": "review"}
 
 
@@ -286,14 +287,13 @@ def test_nothing_ticked_is_said(browser: Client):
 
 def test_the_levels_are_shown_and_set(browser: Client, alice: User):
     assert "This is how Beacon begins" in text_of(browser.get(LEVELS))
-    wanted = {"default": "hold all", "file": "accept", "rule": "", "soul": "", "note": ""}
-    browser.post(LEVELS, {**wanted, "observation": "hold risky"})
+    browser.post(LEVELS, {**USUAL, "default": "hold all", "file": "accept"})
     shown = dict(browser.get(LIST).context["levels"])
     assert (shown["Memory files"], shown["Notes"]) == ("accept", "hold all")
 
 
 def test_over_htmx_the_levels_are_saved_in_place(browser: Client, alice: User):
-    answer = browser.post(LEVELS, {"default": "accept"}, headers={"HX-Request": "true"})
+    answer = browser.post(LEVELS, {**USUAL, "default": "accept"}, headers={"HX-Request": "true"})
     assert answer.content.decode().lstrip().startswith('<div id="review_levels"')
     assert "The levels are saved" in answer.content.decode()
 
@@ -302,13 +302,13 @@ def test_a_level_that_does_not_exist_is_explained(browser: Client, alice: User):
     answer = browser.post(LEVELS, {"default": "never", "file": "\x00"})
     assert answer.status_code == 200
     assert "is not one of the available choices" in text_of(answer)
-    level(alice, "hold risky")
+    assert not ReviewLevel.objects.exists()
 
 
 def test_one_owners_levels_are_not_anothers(
     browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
 ):
-    browser.post(LEVELS, {"default": "accept"})
+    browser.post(LEVELS, {**USUAL, "default": "accept"})
     levels = dict(client_of(bob).get(LIST).context["levels"])
     assert set(levels.values()) == {"hold risky"}
 
