@@ -59,11 +59,11 @@ def main() -> int:
     from beacon_site import embedded
 
     place = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(place / "data")
+    os.environ["BEACON_DATA_DIR"] = str(place)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
     missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(place / "data", need=missing)
+    servers = embedded.ensure(place, need=missing)
     os.environ |= servers.urls
     try:
         _in_test_database(sizes, asked.texts)
