@@ -37,6 +37,7 @@ from tests.browser import (  # noqa: E402
     cast_review,
     cast_trust,
 )
+from tests.browser.cast_reflection import looked_back  # noqa: E402
 from tests.browser.visitor import PASSWORD  # noqa: E402
 from tests.research import factories  # noqa: E402
 
@@ -97,6 +98,7 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
     first.set_lock("locked", by=owner.actor)
     second.strike(by=owner.actor, why="only where liburing was built in")
     factories.make_call(run)
+    looked_back(run)
     changed = factories.make_run(topic, status=Run.Status.PARTIAL, new_count=0, read_count=0)
     changed.warnings = ["serpapi: the key was refused (401). Check it in Settings, Connections."]
     changed.save(update_fields=["warnings"])

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.models import users
 from tests.memory.embedding_cast import use
+from tests.memory.reflection_cast import Reflect, reflect_for
 
 ALIKE = {"car": "automobile", "auto": "automobile"}
 
@@ -33,3 +34,9 @@ def extension(db: None, capsys: pytest.CaptureFixture[str]) -> None:
     """A database that compares vectors, until the test is over."""
     call_command("vectors")
     assert "vector 0." in capsys.readouterr().out
+
+
+@pytest.fixture
+def reflect(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Reflect:
+    """Reflect on Alice's talk about trains."""
+    return reflect_for(alice, monkeypatch)
