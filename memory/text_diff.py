@@ -360,7 +360,8 @@ def _bag(words: Iterable[str]) -> Counter[str]:
 
 def _likeness(one: Counter[str], other: Counter[str]) -> float:
     """Return the share of words that two lines have in common, 0 to 1."""
-    return 2 * (one & other).total() / max(1, one.total() + other.total())
+    common = sum(min(one[word], other[word]) for word in one.keys() & other.keys())
+    return 2 * common / max(1, one.total() + other.total())
 
 
 def _pieces(old: Sequence[str], new: Sequence[str], work: _Work) -> tuple[Piece, ...]:

@@ -6,11 +6,13 @@ import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from memory.files.outline import headings, lines_of
-from memory.text import one_line
+from memory.files.outline import first_words, headings, line_count
 
 MOST_WORDS = 9  # of an entry's summary: "under ten words", warned and never cut (R148)
 _FIELD = re.compile(
@@ -19,6 +21,7 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_KEPT = ("summary", "date", "findings", "decision", "lesson", "context")
 _LEVEL = 2  # entries stand under `##`
 
 
@@ -47,15 +50,46 @@ class Entry:
         return _day(self.date)
 
 
+class Reading(NamedTuple):
+    """What an entry says, without its place: the fields by name, its day, what is amiss."""
+
+    title: str
+    said: dict[str, str]
+    day: datetime.date | None
+    problems: tuple[str, ...]
+
+
 def entries_of(text: str) -> list[Entry]:
     """Return the entries in the order of the file."""
-    lines = lines_of(text)
-    marks = [one for one in headings(lines) if one[1] <= _LEVEL]
-    ends = [*(place for place, _level, _title in marks[1:]), len(lines)][: len(marks)]
     return [
-        _entry(title, lines[place + 1 : end], place + 1, end)
-        for (place, level, title), end in zip(marks, ends, strict=True)
-        if level == _LEVEL
+        Entry(
+            title=one.title,
+            task=one.said.get("task", "") or one.said.get("details", ""),
+            first_line=first,
+            last_line=last,
+            problems=one.problems,
+            **{name: one.said.get(name, "") for name in _KEPT},
+        )
+        for one, (_body, first, last) in zip(readings(text), _blocks(text), strict=True)
+    ]
+
+
+def readings(text: str) -> list[Reading]:
+    """Return what each entry says; most say what they said, so each is read once."""
+    language = get_language()
+    return [_read(body, language) for body, _first, _last in _blocks(text)]
+
+
+def _blocks(text: str) -> list[tuple[str, int, int]]:
+    """Return the text of each entry, its heading included, with its first and last line."""
+    marks = [mark for mark in headings(text) if mark.level <= _LEVEL]
+    if not marks:
+        return []
+    ends = [(mark.begin, mark.place) for mark in marks[1:]] + [(len(text), line_count(text))]
+    return [
+        (text[mark.begin : end].rstrip(), mark.place + 1, last)
+        for mark, (end, last) in zip(marks, ends, strict=True)
+        if mark.level == _LEVEL
     ]
 
 
@@ -65,15 +99,13 @@ def word_count(text: str) -> int:
     return len(_EAST_ASIAN.sub(" ", text).split()) + (wide + 1) // 2
 
 
-def _entry(title: str, lines: Sequence[str], first: int, last: int) -> Entry:
-    said = _fields(lines)
-    task = said.get("task", "") or said.get("details", "")
-    names = ("summary", "date", "findings", "decision", "lesson", "context")
-    kept = {name: said.get(name, "") for name in names}
-    problems = tuple(_problems(title, kept | {"task": task}))
-    return Entry(
-        title=title, task=task, first_line=first, last_line=last, problems=problems, **kept
-    )
+@lru_cache(maxsize=4_096)
+def _read(body: str, language: str | None) -> Reading:
+    """Read one entry; its problems are told in `language`, so it is kept by that."""
+    title = first_words(body)
+    said = _fields(body.split("\n")[1:])
+    day = _day(said.get("date", ""))
+    return Reading(title, said, day, tuple(_problems(title, said, day)))
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
@@ -89,30 +121,31 @@ def _fields(lines: Sequence[str]) -> dict[str, str]:
             current.append(line)
         else:
             current = None
-    return {name: one_line(" ".join(parts)) for name, parts in said.items()}
+    return {name: " ".join(" ".join(parts).split()) for name, parts in said.items()}
 
 
-def _problems(title: str, said: dict[str, str]) -> list[str]:
+def _problems(title: str, said: dict[str, str], day: datetime.date | None) -> list[str]:
     label = title or _("an entry without a title")
     problems = []
     if not title:
         problems.append(_("An entry has no title behind its “##”."))
-    if not said["summary"]:
+    summary = said.get("summary", "")
+    if not summary:
         problems.append(_("“%(label)s” has no Summary line.") % {"label": label})
-    elif (count := word_count(said["summary"])) > MOST_WORDS:
+    elif (count := word_count(summary)) > MOST_WORDS:
         problems.append(
             _("The Summary of “%(label)s” has %(have)d words; keep it under ten.")
             % {"label": label, "have": count}
         )
-    if not said["date"]:
+    if not said.get("date"):
         problems.append(_("“%(label)s” has no Date.") % {"label": label})
-    elif _day(said["date"]) is None:
+    elif day is None:
         problems.append(
             _("The Date of “%(label)s” is no day such as 2026-02-26.") % {"label": label}
         )
-    if not said["task"]:
+    if not (said.get("task") or said.get("details")):
         problems.append(_("“%(label)s” does not say its Task.") % {"label": label})
-    if not any(said[name] for name in ("findings", "decision", "context", "lesson")):
+    if not any(said.get(name) for name in ("findings", "decision", "context", "lesson")):
         problems.append(
             _("“%(label)s” has neither Findings, Decision, Context nor Lesson.") % {"label": label}
         )

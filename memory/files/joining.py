@@ -36,7 +36,7 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
     if known == file.content:  # what was changed since is no text: a lock
         return mine, False
     base, theirs = known or "", str(file.content)
-    both = _merge(base, mine, theirs)
+    both = put_together(base, mine, theirs)
     if not join or known is None or both.conflicts:
         raise FileConflict(
             file.path, version=file.version, base=base, mine=mine, theirs=theirs, merge=both
@@ -44,10 +44,11 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
     return both.text(), True
 
 
-def _merge(base: str, mine: str, theirs: str) -> Merge:
-    """Merge; the summary line, which each save makes anew, is nothing to differ about.
+def put_together(base: str, mine: str, theirs: str) -> Merge:
+    """Return two changes of `base` merged.
 
-    One that its writer changed counts, else the one that stands.
+    The summary line, which each save makes anew, is nothing to differ about: one that its writer
+    changed counts, else the one that stands.
     """
     was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
     kept = written if written and written != was else stands

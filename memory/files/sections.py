@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.utils.text import slugify
 
-from memory.files.outline import headings, lines_of
+from memory.files.outline import headings, line_count, lines_of
 from memory.files.summaries import UPDATED, summary_place
 
 Heading = tuple[str, ...]
@@ -34,20 +34,23 @@ class SectionText:
 
 def sections_of(text: str) -> list[SectionText]:
     """Return the sections in order; joined they are all lines of the text."""
-    lines = lines_of(text)
-    marks = list(headings(lines))
+    marks = headings(text)
     found: list[SectionText] = []
-    end = marks[0][0] if marks else len(lines)
-    if any(line.strip() for line in lines[:end]):
-        found.append(SectionText((), "", 0, 1, end, end, "\n".join(lines[:end])))
-    untils = _untils([(place, level) for place, level, _title in marks], len(lines))
+    top = text[: marks[0].begin] if marks else text
+    if top.strip():
+        end = marks[0].place if marks else line_count(text)
+        found.append(SectionText((), "", 0, 1, end, end, top.removesuffix("\n")))
+    untils = _untils([(one.place, one.level) for one in marks], line_count(text))
     above: list[tuple[int, str]] = []
-    for number, (place, level, title) in enumerate(marks):
-        above = [*(one for one in above if one[0] < level), (level, title)]
-        end = marks[number + 1][0] if number + 1 < len(marks) else len(lines)
-        path = tuple(one for _level, one in above)
-        body = "\n".join(lines[place:end])
-        found.append(SectionText(path, title, level, place + 1, end, untils[number], body))
+    for number, mark in enumerate(marks):
+        above = [*(one for one in above if one[0] < mark.level), (mark.level, mark.words)]
+        after = marks[number + 1] if number + 1 < len(marks) else None
+        body = text[mark.begin : after.begin if after else len(text)].removesuffix("\n")
+        last = after.place if after else line_count(text)
+        path = tuple(words for _level, words in above)
+        found.append(
+            SectionText(path, mark.words, mark.level, mark.place + 1, last, untils[number], body)
+        )
     return found
 
 
@@ -70,7 +73,7 @@ def locked_text(text: str, heading: Sequence[str]) -> str | None:
     the lock keeps all.
     """
     lines = lines_of(text)
-    summary = summary_place(lines)
+    summary = summary_place(text)
     kept = [
         "\n".join(
             line
@@ -86,20 +89,18 @@ def locked_text(text: str, heading: Sequence[str]) -> str | None:
 def telling(text: str, *, without: str = "") -> list[SectionText]:
     """Return the sections that say something beyond headings, summary line and date.
 
-    `without` is a summary made by rule: it repeats what stands below and is no words of its own.
+    `without` is a summary line made by rule: it repeats what stands below and is no words of its
+    own.
     """
     found = []
     for one in sections_of(text):
         lines = one.text.split("\n")
-        said = [line for line in lines[1:] if line.strip()] if one.heading else lines
-        if any(not UPDATED.match(line) and line.strip() != without for line in said):
-            kept = "\n".join(line for line in lines if not without or line.strip() != without)
-            found.append(
-                SectionText(
-                    one.heading, one.title, one.level, one.first_line, one.last_line, one.until,
-                    kept.strip("\n"),
-                )
-            )  # fmt: skip
+        if without and without in lines:
+            lines = [line for line in lines if line != without]
+            one = replace(one, text="\n".join(lines).strip("\n"))
+        said = lines[1:] if one.heading else lines
+        if any(line.strip() and not UPDATED.match(line) for line in said):
+            found.append(one)
     return found
 
 

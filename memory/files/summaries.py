@@ -7,11 +7,11 @@ model: of facts the first bullets, of a month its entries' summaries, newest fir
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 
-from memory.files.entries import entries_of
-from memory.files.outline import heading_of, in_the_open, lines_of
+from memory.files.entries import readings
+from memory.files.outline import headings, is_heading, open_lines
 from memory.files.paths import is_fact
 from memory.text import cut, plain, shorten, width
 
@@ -20,36 +20,32 @@ LONGEST_SUMMARY = 400  # characters that are kept of one that somebody wrote
 NOTHING = "nothing yet"
 UPDATED = re.compile(r"^[-*+][ \t]+Updated[:：]", re.IGNORECASE)
 _SUMMARY = re.compile(r"^ {0,3}>[ \t]*Summary[:：][ \t]*(.*?)[ \t]*$", re.IGNORECASE)
+_MAYBE = re.compile(r"summary[:：]", re.IGNORECASE)
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]+\S")
 
 
-def summary_place(lines: Sequence[str]) -> int | None:
+def summary_place(text: str) -> int | None:
     """Return the place of the file's summary line: before the second heading, outside fences."""
-    seen = 0
-    for place, line in in_the_open(lines):
-        if heading_of(line):
-            seen += 1
-            if seen > 1:
-                return None
-        elif _SUMMARY.match(line):
-            return place
-    return None
+    marks = headings(text)
+    head = text[: marks[1].begin] if len(marks) > 1 else text
+    if not _MAYBE.search(head):
+        return None
+    return next((place for place, line in open_lines(head) if _SUMMARY.match(line)), None)
 
 
 def summary_of(text: str) -> str | None:
     """Return what the summary line says; None where there is no such line."""
-    lines = lines_of(text)
-    place = summary_place(lines)
-    found = _SUMMARY.match(lines[place]) if place is not None else None
+    begin, end = summary_span(text)
+    found = _SUMMARY.match(text[begin:end]) if end >= 0 else None
     return shorten(found[1], LONGEST_SUMMARY) if found else None
 
 
 def summary_span(text: str) -> tuple[int, int]:
-    """Return where the summary line begins and ends in the text; nowhere where there is none."""
-    lines = text.split("\n")
-    place = summary_place(lines)
+    """Return where the summary line begins and ends in the text; -1 where there is none."""
+    place = summary_place(text)
     if place is None:
         return -1, -1
+    lines = text.split("\n", place + 1)
     begin = sum(len(line) + 1 for line in lines[:place])
     return begin, begin + len(lines[place])
 
@@ -61,15 +57,14 @@ def line_of(summary: str) -> str:
 
 def with_summary(text: str, summary: str) -> str:
     """Return the text with this summary line: in its place, else below the title, else on top."""
-    lines = text.split("\n")
-    place = summary_place(lines)
-    if place is not None:
-        lines[place] = line_of(summary)
-        return "\n".join(lines)
-    title = next((n for n, line in enumerate(lines) if line.strip()), None)
-    if title is None:
+    begin, end = summary_span(text)
+    if end >= 0:
+        return f"{text[:begin]}{line_of(summary)}{text[end:]}"
+    if not text.strip():
         return f"{line_of(summary)}\n"
-    if not heading_of(lines[title]):
+    lines = text.split("\n")
+    title = next(n for n, line in enumerate(lines) if line.strip())
+    if not is_heading(lines[title]):
         return f"{line_of(summary)}\n\n{text}"
     rest = lines[title + 1 :]
     gap = [] if rest and not rest[0].strip() else [""]
@@ -82,22 +77,22 @@ def by_rule(path: str, text: str) -> str:
     return _joined(parts) or _joined(_of_bullets(text)) or _joined(_of_prose(text)) or NOTHING
 
 
-def _of_entries(text: str) -> list[str]:
+def _of_entries(text: str) -> Iterable[str]:
     """Return what the entries say of themselves, the newest day first, of one day the last."""
-    entries = list(enumerate(entries_of(text)))
+    entries = list(enumerate(readings(text)))
     entries.sort(key=lambda pair: (pair[1].day or date.min, pair[0]), reverse=True)
-    return [plain(entry.summary or entry.title) for _place, entry in entries]
+    return (plain(one.said.get("summary") or one.title) for _place, one in entries)
 
 
 def _of_bullets(text: str) -> Iterable[str]:
-    for _place, line in in_the_open(lines_of(text)):
+    for _place, line in open_lines(text):
         if _BULLET.match(line) and not UPDATED.match(line):
             yield plain(line)
 
 
 def _of_prose(text: str) -> Iterable[str]:
-    for _place, line in in_the_open(lines_of(text)):
-        if not (heading_of(line) or _SUMMARY.match(line) or UPDATED.match(line)):
+    for _place, line in open_lines(text):
+        if not (is_heading(line) or _SUMMARY.match(line) or UPDATED.match(line)):
             yield plain(line)
 
 

@@ -14,7 +14,7 @@ from memory.errors import Locked
 from memory.files import limits
 from memory.files.blame import carried
 from memory.files.cleaning import Cleaned, cleaned
-from memory.files.entries import entries_of
+from memory.files.entries import readings
 from memory.files.joining import joined
 from memory.files.paths import FACTS, is_fact, place_of
 from memory.files.refusals import NoSuchFile
@@ -197,8 +197,8 @@ def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
         most = {"most": LONGEST_SUMMARY}
         told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
     if not is_fact(path):
-        known = {p for entry in entries_of(file.content if file else "") for p in entry.problems}
-        found = [problem for entry in entries_of(text) for problem in entry.problems]
+        known = {p for one in readings(file.content if file else "") for p in one.problems}
+        found = [problem for one in readings(text) for problem in one.problems]
         told += [problem for problem in dict.fromkeys(found) if problem not in known]
     return told
 

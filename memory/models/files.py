@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from django.db import connection, models, transaction
 from django.db.models import Q
@@ -175,47 +175,53 @@ class Section(Recalled):
         what refers to it goes on doing so.
         """
         told = [] if file.trashed_at is not None else telling(file.content, without=_made(file))
-        known = list(cls.objects.filter(file=file).order_by("position"))
+        rows = cls.objects.filter(file=file).order_by("position")
+        known = [_Known(*row) for row in rows.values_list("pk", "position", "heading", "content")]
         kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
         changed, made = _paired(known, left, lambda heading, _text: heading)
-        cls._place(file, [*kept, *changed])
+        gone = list(cls.objects.filter(pk__in=[row.pk for row in known])) if known else []
+        cls.unfollow(gone)
+        cls.objects.filter(pk__in=[row.pk for row in known]).delete()
+        cls._place([*kept, *changed])
+        marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
+        rows.exclude(**marks).update(**marks)
         fresh = [
             cls(
                 owner_id=file.owner_id, file=file, position=place, heading=list(one.heading),
-                content=one.text, source=file.source, trust=file.trust,
-                sensitivity=file.sensitivity,
+                content=one.text, **marks,
             )
             for place, one in made
         ]  # fmt: skip
-        cls.unfollow(known)
-        cls.objects.filter(pk__in=[row.pk for row in known]).delete()
         cls.objects.bulk_create(fresh)
-        cls.follow([*(row for row, _place, _one in changed), *fresh])
+        again = cls.objects.filter(pk__in=[row.pk for row, _place, _one in changed])
+        cls.follow([*again, *fresh])
 
     @classmethod
-    def _place(cls, file: MemoryFile, rows: list[tuple[Section, int, SectionText]]) -> None:
+    def _place(cls, rows: list[tuple[_Known, int, SectionText]]) -> None:
         """Store what changed of rows that stay, in one statement."""
-        marks = (file.trust, file.sensitivity)
-        moved = []
-        for row, place, one in rows:
-            now = (place, one.text, *marks)
-            if (row.position, row.content, row.trust, row.sensitivity) != now:
-                row.position, row.content, row.trust, row.sensitivity = now
-                moved.append(row)
+        moved = [
+            (row.pk, place, one.text)
+            for row, place, one in rows
+            if (row.position, row.content) != (place, one.text)
+        ]
         if not moved:
             return
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE memory_section AS old SET position = new.position, content = new.content, "
-                "trust = %s, sensitivity = %s, updated = now() FROM unnest(%s::uuid[], %s::int[], "
-                "%s::text[]) AS new (id, position, content) WHERE old.id = new.id",
-                [
-                    *marks,
-                    [row.pk for row in moved],
-                    [row.position for row in moved],
-                    [row.content for row in moved],
-                ],
+                "updated = now() FROM unnest(%s::uuid[], %s::int[], %s::text[]) "
+                "AS new (id, position, content) WHERE old.id = new.id",
+                [list(column) for column in zip(*moved, strict=True)],
             )
+
+
+class _Known(NamedTuple):
+    """A row as it stands."""
+
+    pk: uuid.UUID
+    position: int
+    heading: list[str]
+    content: str
 
 
 def _made(file: MemoryFile) -> str:
@@ -224,10 +230,10 @@ def _made(file: MemoryFile) -> str:
 
 
 def _paired(
-    known: list[Section], told: Iterable[Placed], key: Callable[[Any, str], Any]
-) -> tuple[list[tuple[Section, int, SectionText]], list[Placed]]:
+    known: list[_Known], told: Iterable[Placed], key: Callable[[Any, str], Any]
+) -> tuple[list[tuple[_Known, int, SectionText]], list[Placed]]:
     """Take out of `known` a row for each section of the same key; return the pairs, and the rest."""
-    by_key: dict[Any, list[Section]] = {}
+    by_key: dict[Any, list[_Known]] = {}
     for row in reversed(known):
         by_key.setdefault(key(tuple(row.heading), row.content), []).append(row)
     pairs, left = [], []
