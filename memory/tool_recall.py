@@ -298,13 +298,8 @@ def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
         if topic is None:
             text = _("There is no topic “%(topic)s”. Leave it out, or name it as it is called.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
-    built = build_context(
-        context.owner,
-        message=asked.message,
-        topic=topic,
-        scopes=context.scopes,
-        place=context.place or context.source,
-    )
+    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
+    context.read(built.records)
     layers = [
         {"name": one.name, "bytes": one.bytes, "lines": len(one.lines), "text": one.text}
         for one in built.layers

@@ -167,7 +167,7 @@ def test_get_context_gives_the_six_layers_and_the_list_of_files(alice: Any):
     assert names == ["agent", "soul", "environment", "user", "rules", "summaries"]
     assert "Available memory:" in answer.text
     assert answer.data["system"] in answer.text
-    assert reader.trust == Trust.OWNER
+    assert reader.trust == Trust.EXTERNAL
     assert Use.objects.of(alice).filter(place="session:7").count() == 4
     assert "no topic “Osaka”" in call(alice, "get_context", topic="Osaka").text
 
