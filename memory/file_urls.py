@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.views import files
+from memory.views import file_edit, file_episode, files
 
 
 class FilePath:
@@ -26,6 +26,10 @@ _ONE = "files/<memoryfile:path>/"
 
 urlpatterns: list[URLPattern] = [
     path("files/", files.file_list, name="files"),
+    path("files/new/", file_episode.episode_new, name="episode-new"),
     path(_ONE, files.file_page, name="file"),
     path(_ONE + "source/", files.file_source, name="file-source"),
+    path(_ONE + "edit/", file_edit.edit, name="file-edit"),
+    path(_ONE + "preview/", file_edit.preview, name="file-preview"),
+    path(_ONE + "draft/", file_edit.draft, name="file-draft"),
 ]
