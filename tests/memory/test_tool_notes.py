@@ -245,6 +245,16 @@ def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):
     assert Observation.objects.of(alice).get().source == "GOAL:check-database"
 
 
+def test_an_accepted_batch_keeps_the_source_that_it_was_given(alice: Any):
+    outside = caller(alice, trust=Trust.EXTERNAL)
+    waits = call(alice, "remember_fil", outside, findings=["Cells are cheap."], source="GOAL:prices")
+
+    review.accept(Proposal.objects.of(alice).get(pk=waits.data["proposal"]), by=alice.actor)
+
+    kept = Observation.objects.of(alice).get()
+    assert (kept.source, kept.trust) == ("GOAL:prices", "owner")
+
+
 def test_what_was_read_on_the_web_is_stored_at_once_in_its_own_topic_alone(alice: Any):
     topic = Topic.objects.create(owner=alice, title="Batteries", slug="batteries", source="x")
     inside = caller(alice, trust=Trust.EXTERNAL, topic=topic)
