@@ -247,7 +247,9 @@ def test_an_empty_batch_and_a_borrowed_source_are_refused(alice: Any):
 
 def test_an_accepted_batch_keeps_the_source_that_it_was_given(alice: Any):
     outside = caller(alice, trust=Trust.EXTERNAL)
-    waits = call(alice, "remember_fil", outside, findings=["Cells are cheap."], source="GOAL:prices")
+    waits = call(
+        alice, "remember_fil", outside, findings=["Cells are cheap."], source="GOAL:prices"
+    )
 
     review.accept(Proposal.objects.of(alice).get(pk=waits.data["proposal"]), by=alice.actor)
 
