@@ -121,7 +121,7 @@ def test_a_line_and_a_month_have_limits_of_their_own(alice: User):
         save(alice, USER, "z\n" * 5_000_000)
 
 
-@pytest.mark.requirement("R140", "R160")
+@pytest.mark.requirement("R140")
 def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
     for write in (
         lambda: save(alice, "facts/plans.md", "x"),
@@ -307,6 +307,7 @@ def hits(owner: User, query: str) -> list[str]:
     return [str(Section.objects.get(pk=pk)) for pk in ids]
 
 
+@pytest.mark.requirement("R168")
 def test_each_section_is_found_at_once_and_gone_with_its_text(alice: User):
     append_to(alice, MONTH, TOKYO, by=AGENT)
     assert hits(alice, "ANA flights") == ["2026-02 Episodes › Tokyo flight research"]
