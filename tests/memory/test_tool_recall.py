@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.files.saving import append_to
-from memory.models import Note, Observation, Topic, Trust, Use
+from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
 from memory.notes import supersede, write_note
 from memory.observing import write_observation
 from tests.memory.tool_cast import AGENT, call, caller
@@ -170,6 +172,27 @@ def test_get_context_gives_the_six_layers_and_the_list_of_files(alice: Any):
     assert reader.trust == Trust.EXTERNAL
     assert Use.objects.of(alice).filter(place="session:7").count() == 4
     assert "no topic “Osaka”" in call(alice, "get_context", topic="Osaka").text
+
+
+def test_the_number_of_queries_does_not_grow_with_the_hits(alice: Any):
+    def queries(tool: str, **arguments: Any) -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert not call(alice, tool, **arguments).is_error
+        return len(asked)
+
+    def remember(numbers: range) -> None:
+        for n in numbers:
+            write_note(alice, "log", f"Kyoto note {n}.", by=AGENT)
+            write_observation(alice, "finding", f"Kyoto finding {n}.", by=AGENT)
+            TopicFact.objects.create(owner=alice, topic=topic, text=f"Kyoto fact {n}.", position=n)
+            append_to(alice, "episodes/2026-02.md", f"## Kyoto {n}\n- Task: go", by=alice.actor)
+
+    topic = Topic.objects.create(owner=alice, title="Japan", slug="japan", source="x")
+    remember(range(2))
+    few = [queries("recall", query="Kyoto", limit=50), queries("list_memory")]
+    remember(range(2, 10))
+
+    assert [queries("recall", query="Kyoto", limit=50), queries("list_memory")] == few
 
 
 def test_what_agents_observe_is_counted_nowhere_twice(alice: Any):
