@@ -36,6 +36,7 @@ logger = structlog.get_logger(__name__)
 TOOLS = ("memory_read", "memory_write", "memory_patch", "memory_append")  # R177, R178: no list
 MODEL, RULES = "model", "rules"
 MOST_ASSESSMENT = 4_000
+MOST_REASON = 600  # of it, that a proposal tells
 _ENDED = (Reflection.State.DONE, Reflection.State.SKIPPED, Reflection.State.FAILED)
 
 
@@ -213,6 +214,7 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
     reflection.changes = changes_of(reflection.owner, reflection.source)
     reflection.finished_at = timezone.now()
     reflection.save()
+    _tell_reviewer(reflection)
     if state == Reflection.State.SKIPPED:
         return reflection
     Activity.log(
@@ -227,6 +229,15 @@ def _end(reflection: Reflection, state: Reflection.State, why: str) -> Reflectio
     )
     logger.info("reflected", source=reflection.source, state=state, by=reflection.by)
     return reflection
+
+
+def _tell_reviewer(reflection: Reflection) -> None:
+    """Let what waits in Review say what was thought of it: whoever decides wants to know."""
+    if reflection.assessment:
+        mine = Proposal.objects.of(reflection.owner).filter(
+            source=reflection.source, actor=str(REFLECTOR), state=Proposal.State.WAITING, reason=""
+        )
+        mine.update(reason=shorten(reflection.assessment, MOST_REASON))
 
 
 def _label(reflection: Reflection) -> str:

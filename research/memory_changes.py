@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from memory.models import Observation, Revision, TopicFact
+from memory.record_kinds import kind_of
 from research.models import DeltaItem, Run
 
 FACT, OBSERVATION = "topicfact", "observation"
@@ -38,6 +40,16 @@ class Observed:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A note, a memory file or another record that the run wrote; `version` is what it made of it."""
+
+    label: str
+    noun: str
+    url: str
+    version: int
+
+
 @dataclass(slots=True)
 class MemoryChanges:
     """The facts a run made, confirmed, contradicted and retired, and other records it wrote."""
@@ -47,7 +59,7 @@ class MemoryChanges:
     contradicted: list[Change] = field(default_factory=list)
     retired: list[Change] = field(default_factory=list)
     observations: list[Observed] = field(default_factory=list)
-    others: list[Revision] = field(default_factory=list)
+    others: list[Other] = field(default_factory=list)
 
     @property
     def groups(self) -> list[tuple[str, str, list[Change]]]:
@@ -75,7 +87,7 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
     told = (FACT, OBSERVATION, "report")
     changes = MemoryChanges(
         observations=_observed([r for r in revisions if r.record_type == OBSERVATION]),
-        others=[revision for revision in revisions if revision.record_type not in told],
+        others=[_other(revision) for revision in revisions if revision.record_type not in told],
     )
     for revision in ours:
         if revision.version == 1:
@@ -97,6 +109,12 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
                 _change(item.status, item.previous_text, item.previous_fact_id, facts)
             )
     return changes
+
+
+def _other(revision: Revision) -> Other:
+    url = reverse("memory:record-open", args=[revision.record_type, revision.record_id])
+    noun = str(kind_of(revision.record_type).noun)
+    return Other(revision.label, noun, url, revision.version)
 
 
 def _observed(revisions: Sequence[Revision]) -> list[Observed]:

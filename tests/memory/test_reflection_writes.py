@@ -58,6 +58,12 @@ def test_a_fact_about_the_person_rests_on_their_own_words(reflect: Reflect, line
     assert [one["act"] for one in done.changes] == [act]
 
 
+def test_what_waits_says_what_the_reflector_thought(reflect: Reflect):
+    reflect(learned("- Lyon has 520,000 inhabitants"), "It may matter again.", trust="external")
+
+    assert Proposal.objects.get().reason == "It may matter again."
+
+
 def test_with_the_guard_off_the_same_is_written(alice: User, reflect: Reflect):
     accept_all(alice)
 

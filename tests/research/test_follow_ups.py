@@ -157,4 +157,4 @@ def test_the_report_shows_the_note_among_what_the_run_remembered(
     page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
 
     assert "a note for 7 days" in page.content.decode()
-    assert note_of(run).get_absolute_url() in page.content.decode()
+    assert f"/records/note/{note_of(run).pk}/" in page.content.decode()

@@ -254,3 +254,34 @@ def test_the_page_says_why_a_run_was_left_out(run: Run, client_of: Callable[[Any
     page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
 
     assert "It only looked things up" in page.content.decode()
+
+
+@pytest.mark.requirement("R248")
+def test_a_file_that_it_wrote_stands_among_the_memory_changes_of_the_run(
+    run: Run, client_of: Callable[[Any], Any]
+):
+    ReviewLevel.objects.create(owner=run.topic.owner, level=ReviewLevel.Level.ACCEPT)
+    followed(run)
+    file = MemoryFile.objects.of(run.topic.owner).episodes().get()
+
+    page = client_of(run.topic.owner).get(f"/topics/{run.topic.slug}/runs/{run.pk}/")
+
+    changes = page.content.decode().split('id="memory-changes"')[1].split("</section>")[0]
+    assert f"/records/memoryfile/{file.pk}/" in changes and file.path in changes
+    assert f'href="/files/{file.path}/"' in page.content.decode()
+
+
+def test_many_changes_and_calls_cost_no_query_more(
+    run: Run, client_of: Callable[[Any], Any], django_assert_max_num_queries: Any
+):
+    followed(run)
+    done = Reflection.objects.get()
+    written = {"act": "written", "path": "facts/memory.md", "version": 2}
+    done.changes, done.calls = [*done.changes, written] * 20, done.calls * 20
+    done.save()
+    browser = client_of(run.topic.owner)
+
+    with django_assert_max_num_queries(16):
+        page = browser.get(f"/topics/{run.topic.slug}/runs/{run.pk}/").content.decode()
+
+    assert page.count("version 2<") == page.count("waits for you<") == 20
