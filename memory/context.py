@@ -163,7 +163,7 @@ def why_never(note: Note, now: datetime) -> str:
 def _notes_layer(name: str, title: str, chosen: Chosen) -> Layer:
     layer = Layer(name, title, left_out=list(chosen.left_out))
     for note, why in chosen.notes:
-        text = _cut(note, LONGEST_NOTE, layer)
+        text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
         layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
     return layer
 

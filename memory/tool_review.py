@@ -62,8 +62,8 @@ def held_for_person(
         version_seen=target.version if target is not None else None,
     )
     text = _(
-        "Held for a person to decide, because %(why)s. Nothing is stored yet. It is proposal "
-        "%(id)s; do not write it again, and go on."
+        "Held for a person to decide, who is told: “%(why)s”. Nothing is stored yet. It is "
+        "proposal %(id)s; do not write it again, and go on."
     ) % {"why": held, "id": proposal.pk}
     return ToolResult(text, data={"proposal": str(proposal.pk), "why": held})
 
