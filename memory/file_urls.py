@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.views import file_edit, file_episode, files
+from memory.views import file_edit, file_episode, file_history, files
 
 
 class FilePath:
@@ -32,4 +32,8 @@ urlpatterns: list[URLPattern] = [
     path(_ONE + "edit/", file_edit.edit, name="file-edit"),
     path(_ONE + "preview/", file_edit.preview, name="file-preview"),
     path(_ONE + "draft/", file_edit.draft, name="file-draft"),
+    path(_ONE + "history/", file_history.history, name="file-history"),
+    path(_ONE + "compare/", file_history.compare, name="file-compare"),
+    path(_ONE + "restore/", file_history.restore, name="file-restore"),
+    path(_ONE + "blame/", file_history.blame, name="file-blame"),
 ]

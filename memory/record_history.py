@@ -23,6 +23,7 @@ MOST_DIFFED, MOST_ROWS, MOST_COMPARED, MOST_FIRST = 200_000, 120, 2_000, 4_000
 SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
 # What no history tells of: it follows from another field.
 _QUIET = {
+    "blame",
     "digest",
     "edited_by_person",
     "touched_by_person",
@@ -107,11 +108,11 @@ def _change(record: Remembered, revision: Revision, places: Mapping[str, origins
     if says in changed:
         change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
         change.said.append(_("words changed"))
-    change.said += _said(record, revision.before, revision.after, changed - {says})
+    change.said += said_of(record, revision.before, revision.after, changed - {says})
     return change
 
 
-def _said(
+def said_of(
     record: Remembered, before: Mapping[str, Any], after: Mapping[str, Any], changed: Iterable[str]
 ) -> list[str]:
     """Return in words what a revision did besides changing the text."""
@@ -123,6 +124,7 @@ def _said(
         "tags": _tags,
         "evidence": _entries,
         "lock": _lock,
+        "section_locks": _sections,
     }
     said = []
     for name in sorted(set(changed) - _QUIET):
@@ -170,6 +172,20 @@ def _lock(_old: Any, new: Any) -> str:
     return _("unlocked") if new == Lock.OPEN else _("locked: %(lock)s") % {"lock": Lock(new).label}
 
 
+def _sections(old: Any, new: Any) -> str:
+    """Say which sections of a file were locked or unlocked, each by its path of headings."""
+    told = [
+        words % {"section": " › ".join(path)}
+        for words, these, others in (
+            (_("locked the section “%(section)s”"), new or [], old or []),
+            (_("unlocked “%(section)s”"), old or [], new or []),
+        )
+        for path in these
+        if path not in others
+    ]
+    return ", ".join(told) or _("section locks in another order")
+
+
 # --- two versions against each other ------------------------------------------------------------------
 
 
@@ -206,7 +222,7 @@ def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) 
     before, after = fields_at(record, older), fields_at(record, newer)
     rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
     changed = {name for name in after if before.get(name) != after[name]} - {says}
-    said = _said(record, before, after, changed)
+    said = said_of(record, before, after, changed)
     rows = rows if whole else text_diff.folded(rows)
     left = max(0, len(rows) - MOST_COMPARED)
     return Comparison(older, newer, rows[:MOST_COMPARED], said, left)

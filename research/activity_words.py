@@ -85,7 +85,7 @@ _SUBJECTS = {
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
-        "retired_run",
+        "retired_run", "blame",
     }
 )  # fmt: skip
 _SAYS = frozenset({"content", "text", "body", "value"})

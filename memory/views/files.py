@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
+from memory.file_answers import file_or_404
 from memory.file_page import page_of, tree_of
-from memory.files.reading import NoSuchFile, read_file
-from memory.models import MemoryFile
 
 
 @require_safe
@@ -37,11 +36,3 @@ def file_source(request: BeaconRequest, path: str) -> HttpResponse:
     response = HttpResponse(file.content, content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'inline; filename="{file.path.rpartition("/")[2]}"'
     return response
-
-
-def file_or_404(request: BeaconRequest, path: str) -> MemoryFile:
-    """Return the person's file at `path`; a month without a file is not found."""
-    try:
-        return read_file(request.user, path)
-    except NoSuchFile as exc:
-        raise Http404(str(exc)) from exc
