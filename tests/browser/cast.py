@@ -240,6 +240,8 @@ def main() -> None:
     owner = person("grace", is_staff=True, is_superuser=True, time_zone="Europe/Berlin")
     person("nils")
     person("otto", is_active=False)
+    for name in ("vera", "viktor"):  # who decide on what waits for them
+        cast_review.proposed(person(name))
     found = delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
     found |= cast_plans.waiting_plan(owner)
     found |= library_and_people(owner) | sample_topic(owner)
