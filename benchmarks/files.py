@@ -1,0 +1,221 @@
+"""How fast the largest memory file is at 2,000 revisions: save, restore, diff, history, blame.
+
+    .venv/bin/python benchmarks/files.py [--revisions 2000]
+
+It fills a month's file to its 256 KiB in a throw-away database (DATABASE_URL's server if set, else
+an embedded one in a temporary folder), gives it that many revisions, each with its whole text,
+and does each thing 15 times.  Ends with exit code 1 if the median of a save, a restore or a diff is
+not below 100 ms, or a page of history or blame takes 300 ms or more than 12 queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+ROUNDS, MOST_MS, MOST_PAGE_MS, MOST_QUERIES = 15, 100.0, 300.0, 12
+PATH = "episodes/2026-02.md"
+OLDER = """
+INSERT INTO memory_revision (owner_id, record_type, record_id, label, version, actor, reason,
+    source, before, after, created)
+SELECT owner_id, record_type, record_id, label, n, 'reflector', 'reflected on run ' || n,
+       'run:' || n, before, after, now() - (%(size)s - n) * interval '1 hour'
+  FROM memory_revision, generate_series(2, %(size)s) n
+ WHERE record_id = %(file)s AND version = 1
+"""
+
+
+def main() -> int:
+    """Make the file, measure, print the table; return the exit code."""
+    from beacon_site import embedded
+
+    options = argparse.ArgumentParser()
+    options.add_argument("--revisions", type=int, default=2_000)
+    asked = options.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
+    os.environ["BEACON_DATA_DIR"] = str(folder)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
+    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
+    servers = embedded.ensure(folder, durable=False, need=missing)
+    os.environ |= servers.urls
+    try:
+        return _in_test_database(asked.revisions)
+    finally:
+        servers.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_test_database(revisions: int) -> int:
+    import django
+
+    django.setup()
+    from django.db import connection
+    from django.test.utils import setup_test_environment, teardown_test_environment
+
+    logging.disable(logging.WARNING)
+    name = connection.settings_dict["NAME"]
+    setup_test_environment()
+    connection.creation.create_test_db(verbosity=0)
+    try:
+        return _measure(revisions)
+    finally:
+        connection.creation.destroy_test_db(name, verbosity=0)
+        teardown_test_environment()
+
+
+def _text(seed: int, size: int) -> str:
+    """Return entries of drawn words, as many as fit into `size` bytes."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _word in range(8_000)]
+    said, have = ["# 2026-02 Episodes\n\n> Summary: x\n"], 200
+    while have < size - 2_000:
+        day = f"2026-02-{rng.randint(1, 28):02}"
+        lines = [f"## {' '.join(rng.choices(words, k=4))}", f"- Summary: {rng.choice(words)}"]
+        lines += [f"- Date: {day}", f"- Task: {' '.join(rng.choices(words, k=14))}"]
+        lines += [
+            f"- {name}: {' '.join(rng.choices(words, k=22))}" for name in ("Findings", "Lesson")
+        ]
+        said.append("\n".join(lines) + "\n")
+        have += len(said[-1]) + 1
+    return "\n".join(said)
+
+
+def _measure(revisions: int) -> int:
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+    from django.test import Client
+
+    from memory.files.limits import MOST_EPISODES
+    from memory.files.saving import save_file
+    from memory.models import MemoryFile
+
+    owner = get_user_model().objects.create_user("bench")
+    file = save_file(owner, PATH, _text(1, MOST_EPISODES), by=owner.actor).file
+    began = time.perf_counter()
+    with connection.cursor() as cursor:
+        cursor.execute(OLDER, {"size": revisions, "file": file.pk})
+        MemoryFile.objects.filter(pk=file.pk).update(version=revisions)
+        cursor.execute("VACUUM ANALYZE memory_revision")
+    made = time.perf_counter() - began
+    print(f"{file.size:,} bytes, {revisions:,} revisions made in {made:.0f} s", flush=True)
+    client = Client()
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    acts = [(name, _timed(act)) for name, act in _acts(owner).items()]
+    pages = [(name, *_page(client, url)) for name, url in _pages().items()]
+    return _told(acts, pages)
+
+
+def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
+    from memory.files.limits import MOST_EPISODES
+    from memory.files.reading import index_text, read_file
+    from memory.files.saving import append_to, patch_file, save_file
+    from memory.text_diff import diff, folded
+
+    by = owner.actor
+    texts = [_text(seed, MOST_EPISODES) for seed in (1, 2, 3)]
+    lesson = "- Lesson: "
+
+    def edit(turn: int) -> object:
+        lines = read_file(owner, PATH).content.split("\n")
+        place = next(n for n in range(len(lines) // 2, len(lines)) if lines[n].startswith(lesson))
+        lines[place] = f"{lesson}changed the {turn}th time"
+        return save_file(owner, PATH, "\n".join(lines), by=by)
+
+    def patch(turn: int) -> object:
+        lines = read_file(owner, PATH).content.split("\n")
+        old = next(line for line in reversed(lines) if line.startswith(lesson))
+        return patch_file(owner, PATH, [(old, f"{lesson}patched {turn}")], by=by)
+
+    return {
+        "save, a line changed": edit,
+        "patch of a line": patch,
+        "append of an entry": lambda n: append_to(owner, PATH, f"## T{n}\n- Summary: s", by=by),
+        "save joined with another's": lambda n: _joined(owner, n),
+        "restore of an old version": lambda n: _restored(owner, n),
+        "save, all rewritten": lambda n: save_file(owner, PATH, texts[1 + n % 2], by=by),
+        "diff, a line changed": lambda n: folded(diff(texts[0], texts[0].replace("a", "b", 1))),
+        "diff, all rewritten": lambda n: folded(diff(texts[0], texts[1])),
+        "index of the files": lambda n: index_text(owner),
+    }
+
+
+def _restored(owner: Any, turn: int) -> object:
+    """Change the file, so that there is something to restore."""
+    from memory.files.saving import append_to, restore_version
+
+    append_to(owner, PATH, f"## More {turn}\n- Summary: s", by=owner.actor)
+    return lambda: restore_version(owner, PATH, 1_000, by=owner.actor)
+
+
+def _joined(owner: Any, turn: int) -> object:
+    """Save an edit at the end that was based on the version before one at the beginning."""
+    from memory.files.reading import read_file
+    from memory.files.saving import save_file
+
+    file = read_file(owner, PATH)
+    lines = file.content.split("\n")
+    first, last = list(lines), list(lines)
+    first[9], last[-2] = f"- Lesson: first {turn}", f"- Lesson: last {turn}"
+    save_file(owner, PATH, "\n".join(first), by=owner.actor)
+    return lambda: save_file(owner, PATH, "\n".join(last), by=owner.actor, seen=file.version).merged
+
+
+def _timed(act: Callable[[int], object]) -> float:
+    """Return the median of what an act takes; of one that gives a further act, that one's."""
+    took = []
+    for turn in range(ROUNDS):
+        began = time.perf_counter()
+        further = act(turn)
+        if callable(further):
+            began = time.perf_counter()
+            assert further()
+        took.append((time.perf_counter() - began) * 1000)
+    return statistics.median(took)
+
+
+def _pages() -> dict[str, str]:
+    from django.urls import reverse
+
+    names = {"page: the file": "file", "page: history": "file-history", "page: blame": "file-blame"}
+    return {said: reverse(f"memory:{name}", args=[PATH]) for said, name in names.items()}
+
+
+def _page(client: Any, url: str) -> tuple[int, float]:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    client.get(url)
+    with CaptureQueriesContext(connection) as captured:
+        response = client.get(url)
+        queries = len(captured)
+    assert response.status_code == 200, (url, response.status_code)
+    return queries, _timed(lambda turn: client.get(url) and None)
+
+
+def _told(acts: list[tuple[str, float]], pages: list[tuple[str, int, float]]) -> int:
+    print("| what | queries | median |\n|---|---|---|")
+    for name, took in acts:
+        print(f"| {name} | | {took:.0f} ms |")
+    for name, queries, took in pages:
+        print(f"| {name} | {queries} | {took:.0f} ms |")
+    is_slow = any(took >= MOST_MS for _name, took in acts)
+    is_slow |= any(q > MOST_QUERIES or took >= MOST_PAGE_MS for _name, q, took in pages)
+    print("too slow" if is_slow else "all within what issue 5 promises")
+    return int(is_slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

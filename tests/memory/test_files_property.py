@@ -1,0 +1,123 @@
+"""Whatever is written, patched, appended, edited or put back: what holds of memory files holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memory.actors import REFLECTOR, Actor
+from memory.errors import MemoryRefused
+from memory.files import limits
+from memory.files.blame import lines_blamed
+from memory.files.outline import line_count
+from memory.files.paths import FACTS, checked_path, is_fact
+from memory.files.saving import append_to, patch_file, restore_version, save_file
+from memory.files.summaries import summary_of
+from memory.models import MemoryFile, Revision, Section, User
+
+PATHS = st.sampled_from(
+    [*FACTS, *FACTS, "episodes/2026-02.md", "episodes/2026-13.md", "facts/x.md", "../user.md"]
+)
+SMALL = st.sampled_from(
+    ["# T\n", "## E\n- Summary: s\n- Date: 2026-02-03\n", "> Summary: mine\n", "> Summary:\n",
+     "- a\n", "- Updated: 2026-01-01\n", "\n", "```\n", "~~~\n", "#\n", "\ufeff", "\0", "\r\n", "\r",
+     "\u2028", "\ud800", " ", "終"]
+)  # fmt: skip
+# Near the limits: 7,600 bytes in lines, 8,192 and one more in one, four bytes a character.
+LARGE = st.sampled_from(
+    [("x" * 99 + "\n") * 76, "é" * 4_096 + "\n", "y" * 8_193, ("𝕏" * 900 + "\n") * 2]
+)
+PIECES = SMALL | LARGE
+TEXTS = st.lists(SMALL | SMALL | LARGE, max_size=7).map("".join) | st.text(max_size=40)
+ACTORS = st.sampled_from(["human", "agent", "reflector", "disk"])
+
+
+def actor(owner: User, kind: str) -> Actor:
+    return {"human": owner.actor, "reflector": REFLECTOR}.get(kind, Actor(kind, "x"))
+
+
+class Files(RuleBasedStateMachine):
+    """One owner's files under any order of writes."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.owner: User = User.objects.create_user(f"u{User.objects.count()}")
+
+    def _try(self, act: Any, *given: Any, **named: Any) -> None:
+        before = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        try:
+            act(self.owner, *given, **named)
+        except MemoryRefused as refused:
+            assert str(refused)
+            after = MemoryFile.objects.of(self.owner).values_list("path", "content")
+            assert dict(after) == before
+
+    @rule(path=PATHS, text=TEXTS, kind=ACTORS, seen=st.sampled_from([None, 0, 1, 2]))
+    def write(self, path: str, text: str, kind: str, seen: int | None) -> None:
+        self._try(save_file, path, text, by=actor(self.owner, kind), seen=seen)
+
+    @rule(path=PATHS, text=TEXTS, kind=ACTORS, summary=st.none() | TEXTS)
+    def append(self, path: str, text: str, kind: str, summary: str | None) -> None:
+        self._try(append_to, path, text, by=actor(self.owner, kind), summary=summary)
+
+    @rule(path=PATHS, old=PIECES, new=TEXTS, kind=ACTORS)
+    def patch(self, path: str, old: str, new: str, kind: str) -> None:
+        self._try(patch_file, path, [(old, new)], by=actor(self.owner, kind))
+
+    @rule(path=st.sampled_from(FACTS), over=st.integers(-2, 2), kind=ACTORS)
+    def fill(self, path: str, over: int, kind: str) -> None:
+        """Fill the budget to the byte: what is over it is refused, what is not is taken."""
+        files = MemoryFile.objects.of(self.owner).facts().exclude(path=path)
+        room = limits.MOST_FACTS - sum(files.values_list("size", flat=True)) + over
+        version = MemoryFile.objects.of(self.owner).get(path=path).version
+        text = f"> Summary: v{version} 𝕏\n"
+        text += "".join("z" * 99 + "\n" for _line in range((room - len(text.encode())) // 100))
+        text += "z" * (room - len(text.encode()))
+        if over > 0:
+            with pytest.raises(limits.OverBudget):
+                save_file(self.owner, path, text, by=actor(self.owner, kind))
+        elif room > 40:
+            save_file(self.owner, path, text, by=actor(self.owner, kind))
+
+    @rule(path=st.sampled_from(FACTS), version=st.integers(1, 5))
+    def restore(self, path: str, version: int) -> None:
+        self._try(restore_version, path, version, by=self.owner.actor)
+
+    @invariant()
+    def holds(self) -> None:
+        if not hasattr(self, "owner"):
+            return
+        files = list(MemoryFile.objects.of(self.owner))
+        assert {file.path for file in files} >= set(FACTS)
+        assert sum(file.size for file in files if is_fact(file.path)) <= limits.MOST_FACTS
+        for file in files:
+            assert checked_path(file.path) == file.path
+            assert file.size == len(file.content.encode()) <= limits.MOST_EPISODES
+            assert all(len(line.encode()) <= limits.MOST_LINE for line in file.content.split("\n"))
+            assert file.summary and summary_of(file.content) == file.summary
+            assert not {"\0", "\r"} & set(file.content)
+            assert sum(lines for lines, _version in file.blame) == line_count(file.content)
+            assert max(one.version for one in lines_blamed(file)) <= file.version
+            last = Revision.objects.filter(record_id=file.pk).latest("version")
+            assert (last.version, last.after["content"]) == (file.version, file.content)
+            kept = "".join(Section.objects.filter(file=file).values_list("content", flat=True))
+            assert set(kept) <= set(file.content)
+
+
+@pytest.mark.requirement("R139", "R143", "R149")
+@pytest.mark.timeout(300)
+class TestFiles(TestCase, Files.TestCase):  # type: ignore[misc, name-defined]
+    """Carries the machine out, each example in a transaction that is taken back."""
+
+    settings = settings(
+        max_examples=25,
+        stateful_step_count=12,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
