@@ -1,7 +1,7 @@
 #!/bin/sh
 # Rebuild static/vendor and tests/vendor from the locked packages (`make vendor`).
-# Nothing is bundled: each file is the package's own, beside its licence, and SHA256SUMS
-# holds what CI compares.  Needs Node and npm; whoever only runs Beacon needs neither.
+# Each file is the package's own, beside its licence; the editor of memory files alone is bundled
+# (editor.js here, by esbuild).  SHA256SUMS holds what CI compares.  Needs Node and npm; whoever only runs Beacon needs neither.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -23,6 +23,18 @@ take modern-normalize license static/vendor modern-normalize.LICENSE.txt
 take axe-core axe.min.js tests/vendor axe.min.js
 take axe-core LICENSE tests/vendor axe.LICENSE.txt
 take axe-core LICENSE-3RD-PARTY.txt tests/vendor axe.LICENSE-3RD-PARTY.txt
+
+"$modules/.bin/esbuild" "$here/editor.js" --bundle --minify --format=iife --global-name=BeaconEditor \
+    --target=es2022 --legal-comments=none --log-level=warning --outfile="$root/static/vendor/editor.js"
+(
+    cd "$modules"
+    for licence in @codemirror/*/LICENSE @lezer/*/LICENSE @marijn/*/LICENSE crelt/LICENSE \
+        style-mod/LICENSE w3c-keyname/LICENSE; do
+        printf '== %s\n\n' "$(dirname "$licence")"
+        cat "$licence"
+        echo
+    done
+) >"$root/static/vendor/editor.LICENSE.txt"
 
 for folder in static/vendor tests/vendor; do
     (

@@ -1,4 +1,5 @@
-// The editor of a memory file: its bytes are counted while one types, as the server will count them.
+// The editor of a memory file: its bytes are counted while one types, as the server will count them;
+// CodeMirror stands in the place of the textarea, whose value follows, unless a person chose otherwise.
 (() => {
   const encoder = new TextEncoder();
   const words = new Intl.NumberFormat(document.documentElement.lang);
@@ -21,5 +22,59 @@
   };
 
   document.addEventListener("input", ({ target }) => target.matches("[data-file-text]") && count(target));
-  document.addEventListener("htmx:load", () => document.querySelectorAll("[data-file-text]").forEach(count));
+
+  const PLAIN = "beacon-plain-editor";
+  const isPlain = () => {
+    try {
+      return localStorage.getItem(PLAIN) === "yes";
+    } catch {
+      return false; // storage is closed: the choice holds for no other page
+    }
+  };
+
+  const dress = (text) => {
+    const words = document.getElementById("editor-words");
+    if (!window.BeaconEditor || text.hidden || !words) return;
+    const phrases = [...words.content.querySelectorAll("[data-phrase]")];
+    const view = BeaconEditor.mount(text, {
+      nonce: words.dataset.nonce,
+      words: Object.fromEntries(phrases.map((one) => [one.dataset.phrase, one.textContent])),
+    });
+    const box = Object.assign(document.createElement("div"), { className: "file-code" });
+    box.toggleAttribute("data-invalid", text.hasAttribute("aria-invalid"));
+    box.append(view.dom);
+    text.after(box);
+    text.hidden = true;
+    text.focus = () => view.focus(); // for whoever looks for the first invalid control
+    text.labels[0].addEventListener("click", () => view.focus());
+  };
+
+  const undress = (text) => {
+    text.parentElement.querySelector(".file-code")?.remove();
+    delete text.focus;
+    text.hidden = false;
+  };
+
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest("[data-editor-choice]");
+    const text = button?.form.querySelector("[data-file-text]");
+    if (!text) return;
+    try {
+      localStorage.setItem(PLAIN, text.hidden ? "yes" : "no");
+    } catch {
+      // Storage is closed: the choice holds for this page.
+    }
+    if (text.hidden) undress(text);
+    else dress(text);
+    button.setAttribute("aria-pressed", String(!text.hidden));
+    text.focus();
+  });
+
+  document.addEventListener("htmx:load", () =>
+    document.querySelectorAll("[data-file-text]").forEach((text) => {
+      count(text);
+      if (!isPlain()) dress(text);
+      text.form.querySelector("[data-editor-choice]")?.setAttribute("aria-pressed", String(!text.hidden));
+    }),
+  );
 })();
