@@ -136,6 +136,23 @@ def test_only_so_many_calls_are_carried_out_at_once(loop: Loop, read: list[str])
     assert "at most 8 calls at once" in told(loop)[-1].content
 
 
+def test_only_so_many_calls_are_carried_out_in_all(loop: Loop, read: list[str]):
+    rounds = [calls(*[f"{turn}-{n}.md" for n in range(8)]) for turn in range(6)]
+
+    loop(*rounds, "Done.", rounds=7)
+
+    assert len(read) == tool_loop.MOST_CALLS
+    assert "at most 40 calls in all" in told(loop)[-1].content
+
+
+def test_where_the_last_word_fails_what_was_said_before_stands(loop: Loop):
+    looked = calls("a.md", text="Let me look.")
+
+    result = loop(looked, ProviderUnavailable("busy"), rounds=1, must_answer=True)
+
+    assert (result.text, result.why_ended) == ("Let me look.", "failed")
+
+
 def test_a_loop_ends_when_it_has_spent_its_tokens(loop: Loop):
     dear = replace(calls("a.md"), usage=Usage(tool_loop.MOST_TOKENS, 1))
 
