@@ -84,7 +84,7 @@ def full(topic: Topic, providers: Providers) -> User:
     for words, target in (("Ring the plumber.", None), ("Serviced in July.", note.pk)):
         review.hold(
             owner, "note", by=REFLECTOR, source=run.source, before={"content": note.content},
-            after={"content": words}, why="", held="web", target_id=target,
+            after={"content": words, "kind": "summary"}, why="", held="web", target_id=target,
         )  # fmt: skip
     review.accept(review.waiting(owner).get(target_id=None), by=by)
     one, two = ContentItem.objects.filter(owner=owner)[:2]
