@@ -238,6 +238,7 @@ CELERY_BEAT_SCHEDULE = {
     "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
     "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
     "go-on-with-bulk-acts": _every(30.0, "memory.tasks.take_up_bulk_acts"),
+    "go-on-with-sessions": _every(15.0, "memory.tasks.take_up_conversations"),
     "go-on-with-archives": _every(60.0, "memory.tasks.take_up_archives"),
     "follow-languages": _every(60.0, "memory.tasks.follow_languages"),
     "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),

@@ -125,7 +125,7 @@ class MessageAdmin(ReadOnlyAdmin):
     list_display = ("label", "session_owner", "role", "position", "created")
     list_filter = ("role",)
     list_select_related = ("session__owner",)
-    MASKED = ("content", "tool_calls")
+    MASKED = ("content", "tool_calls", "cites", "notice")
     OWNER = "session__owner_id"
     SENSITIVE = "session__sensitivity"
 

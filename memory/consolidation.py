@@ -17,9 +17,10 @@ from django.db import DatabaseError, transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
+from memory.conversation_cites import without_marks
 from memory.errors import MemoryRefused
 from memory.injection import smells_of_instructions
-from memory.models import Activity, Observation, Session, Trust
+from memory.models import Activity, Message, Observation, Session, Trust
 from memory.notes import lowest_trust
 from memory.observing.lines import Line
 from memory.observing.writing import remember_lines
@@ -64,8 +65,12 @@ def source_of(session_id: object) -> str:
 
 
 def turns_of(session: Session) -> list[Turn]:
-    """Return a stored session's transcript, in order."""
-    return [Turn(one.role, one.content) for one in session.messages.order_by("position")]
+    """Return a stored session's transcript, in order: what was said, without citation marks.
+
+    The list of memory files is nobody's word, and an answer that failed is none.
+    """
+    said = session.messages.filter(is_index=False, state=Message.State.DONE).order_by("position")
+    return [Turn(one.role, without_marks(one.content)) for one in said]
 
 
 def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Line]:
@@ -108,16 +113,18 @@ def consolidate(
     *,
     by: Actor,
     trust: Trust | None = None,
+    answers: str = Trust.AGENT,
 ) -> Consolidated:
     """Keep what a session's transcript leaves; an empty one leaves nothing (R104).
 
     `trust` says how far to believe the person's side, and bounds the other's; by default it is the
-    owner's own word where a person asks, an agent's else.
+    owner's own word where a person asks, an agent's else.  `answers` bounds the other side further.
     Never raises for what memory refuses or the database cannot do: `problem` says it in words,
     and Activity has it as a warning (R110).
     """
     user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
-    lines = lines_in(turns, user=user, assistant=Trust(lowest_trust([user, Trust.AGENT])))
+    bound = Trust(lowest_trust([user, Trust.AGENT, answers]))
+    lines = lines_in(turns, user=user, assistant=bound)
     if not lines:
         return Consolidated()
     try:
@@ -128,9 +135,12 @@ def consolidate(
     return Consolidated(stored.observations, stored.new)
 
 
-def consolidate_session(session: Session, *, by: Actor) -> Consolidated:
+def consolidate_session(
+    session: Session, *, by: Actor, trust: Trust | None = None, answers: str = Trust.AGENT
+) -> Consolidated:
     """Keep what a stored session leaves, by its transcript."""
-    return consolidate(session.owner, session.pk, turns_of(session), by=by)
+    turns = turns_of(session)
+    return consolidate(session.owner, session.pk, turns, by=by, trust=trust, answers=answers)
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:

@@ -11,7 +11,17 @@ from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from beacon_site.broker import send
-from memory import bulk_acts, embedding, library_folder, maintenance, publishing, review
+from memory import (
+    bulk_acts,
+    conversation,
+    conversation_end,
+    conversation_turn,
+    embedding,
+    library_folder,
+    maintenance,
+    publishing,
+    review,
+)
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
 from memory.errors import InvalidValue
@@ -23,6 +33,29 @@ logger = structlog.get_logger(__name__)
 
 _EMBEDDING = 772_515  # advisory lock: who makes vectors
 TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
+
+
+@shared_task(acks_late=True)
+def answer_message(message_id: int) -> None:
+    """Work out one answer of a session; safe to deliver twice."""
+    conversation_turn.answer(message_id)
+
+
+@shared_task(acks_late=True)
+def finish_session(session_id: str) -> None:
+    """Work out what an ended session leaves behind; safe to deliver twice."""
+    conversation_end.finish(session_id)
+
+
+@shared_task
+def take_up_conversations() -> None:
+    """Send answers and ended sessions on which nobody works to a worker."""
+    for message_id in conversation.due():
+        if not conversation.nudge(message_id):
+            return  # the broker is gone: the next tick tries again
+    for session_id in conversation_end.due():
+        if not conversation_end.nudge(session_id):
+            return
 
 
 @shared_task

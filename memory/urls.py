@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import file_urls, record_urls, review_urls, trust_urls
+from memory import ask_urls, file_urls, record_urls, review_urls, trust_urls
 from memory.views import (
     accounts,
     archive,
@@ -109,6 +109,7 @@ urlpatterns: list[URLPattern] = [
     *_staff,
     *_library,
     *_lists,
+    *ask_urls.urlpatterns,
     *record_urls.urlpatterns,
     *file_urls.urlpatterns,
     *trust_urls.urlpatterns,

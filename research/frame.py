@@ -54,6 +54,7 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
     proposals = waiting["waiting_proposals"]
     work = [
         _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
+        _item(path, _("Ask"), reverse("memory:ask"), "q", "ask"),
         _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=plans),
         _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),

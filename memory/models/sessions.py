@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.db import models
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -24,6 +25,10 @@ class Session(Remembered):
 
     def __str__(self) -> str:
         return self.title or f"session {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        """Return the page of the session."""
+        return reverse("memory:session", args=[self.pk])
 
 
 class Message(models.Model):

@@ -1,0 +1,320 @@
+"""Ask: the sessions, one session, its answers as they come, and what may be done with them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory import conversation, conversation_end, conversation_turn
+from memory.conversation import ask, start
+from memory.models import Message, Note, Reflection, Session, User
+from memory.notes import write_note
+from tests.pages.record_cast import HTMX, text_of
+
+LIST = reverse("memory:ask")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def stranger(bob: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(bob)
+
+
+@pytest.fixture
+def session(alice: User) -> Session:
+    """A session with a question that memory answers."""
+    write_note(alice, "log", "The harbour of Kobe closes on Sundays.", by=alice.actor)
+    made = start(alice, "Harbours")
+    conversation_turn.answer(ask(made, "When does the harbour close?", by=alice.actor).pk)
+    return made
+
+
+def at(name: str, thing: Any) -> str:
+    return reverse(f"memory:{name}", args=[thing.pk])
+
+
+# --- the list -----------------------------------------------------------------------------------------
+
+
+def test_a_question_begins_a_session_with_it(browser: Client, alice: User):
+    response = browser.post(LIST, {"content": "What is new?", "key": str(uuid.uuid4())})
+
+    session = Session.objects.of(alice).get()
+    assert response["Location"] == session.get_absolute_url()
+    assert session.title == "What is new?"
+    assert "What is new?" in text_of(browser.get(LIST))
+
+
+def test_the_form_sent_twice_begins_one_session(browser: Client, alice: User):
+    sent = {"content": "What is new?", "key": str(uuid.uuid4())}
+    browser.post(LIST, sent)
+    browser.post(LIST, sent)
+    assert Message.objects.filter(session__owner=alice, role="assistant").count() == 1
+
+
+def test_a_key_that_is_somebody_elses_begins_a_session_of_ones_own(
+    stranger: Client, session: Session, bob: User
+):
+    stranger.post(LIST, {"content": "What is new?", "key": str(session.pk)})
+    assert Session.objects.of(bob).get().pk != session.pk
+    assert session.messages.count() == 3
+
+
+def test_over_htmx_the_list_alone_answers(browser: Client, session: Session):
+    html = browser.get(LIST, headers={**HTMX, "HX-Target": "ask"}).content.decode()
+    assert html.lstrip().startswith('<div id="ask"')
+
+
+def test_an_empty_message_is_explained(browser: Client):
+    response = browser.post(LIST, {"content": "  "})
+    assert response.status_code == 200
+    assert "Write something first" in text_of(response)
+
+
+def test_who_has_asked_nothing_is_shown_three_questions_of_their_own_topics(
+    browser: Client, alice: User
+):
+    from memory.models import Topic
+
+    Topic.objects.create(owner=alice, title="Green tea", slug="green-tea")
+    html = text_of(browser.get(LIST))
+    assert "What do we know about Green tea?" in html
+    assert html.count("/ask/?q=") == 3
+
+
+def test_a_stranger_sees_none_of_the_sessions(stranger: Client, session: Session):
+    assert "Harbours" not in text_of(stranger.get(LIST))
+
+
+def test_the_list_takes_a_fixed_number_of_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(30):
+        start(alice, f"Session {number}")
+    with django_assert_max_num_queries(8):
+        browser.get(LIST)
+
+
+# --- one session --------------------------------------------------------------------------------------
+
+
+def test_a_session_shows_what_was_said_with_its_sources(browser: Client, session: Session):
+    html = text_of(browser.get(at("session", session)))
+    assert "When does the harbour close?" in html
+    assert "The harbour of Kobe closes on Sundays." in html
+    answer = session.messages.get(role="assistant")
+    assert f'<a href="#cite-{answer.pk}-1">[1]</a>' in html
+    assert "Available memory:" not in html
+    assert "No model is set up" in html
+
+
+def test_something_more_is_said_over_htmx(browser: Client, session: Session):
+    headers = {**HTMX, "HX-Target": "session"}
+    url = at("session-say", session)
+    html = browser.post(url, {"content": "And on Mondays?"}, headers=headers).content.decode()
+    assert html.lstrip().startswith('<div id="session"')
+    assert "And on Mondays?" in html and "waiting for a worker" in html
+
+
+def test_without_javascript_the_session_is_shown_anew(browser: Client, session: Session):
+    response = browser.post(at("session-say", session), {"content": "And on Mondays?"})
+    assert response["Location"] == f"{session.get_absolute_url()}#last"
+    assert "Refresh" in text_of(browser.get(session.get_absolute_url()))
+
+
+def test_what_cannot_be_sent_now_is_kept(browser: Client, session: Session, alice: User):
+    ask(session, "And on Mondays?", by=alice.actor)
+    response = browser.post(at("session-say", session), {"content": "On Tuesdays, too?"})
+    assert response.status_code == 200
+    assert "still answering" in text_of(response) and "On Tuesdays, too?" in text_of(response)
+
+
+def test_a_message_of_more_than_64_kib_is_refused_with_its_size_and_kept(
+    browser: Client, session: Session
+):
+    html = text_of(browser.post(at("session-say", session), {"content": "é" * 33_000}))
+    assert "66,000" in html and "ééé" in html
+
+
+def test_what_is_typed_into_an_ended_session_is_not_lost(
+    browser: Client, session: Session, alice: User
+):
+    conversation_end.end(session, by=alice.actor)
+    html = text_of(browser.post(at("session-say", session), {"content": "One more thing"}))
+    assert "This session is over" in html and "One more thing" in html
+
+
+def test_markup_of_whoever_answers_does_nothing(browser: Client, session: Session):
+    Message.objects.filter(session=session, role="assistant").update(
+        content="<script>alert(1)</script> [7] [note:x](javascript:alert(1))"
+    )
+    html = browser.get(at("session", session)).content.decode()
+    assert "<script>alert" not in html and 'href="javascript' not in html
+    assert "#cite-" not in html.partition("ask-cites")[0].replace('id="cite-', "")
+
+
+@pytest.mark.requirement("R205")
+def test_what_is_noted_is_said_and_can_be_forgotten_at_once(
+    browser: Client, session: Session, alice: User
+):
+    conversation_turn.answer(ask(session, "Remember that I prefer tea.", by=alice.actor).pk)
+    html = text_of(browser.get(at("session", session)))
+    note = Note.objects.of(alice).get(content__contains="prefer tea")
+    assert "Noted: a log, kept 30 days." in html
+    assert reverse("memory:record-trash", args=["note", note.pk]) in html
+
+
+@pytest.mark.parametrize("name", ["session", "session-rename", "session-left"])
+def test_a_stranger_finds_no_page_of_it(stranger: Client, session: Session, name: str):
+    assert stranger.get(at(name, session)).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["session-say", "session-end", "session-rename"])
+def test_a_stranger_does_nothing_in_it(stranger: Client, session: Session, name: str):
+    assert stranger.post(at(name, session), {"content": "x"}).status_code == 404
+    assert session.messages.count() == 3
+
+
+def test_a_session_takes_a_fixed_number_of_queries(
+    browser: Client, session: Session, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(12):
+        conversation_turn.answer(ask(session, f"Harbour {number}?", by=alice.actor).pk)
+    conversation_end.end(session, by=alice.actor)
+    conversation_end.finish(str(session.pk))
+    with django_assert_max_num_queries(12):
+        browser.get(at("session", session))
+
+
+def test_a_long_session_shows_its_last_messages_and_leads_to_the_earlier_ones(
+    browser: Client, session: Session
+):
+    Message.objects.bulk_create(
+        Message(session=session, position=n, role="user", content=f"Word {n}.")
+        for n in range(10, 100)
+    )
+    html = text_of(browser.get(at("session", session)))
+    assert "Word 99." in html and "Word 39." not in html and "?before=40" in html
+    earlier = text_of(browser.get(at("session", session), {"before": 40}))
+    assert "Word 39." in earlier and "Word 40." not in earlier
+
+
+@pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "²"])
+def test_a_place_that_is_none_is_no_error(browser: Client, session: Session, before: str):
+    assert browser.get(at("session", session), {"before": before}).status_code == 200
+
+
+# --- an answer as it comes ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(session: Session, alice: User) -> Message:
+    return ask(session, "And on Mondays?", by=alice.actor)
+
+
+def poll(browser: Client, message: Message, seen: str = "") -> Any:
+    return browser.get(at("message", message), {"seen": seen}, headers=HTMX)
+
+
+def test_a_poll_is_told_what_is_new_and_nothing_else(browser: Client, waiting: Message):
+    first = poll(browser, waiting).content.decode()
+    assert 'hx-trigger="every 1s"' in first
+    assert poll(browser, waiting, "waiting.0.0.0").status_code == 204
+
+    Message.objects.filter(pk=waiting.pk).update(state="answering", attempt=1, content="On Mon")
+    assert "On Mon" in poll(browser, waiting, "waiting.0.0.0").content.decode()
+
+
+def test_polling_ends_with_the_answer(browser: Client, waiting: Message):
+    conversation_turn.answer(waiting.pk)
+    html = poll(browser, waiting, "waiting.0.0.0").content.decode()
+    assert "hx-trigger" not in html and f'id="message-{waiting.pk}"' in html
+
+
+def test_a_call_is_shown_as_it_happens(browser: Client, waiting: Message):
+    call = {
+        "round": 1, "tool": "memory_read", "arguments": {"path": "facts/user.md"},
+        "result": "- Name: Kim", "is_error": False, "records": [],
+    }  # fmt: skip
+    Message.objects.filter(pk=waiting.pk).update(state="answering", attempt=1, tool_calls=[call])
+    html = text_of(poll(browser, waiting, "answering.1.0.0"))
+    assert "read facts/user.md" in html and "- Name: Kim" in html
+
+
+def test_an_answer_is_stopped_and_asked_for_again(browser: Client, waiting: Message):
+    browser.post(at("message-stop", waiting))
+    waiting.refresh_from_db()
+    assert (waiting.state, waiting.notice) == ("failed", "You stopped it.")
+    assert "Try again" in text_of(browser.get(waiting.session.get_absolute_url()))
+
+    browser.post(at("message-again", waiting))
+    waiting.refresh_from_db()
+    assert waiting.state == "waiting"
+
+
+def test_only_a_failed_last_answer_is_tried_again(browser: Client, session: Session):
+    answer = session.messages.get(role="assistant")
+    browser.post(at("message-again", answer))
+    answer.refresh_from_db()
+    assert answer.state == "done"
+
+
+@pytest.mark.parametrize("act", ["message-stop", "message-again"])
+def test_a_stranger_neither_sees_nor_stops_an_answer(stranger: Client, waiting: Message, act: str):
+    assert poll(stranger, waiting).status_code == 404
+    assert stranger.post(at(act, waiting)).status_code == 404
+
+
+def test_a_persons_own_message_is_no_answer_to_poll(browser: Client, waiting: Message):
+    question = waiting.session.messages.filter(role="user").last()
+    assert poll(browser, question).status_code == 404
+
+
+# --- ending, renaming, the trash ------------------------------------------------------------------
+
+
+def test_an_ended_session_lists_what_it_left(browser: Client, session: Session, alice: User):
+    browser.post(at("session-end", session))
+    assert "being worked out" in text_of(browser.get(at("session", session)))
+    assert browser.get(at("session-left", session), headers=HTMX).status_code == 204
+
+    conversation_end.finish(str(session.pk))
+    html = browser.get(at("session-left", session), headers=HTMX).content.decode()
+    assert html.lstrip().startswith('<div id="session-left"') and "hx-trigger" not in html
+    assert "When does the harbour close?" in html and "summary" in html
+    assert Reflection.objects.of(alice).get().state == "skipped"
+
+
+def test_a_session_is_renamed_and_found_under_its_title(browser: Client, session: Session):
+    url = at("session-rename", session)
+    sent = {"title": "Ports of Japan", "version": session.version}
+    assert browser.post(url, sent)["Location"] == session.get_absolute_url()
+    assert "Ports of Japan" in text_of(browser.get(LIST))
+
+
+def test_renaming_keeps_what_was_typed_where_another_was_quicker(
+    browser: Client, session: Session, alice: User
+):
+    url = at("session-rename", session)
+    conversation.rename(session, "Theirs", by=alice.actor)
+    html = text_of(browser.post(url, {"title": "Mine", "version": 1}))
+    assert "changed by somebody else" in html and 'value="Mine"' in html
+    assert "needs a title" in text_of(browser.post(url, {"title": " ", "version": 2}))
+
+
+def test_a_session_in_the_trash_is_gone_and_comes_back(browser: Client, session: Session):
+    browser.post(reverse("memory:record-trash", args=["session", session.pk]), {"next": LIST})
+    assert browser.get(at("session", session)).status_code == 404
+    assert "Harbours" in text_of(browser.get(reverse("memory:trash")))
+
+    browser.post(reverse("memory:record-restore", args=["session", session.pk]))
+    assert browser.get(at("session", session)).status_code == 200
