@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -20,8 +21,9 @@ from memory.review_levels import KINDS, levels_of
 from memory.text import shorten
 
 PAGE = 20
-# Diffs of a page together, in characters; and the lines of one, in the list and on its own page.
-MOST_DIFFED, MOST_ROWS, MOST_WHOLE = 400_000, 24, 2_000
+# What differs, in characters: of a list together, of one proposal; and the lines that are shown.
+MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
+MOST_ROWS, MOST_WHOLE = 24, 2_000
 STATES = {
     Proposal.State.WAITING.value: _lazy("Waiting"),
     Proposal.State.ACCEPTED.value: _lazy("Accepted"),
@@ -103,27 +105,46 @@ def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
     return Page(in_words(owner, found.rows), found.next_cursor)
 
 
-def in_words(owner: User, proposals: Sequence[Proposal], *, most: int = MOST_ROWS) -> list[Row]:
+def in_words(
+    owner: User,
+    proposals: Sequence[Proposal],
+    *,
+    most: int = MOST_ROWS,
+    most_diffed: int = MOST_DIFFED,
+) -> list[Row]:
     """Return the proposals as people read them: at most two queries, for runs and sessions."""
     named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
-    rows, left = [], MOST_DIFFED
+    rows, left = [], most_diffed
     for one in proposals:
         one.owner = owner
         row = Row(one, title_of(one), act_of(one), named[one.actor].words, named.get(one.source))
         if row.via is not None and row.via.text == one.actor:
             row.via = None
-        old, new = texts_of(one)
+        hidden, old, new = apart(*texts_of(one))
         left -= len(old) + len(new)
         diff = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
-        row.rows, row.is_cut = diff[:most], left < 0 or len(diff) > most
+        row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
         row.details = _details(one)
         rows.append(row)
     return rows
 
 
+def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
+    """Return the texts from just before where they begin to differ, and a row for what is hidden.
+
+    A line put to the end of a large file is looked at without all that stands before it.
+    """
+    before, after = text_diff.lines_of(old), text_diff.lines_of(new)
+    pairs = zip(before, after, strict=False)
+    alike = sum(1 for _pair in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    first = max(0, alike - text_diff.CONTEXT)
+    hidden = [text_diff.Row("gap", hidden=first)] if first else []
+    return hidden, "".join(before[first:]), "".join(after[first:])
+
+
 def whole(owner: User, proposal: Proposal) -> Row:
     """Return one proposal with as much of its diff as a page bears."""
-    return in_words(owner, [proposal], most=MOST_WHOLE)[0]
+    return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
 
 
 def texts_of(proposal: Proposal) -> tuple[str, str]:
