@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -70,6 +71,14 @@ def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return value
+
+
+def folder(name: str, *, made: bool = False) -> str:
+    """Return the variable as a folder that is there, or (`made`) is made once it is needed."""
+    value = text(name)
+    if value and not Path(value).is_dir() and not (made and not Path(value).exists()):
+        raise ImproperlyConfigured(f"{name} is no folder: {value}")
+    return str(Path(value).absolute()) if value else ""
 
 
 def url(name: str, default: str = "") -> str:

@@ -265,9 +265,10 @@ if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
         f"BEACON_SEARCH names {', '.join(unknown)}; known are {', '.join(BY_NAME)}."
     )
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
-BEACON_LIBRARY_DIR = env.text("BEACON_LIBRARY_DIR")
-if BEACON_LIBRARY_DIR and not Path(BEACON_LIBRARY_DIR).is_dir():
-    raise ImproperlyConfigured(f"BEACON_LIBRARY_DIR is no folder: {BEACON_LIBRARY_DIR}")
+BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
+BEACON_MIRROR_DIR = env.folder("BEACON_MIRROR_DIR", made=True)
+if BEACON_MIRROR_DIR:
+    CELERY_BEAT_SCHEDULE["follow-the-mirror"] = _every(5.0, "memory.tasks.follow_mirror")
 BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 * 30, least=60)
 BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
 BEACON_RUNS_PER_HOUR = env.number("BEACON_RUNS_PER_HOUR", 20, least=1)

@@ -74,7 +74,8 @@ def _run(folder: Path, began: float) -> int:
     django.setup()
     _check_port(settings.BEACON_BIND, settings.BEACON_PORT)
     link = _prepare_site(production=settings.PRODUCTION)
-    note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL})
+    mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
+    note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL, "mirror": mirror})
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
 
     def ready() -> list[str]:

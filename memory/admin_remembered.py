@@ -81,6 +81,14 @@ class MirroredFileAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.MirrorFolder)
+class MirrorFolderAdmin(ReadOnlyAdmin):
+    """The folder of the copies on disk, and whose files lie at its root."""
+
+    list_display = ("identity", "root", "problem")
+    list_select_related = ("root",)
+
+
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
     """Views of lists that people saved."""

@@ -25,6 +25,7 @@ from memory import (
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
 from memory.errors import InvalidValue
+from memory.files import mirror
 from memory.models import Activity, Remembered, User
 from memory.one_at_a_time import alone
 from memory.recall import following
@@ -105,6 +106,12 @@ def take_in_library() -> None:
     """Take what changed in the watched folder into the library; safe to deliver twice."""
     library_folder.look_if_due(every=0, seconds=library_folder.TASK_SECONDS)
     library_folder.forget_unwatched()
+
+
+@shared_task
+def follow_mirror() -> None:
+    """Bring memory files and their copies on disk together; safe to deliver twice."""
+    mirror.catch_up()
 
 
 @shared_task

@@ -24,7 +24,9 @@ COMMANDS_WITHOUT_SERVERS = frozenset(
     {"", "help", "--help", "-h", "version", "--version", "makemessages", "compilemessages"}
 )
 # Beacon's own commands work on what is there: they make no folder and no database.
-COMMANDS_ON_DATA = frozenset({"research", "first_account_link", "api_token"})
+COMMANDS_ON_DATA = frozenset(
+    {"research", "first_account_link", "api_token", "memory_export", "memory_import"}
+)
 
 
 @contextmanager
@@ -49,6 +51,8 @@ def servers_for(arguments: Sequence[str]) -> Iterator[None]:
         for note in servers.notes:
             print(f"Beacon: {note}", file=sys.stderr)
         os.environ |= servers.urls
+        if "DATABASE_URL" in missing and (up := read_state(embedded.data_dir()).get("up")):
+            os.environ.setdefault("BEACON_MIRROR_DIR", str(up.get("mirror") or ""))
         yield
 
 

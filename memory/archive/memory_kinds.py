@@ -158,6 +158,7 @@ LEFT_OUT = {
     "memory.Archive": "an export or import itself",
     "memory.Section": "a part of a memory file, made from its text as it comes in",
     "memory.MirroredFile": "the state of a folder of this machine",
+    "memory.MirrorFolder": "the state of a folder of this machine",
 }
 
 

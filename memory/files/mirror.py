@@ -1,13 +1,148 @@
-"""The copy of memory files on disk.  Until it is there nothing is taken in and nothing written."""
+"""The copy of memory files on disk, both ways (decision 3.4).
+
+Data flow, out: a change is stored for good -> `write_out` -> the disk as it stands is compared with
+what was last mirrored -> one atomic write.  In: stamps on disk differ -> `take_in` -> an edit is
+saved by the actor `disk`, based on the version last mirrored, so that it joins with what others
+wrote since; one that cannot be joined, or breaks a rule, is kept beside the file as `.conflict`.
+Whoever saved writes at once, and `catch_up` does what was left undone.  The stored file is the
+truth: the disk never holds up an edit, and nothing here raises for what is wrong there.
+"""
 
 from __future__ import annotations
 
-from memory.models import User
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import structlog
+from django.db import DatabaseError, transaction
+from django.db.models import Exists, OuterRef
+
+from memory.files import mirror_copy, mirror_folder
+from memory.files.mirror_copy import Copy
+from memory.files.mirror_disk import ChangedMeanwhile, Disk
+from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
+from memory.one_at_a_time import alone
+
+logger = structlog.get_logger(__name__)
+
+_TURN, _TICK = 772_517, 772_518  # advisory locks: one file at a time; one catching up at a time
+_PATIENCE = 2.0  # seconds for which a file's turn is waited for; the tick does it else
+_ROUNDS = 5  # times that a file which keeps changing is looked at again
 
 
 def take_in(owner: User) -> None:
-    """Take in what was changed on disk; never raises, and costs next to nothing if nothing was."""
+    """Take in what was changed on disk; never raises, and costs two queries if nothing was."""
+    if not mirror_folder.is_on():
+        return
+    try:
+        with transaction.atomic():
+            folder = mirror_folder.opened()
+            if folder is None:
+                return
+            disk = mirror_folder.disk_of(folder, owner)
+            suspects = _changed(_known(owner), disk)
+        for path in suspects:
+            _look_at(Copy(owner, path, disk))
+    except (DatabaseError, OSError) as exc:
+        logger.warning("not taken in", owner=owner.pk, why=str(exc))
 
 
 def write_out(owner_id: int, path: str) -> None:
     """Write the file as it stands now to disk; called once a change is stored for good."""
+    if not mirror_folder.is_on():
+        return
+    try:
+        owner, folder = User.objects.filter(pk=owner_id).first(), mirror_folder.opened()
+        if owner is not None and folder is not None:
+            _settle(Copy(owner, path, mirror_folder.disk_of(folder, owner)))
+    except (DatabaseError, OSError) as exc:
+        logger.warning("not written to disk", owner=owner_id, path=path, why=str(exc))
+
+
+def catch_up() -> int:
+    """Do what was left undone in either direction for everybody; return for how many files."""
+    if not mirror_folder.is_on():
+        return 0
+    with alone(_TICK) as is_mine:
+        folder = mirror_folder.opened() if is_mine else None
+        due = sorted(_due(folder)) if folder is not None else []
+        for owner_id, path in due:
+            write_out(owner_id, path)
+    return len(due)
+
+
+def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
+    """Return owner and path of whatever differs between store, disk, and what was mirrored."""
+    same = MirroredFile.objects.filter(owner=OuterRef("owner"), path=OuterRef("path"))
+    behind = MemoryFile.objects.live().exclude(Exists(same.filter(version=OuterRef("version"))))
+    live = MemoryFile.objects.live().filter(owner=OuterRef("owner"), path=OuterRef("path"))
+    rows = MirroredFile.objects.all()
+    told = rows.exclude(problem="") | rows.exclude(digest="").exclude(Exists(live))
+    due = set(behind.values_list("owner_id", "path")) | set(told.values_list("owner_id", "path"))
+    known: dict[int, dict[str, str]] = {}
+    for owner_id, path, stamp in rows.values_list("owner_id", "path", "stamp"):
+        known.setdefault(owner_id, {})[path] = stamp
+    for owner in User.objects.filter(is_active=True):
+        try:
+            changed = _changed(known.get(owner.pk, {}), mirror_folder.disk_of(folder, owner))
+        except OSError as exc:
+            logger.warning("not looked at", owner=owner.pk, why=str(exc))
+            continue
+        due |= {(owner.pk, path) for path in changed}
+    return due
+
+
+def _known(owner: User) -> dict[str, str]:
+    return dict(MirroredFile.objects.of(owner).values_list("path", "stamp"))
+
+
+def _changed(known: dict[str, str], disk: Disk) -> list[str]:
+    """Return the paths at which something else lies than what was last mirrored."""
+    now = disk.stamps()
+    return [path for path in sorted({*known, *now}) if known.get(path, "") != now.get(path, "")]
+
+
+def _look_at(copy: Copy) -> None:
+    """Take an edit in; what is to be written then waits for the caller's transaction, if any."""
+    with _turn(copy) as is_mine:
+        if not is_mine:
+            return
+        try:
+            with transaction.atomic():
+                if mirror_copy.look(copy):
+                    transaction.on_commit(partial(write_out, copy.owner.pk, copy.path))
+        except ChangedMeanwhile:
+            return
+        except OSError as exc:
+            mirror_copy.fail(copy, exc)
+
+
+def _settle(copy: Copy) -> None:
+    """Take in what is new on disk, then write what stands, until both are the same."""
+    with _turn(copy) as is_mine:
+        try:
+            for _round in range(_ROUNDS if is_mine else 0):
+                with suppress(ChangedMeanwhile):
+                    with transaction.atomic():
+                        is_due = mirror_copy.look(copy)
+                    if is_due:
+                        mirror_copy.write(copy)
+                    return
+        except OSError as exc:
+            mirror_copy.fail(copy, exc)
+
+
+@contextmanager
+def _turn(copy: Copy) -> Iterator[bool]:
+    """Hold the right to compare one file with the disk; False where another keeps it too long."""
+    key = zlib.crc32(f"{copy.owner.pk}:{copy.path}".encode()) & 0x7FFFFFFF
+    ends = time.monotonic() + _PATIENCE
+    while True:
+        with alone(_TURN, key) as is_mine:
+            if is_mine or time.monotonic() > ends:
+                yield is_mine
+                return
+        time.sleep(0.02)

@@ -139,6 +139,29 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="MirrorFolder",
+            fields=[
+                (
+                    "id",
+                    models.PositiveSmallIntegerField(
+                        default=1, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("identity", models.UUIDField(default=uuid.uuid4)),
+                ("place", models.TextField(blank=True)),
+                ("problem", models.TextField(blank=True)),
+                (
+                    "root",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="MirroredFile",
             fields=[
                 (

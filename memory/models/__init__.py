@@ -12,6 +12,7 @@ from memory.models.embeddings import Embedding, EmbeddingDue
 from memory.models.files import FileDraft, MemoryFile, MirroredFile, Section
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument, LibraryFolder
+from memory.models.mirror_folder import MirrorFolder
 from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, ReviewLevel
@@ -44,6 +45,7 @@ __all__ = [
     "Lock",
     "MemoryFile",
     "Message",
+    "MirrorFolder",
     "MirroredFile",
     "ModelCall",
     "Note",

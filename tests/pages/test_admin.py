@@ -67,6 +67,7 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.Section.follow_file(file)
     memory.FileDraft.objects.create(owner=owner, path=file.path, content=SECRET_TEXT)
     memory.MirroredFile.objects.create(owner=owner, path=file.path)
+    memory.MirrorFolder.objects.create(pk=n + 1, root=owner)
     memory.Reflection.objects.create(owner=owner, source=f"run:{n}", assessment=SECRET_TEXT)
     memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)

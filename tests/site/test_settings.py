@@ -50,6 +50,7 @@ def test_every_setting_is_documented():
         ("BEACON_SEARCH", "serpapi askjeeves"),
         ("BEACON_SEEN_URLS", "0"),
         ("BEACON_LIBRARY_DIR", "/no/such/folder"),
+        ("BEACON_MIRROR_DIR", "/etc/hostname"),
         ("DATABASE_URL", "mysql://a@b/c"),
         ("DATABASE_URL", "postgres://a@b:port/c"),
         ("DATABASE_URL", "postgres://a@b/c?sslmod=require"),

@@ -1,0 +1,264 @@
+"""One account's part of the mirror on disk: read, written and set aside, never through a link.
+
+Every folder on the way is opened by its own name without following links, and what lies in it is
+reached from there alone, so no name can lead out of the folder (R145).  What was read has a stamp;
+what is written over must still have it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from memory.files.limits import MOST_EPISODES
+from memory.files.paths import FACTS, month_of
+
+LARGEST = 4 * MOST_EPISODES  # bytes that are read at all; no file may have so many
+MOST_COPIES = 50  # of refused edits beside one file
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_TEMP = 60.0  # seconds after which a file half written was left by a killed process
+_TRIES = 20  # before a file that never keeps still is read as it is
+_QUIET = 0.1  # seconds for which a file must have been left alone: an editor may still write it
+
+
+class ChangedMeanwhile(Exception):
+    """Somebody wrote the file between our reading and our writing; look at it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What stands on disk: no stamp where there is nothing, no content where it is no text file."""
+
+    stamp: str = ""
+    content: bytes | None = None
+    is_large: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the content; of what cannot be read, one of its stamp."""
+        return digest_of(self.stamp.encode() if self.content is None else self.content)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The folder of one account: `parts` lead to it from `root`."""
+
+    root: Path
+    parts: tuple[str, ...] = ()
+
+    def stamps(self) -> dict[str, str]:
+        """Return the stamp of each file there may be, by path; nothing else is looked at."""
+        found = {}
+        for folder in ("facts", "episodes"):
+            try:
+                with self._inside(folder) as inside:
+                    for name in os.listdir(inside):  # noqa: PTH208 - a folder's handle
+                        path = f"{folder}/{name}"
+                        if (path in FACTS or month_of(path)) and (mark := _stamp_at(inside, name)):
+                            found[path] = mark
+            except FileNotFoundError:
+                continue
+        return found
+
+    def read(self, path: str, *, settled: bool = False) -> Found:
+        """Return what stands at `path`; `settled`: once whoever is writing it is done.
+
+        Raises ChangedMeanwhile where it never keeps still, OSError.
+        """
+        folder, _slash, name = path.partition("/")
+        found = None
+        for _try in range(_TRIES):
+            try:
+                with self._inside(folder) as inside:
+                    found, age = _read(inside, name)
+            except FileNotFoundError:
+                return Found()
+            if found is not None and not (settled and 0 <= age < _QUIET):
+                return found
+            time.sleep(_QUIET / 2)
+        if found is None:
+            raise ChangedMeanwhile(path)
+        return found
+
+    def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
+        """Put `content` at `path` in one step that survives a power cut; return its stamp.
+
+        What an editor that had the old file open wrote into it in that very moment is returned
+        beside it.  Raises ChangedMeanwhile where the file has no longer the stamp `expected`,
+        OSError.
+        """
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder, make=True) as inside, _held(inside, name) as old:
+            _sweep(inside, name)
+            temp = f".{name}.{secrets.token_hex(6)}.tmp"
+            handle = os.open(temp, _NEW, 0o600, dir_fd=inside)
+            try:
+                _fill(handle, content, like=_mode_at(inside, name))
+                if _stamp_at(inside, name) != expected:
+                    raise ChangedMeanwhile(path)
+                os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
+                stamp = _stamp(os.fstat(handle))
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temp, dir_fd=inside)
+                raise
+            finally:
+                os.close(handle)
+            os.fsync(inside)
+            return stamp, _late(old, expected)
+
+    def remove(self, path: str, expected: str) -> None:
+        """Delete the file.  Raises ChangedMeanwhile, OSError."""
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder) as inside:
+            if _stamp_at(inside, name) != expected:
+                raise ChangedMeanwhile(path)
+            os.unlink(name, dir_fd=inside)
+            os.fsync(inside)
+
+    def set_aside(self, path: str, content: bytes | None) -> str:
+        """Keep a refused edit beside the file and return the copy's path; none is written over.
+
+        What cannot be read is moved there as it is; bytes that are kept already are kept once.
+        """
+        for copy in self.copies(path):
+            if content is not None and self.read(copy).content == content:
+                return copy
+        folder, _slash, name = path.partition("/")
+        with self._inside(folder) as inside:
+            for number in range(1, MOST_COPIES + 1):
+                copy = f"{name}.conflict" + (f".{number}" if number > 1 else "")
+                with suppress(FileExistsError):
+                    handle = os.open(copy, _NEW, 0o600, dir_fd=inside)
+                    try:
+                        _fill(handle, content or b"")
+                    finally:
+                        os.close(handle)
+                    if content is None:
+                        os.rename(name, copy, src_dir_fd=inside, dst_dir_fd=inside)
+                    os.fsync(inside)
+                    return f"{folder}/{copy}"
+        raise FileExistsError(f"{MOST_COPIES} copies ({name}.conflict) lie beside it already")
+
+    def copies(self, path: str) -> list[str]:
+        """Return the paths of the refused edits that lie beside the file."""
+        folder, _slash, name = path.partition("/")
+        try:
+            with self._inside(folder) as inside:
+                names = os.listdir(inside)  # noqa: PTH208 - a folder's handle
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{one}" for one in sorted(names) if one.startswith(f"{name}.conflict")]
+
+    @contextmanager
+    def _inside(self, folder: str, *, make: bool = False) -> Iterator[int]:
+        """Open one of the account's two folders, each step by its name alone."""
+        at = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in (*self.parts, folder):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=at)
+                inner = os.open(name, _FOLDER, dir_fd=at)
+                os.close(at)
+                at = inner
+            yield at
+        finally:
+            os.close(at)
+
+
+def digest_of(content: bytes) -> str:
+    """Return the SHA-256 of what stands, or stood, on disk."""
+    return sha256(content).hexdigest()
+
+
+def _stamp(told: os.stat_result) -> str:
+    return f"{told.st_ino}:{told.st_size}:{told.st_mtime_ns}:{told.st_ctime_ns}"
+
+
+def _stamp_at(folder: int, name: str) -> str:
+    try:
+        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def _held(folder: int, name: str) -> Iterator[int | None]:
+    """Keep the file open that is written over, if there is one."""
+    try:
+        handle = os.open(name, _READ, dir_fd=folder)
+    except OSError:  # nothing there, or a link
+        yield None
+        return
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _late(handle: int | None, expected: str) -> bytes | None:
+    """Return what the old file holds if it was written to after it was last looked at."""
+    if handle is None:
+        return None
+    now = _stamp(os.fstat(handle)).rpartition(":")[0]  # its last link went, which changes its ctime
+    if now == expected.rpartition(":")[0]:
+        return None
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return file.read(LARGEST)
+
+
+def _mode_at(folder: int, name: str) -> int | None:
+    """Return the rights of the file that is written over: whoever set them keeps them."""
+    try:
+        told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(told.st_mode) & 0o666 if stat.S_ISREG(told.st_mode) else None
+
+
+def _read(folder: int, name: str) -> tuple[Found | None, float]:
+    """Return what a file holds (None: it changed while it was read), and the seconds since then."""
+    told = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if not stat.S_ISREG(told.st_mode):  # a link, a folder, a pipe: not opened at all
+        return Found(_stamp(told)), 1.0
+    handle = os.open(name, _READ, dir_fd=folder)
+    try:
+        before = os.fstat(handle)
+        age = time.time() - before.st_mtime
+        if before.st_size > LARGEST:
+            return Found(_stamp(before), is_large=True), age
+        with os.fdopen(os.dup(handle), "rb") as file:
+            content = file.read(LARGEST + 1)
+        if _stamp(os.fstat(handle)) != _stamp(before):
+            return None, age
+        return Found(_stamp(before), content), age
+    finally:
+        os.close(handle)
+
+
+def _fill(handle: int, content: bytes, like: int | None = None) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(handle, left) :]
+    if like is not None:
+        os.fchmod(handle, like | 0o600)
+    os.fsync(handle)
+
+
+def _sweep(folder: int, name: str) -> None:
+    """Delete what processes that were killed had half written."""
+    for one in os.listdir(folder):
+        if one.startswith(f".{name}.") and one.endswith(".tmp"):
+            with suppress(FileNotFoundError):
+                if time.time() - os.stat(one, dir_fd=folder).st_mtime > _OLD_TEMP:
+                    os.unlink(one, dir_fd=folder)
