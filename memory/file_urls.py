@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.views import file_edit, file_episode, file_history, files
+from memory.views import file_edit, file_episode, file_history, file_locks, files
 
 
 class FilePath:
@@ -36,4 +36,5 @@ urlpatterns: list[URLPattern] = [
     path(_ONE + "compare/", file_history.compare, name="file-compare"),
     path(_ONE + "restore/", file_history.restore, name="file-restore"),
     path(_ONE + "blame/", file_history.blame, name="file-blame"),
+    path(_ONE + "lock/", file_locks.lock, name="file-lock"),
 ]
