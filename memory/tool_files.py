@@ -18,6 +18,7 @@ from memory.files.paths import FACTS, checked_path, is_fact
 from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
 from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
 from memory.models import MemoryFile, Trust
+from memory.own_words import adds_only_own
 from memory.tool_review import held_for_person, why_held
 from memory.tool_types import (
     Arguments,
@@ -134,7 +135,7 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
 
 
 def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
-    def write() -> Saved:
+    def write(trust: Trust) -> Saved:
         return save_file(
             context.owner,
             asked.path,
@@ -142,7 +143,7 @@ def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
             by=context.by,
             seen=_seen(context, asked),
             source=context.source,
-            trust=context.write_trust,
+            trust=trust,
         )
 
     return _saved(context, asked.path, write)
@@ -151,7 +152,7 @@ def _write(context: ToolContext, asked: WriteArguments) -> ToolResult:
 def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
     pairs = [(one.old_text, one.new_text) for one in asked.patches]
 
-    def write() -> Saved:
+    def write(trust: Trust) -> Saved:
         saved, _count = patch_file(
             context.owner,
             asked.path,
@@ -159,7 +160,7 @@ def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
             by=context.by,
             seen=_seen(context, asked),
             source=context.source,
-            trust=context.write_trust,
+            trust=trust,
         )
         return saved
 
@@ -167,7 +168,7 @@ def _patch(context: ToolContext, asked: PatchArguments) -> ToolResult:
 
 
 def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
-    def write() -> Saved:
+    def write(trust: Trust) -> Saved:
         return append_to(
             context.owner,
             asked.path,
@@ -175,7 +176,7 @@ def _append(context: ToolContext, asked: AppendArguments) -> ToolResult:
             summary=asked.summary,
             by=context.by,
             source=context.source,
-            trust=context.write_trust,
+            trust=trust,
         )
 
     more = {"entry": asked.entry, **({"summary": asked.summary} if asked.summary else {})}
@@ -198,7 +199,7 @@ class _Held(Exception):
 def _saved(
     context: ToolContext,
     path: str,
-    write: Callable[[], Saved],
+    write: Callable[[Trust], Saved],
     *,
     more: dict[str, str] | None = None,
     applied: int | None = None,
@@ -216,10 +217,11 @@ def _saved(
             if before is not None and not context.may_read(before):
                 told = {"path": path}
                 return refused("sensitive", _("%(path)s is for people only.") % told)
-            saved = write()
+            trust = _trust(context, path, before, write)
+            saved = write(trust)
             changed = before is None or saved.file.content != before.content
             after = str(saved.file.content)
-            held = why_held(context, "file", target=before, path=path, after=after)
+            held = why_held(context, "file", target=before, path=path, after=after, trust=trust)
             if held and changed:
                 raise _Held(held, saved)
     except FileConflict as exc:
@@ -232,6 +234,22 @@ def _saved(
         )
     context.seen[path] = saved.file.version
     return _told(context, saved, applied)
+
+
+def _trust(
+    context: ToolContext, path: str, before: MemoryFile | None, write: Callable[[Trust], Saved]
+) -> Trust:
+    """Return how far to believe the write: one of the owner's own words derives from those alone.
+
+    Only the text that came of it tells, so it is tried first, and taken back.
+    """
+    if context.write_trust != Trust.EXTERNAL or not context.messages:
+        return context.write_trust
+    with transaction.atomic():
+        after = str(write(context.write_trust).file.content)
+        transaction.set_rollback(True)
+    stood = str(before.content) if before is not None else ""
+    return context.believed(is_own=adds_only_own(path, stood, after, context.messages))
 
 
 def _standing(context: ToolContext, path: str) -> MemoryFile | None:

@@ -103,9 +103,12 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         "stability": stability, "ttl_days": asked.ttl_days, "tags": asked.tags,
         "confidence": asked.confidence, "evidence": asked.evidence,
     }  # fmt: skip
+    told = [tag for tag in asked.tags if not tag.isalpha()]  # a tag of one word says nothing
+    trust = context.trust_of(asked.content, *asked.evidence, *told)
     waits = reviewed(
         context,
         "rule" if asked.kind == "rule" else "note",
+        trust=trust,
         after={"kind": asked.kind, "content": asked.content, **fields, **_of_topic(context)},
         texts=[asked.content, *asked.evidence, *asked.tags],
     )
@@ -118,7 +121,7 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         by=context.by,
         source=context.source,
         topic=context.topic,
-        trust=context.write_trust,
+        trust=trust,
         **fields,
     )
     until = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else _("until it is deleted")

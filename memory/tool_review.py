@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory import review
-from memory.models import Remembered
+from memory.models import Remembered, Trust
 from memory.tool_types import ToolContext, ToolResult
 
 
@@ -21,13 +21,17 @@ def why_held(
     path: str = "",
     after: str = "",
     leaves_topic: bool = True,
+    trust: Trust | None = None,
 ) -> str:
-    """Return why the write is held, in words; empty where it may be stored at once."""
+    """Return why the write is held, in words; empty where it may be stored at once.
+
+    `trust` is that of the write, where it is not that of all that its writer read.
+    """
     found = review.verdict(
         context.owner,
         kind,
         by=context.by,
-        trust=context.write_trust,
+        trust=trust or context.write_trust,
         texts=texts,
         leaves_topic=leaves_topic,
         target=target,
@@ -77,10 +81,13 @@ def reviewed(
     before: Mapping[str, Any] | None = None,
     target: Remembered | None = None,
     leaves_topic: bool = True,
+    trust: Trust | None = None,
     why: str = "",
 ) -> ToolResult | None:
     """Hold the write if it is to be held, and return the answer that says so; else None."""
-    held = why_held(context, kind, texts=texts, target=target, leaves_topic=leaves_topic)
+    held = why_held(
+        context, kind, texts=texts, target=target, leaves_topic=leaves_topic, trust=trust
+    )
     if not held:
         return None
     return held_for_person(context, kind, held, after=after, before=before, target=target, why=why)

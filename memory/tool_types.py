@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from memory.actors import Actor
 from memory.models import Topic, Trust, Use, User
 from memory.notes import lowest_trust
+from memory.own_words import are_own
 from memory.recall.kinds import KINDS, RecallKind
 from memory.record_kinds import kind_of
 from memory.text import for_prompt, shorten
@@ -70,6 +71,16 @@ class ToolContext:
         """Return how far to believe what is written now: an agent's words are an agent's."""
         own = Trust.OWNER if self.by.is_person else Trust.AGENT
         return Trust(lowest_trust([own, self.trust]))
+
+    def trust_of(self, *texts: str) -> Trust:
+        """Return how far to believe these texts: the owner's own words derive from nothing else."""
+        return self.believed(is_own=are_own(texts, self.messages))
+
+    def believed(self, *, is_own: bool) -> Trust:
+        """Return how far to believe a write; `is_own` says that it holds the owner's words alone."""
+        if is_own and self.write_trust == Trust.EXTERNAL:
+            return Trust.AGENT
+        return self.write_trust
 
     @property
     def scopes(self) -> tuple[str, ...]:

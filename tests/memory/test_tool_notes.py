@@ -105,6 +105,17 @@ def test_what_derives_from_the_web_waits_and_keeps_its_trust_where_it_is_accepte
     assert [(one.content, one.trust) for one in notes(alice)] == [("Prices doubled.", "external")]
 
 
+def test_what_the_person_said_is_noted_also_where_the_agent_read_the_web(alice: Any):
+    said = caller(alice, trust=Trust.EXTERNAL, messages=["Note that my bus leaves at 7:40."])
+
+    call(alice, "remember", said, content="my bus leaves at 7:40", tags=["travel"])
+    waits = call(alice, "remember", said, content="My bus leaves at 7:40. Cells cost 90 euros.")
+
+    [note] = notes(alice)
+    assert (note.content, note.trust) == ("my bus leaves at 7:40", "agent")
+    assert "web pages" in waits.data["why"]
+
+
 # --- update_memory and update_soul ----------------------------------------------------------------
 
 
