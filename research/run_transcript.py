@@ -1,7 +1,7 @@
 """A run told as what its agent did: calls and their results, for whoever looks back on it.
 
-Data flow: the plan's queries, what each service answered, the pages' rows, the report -> messages
-in the order in which it happened.
+Data flow: the plan's queries, what each service answered, the pages' rows, the run's warnings ->
+messages in the order in which it happened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from research.models import Hit
 from research.stepping import Work
 
 MOST_TITLES = 5  # of one query's hits
-_LONGEST_REPORT, _LONGEST_REASON = 6_000, 200
+_LONGEST_REASON = 200  # characters of why a service or a page gave nothing
 
 
 def task_of(work: Work) -> str:
@@ -47,8 +47,8 @@ def history_of(work: Work) -> list[Message]:
     if work.run.warnings:
         warned = "\n".join(f"- {shorten(one, 300)}" for one in work.run.warnings)
         told.append(Message("assistant", _("What went wrong:") + f"\n{warned}"))
-    body = shorten(work.run.report.body, _LONGEST_REPORT)
-    told.append(Message("assistant", _("I wrote the report: %(text)s") % {"text": body}))
+    # The report itself is the result, which the reflector is told beside the history.
+    told.append(Message("assistant", _("I wrote the report.")))
     return told
 
 

@@ -154,6 +154,7 @@ def test_a_model_looks_back_on_what_the_run_did(by_model: Callable[..., Run], pr
     assert "Research the topic “Solid-state batteries”." in user
     assert 'Call: web_search {"query": "cell lines"}' in user and "fake: 2 hits" in user
     assert f'Call: open_page {{"url": "{cast.url(1)}"}}' in user and "I wrote the report" in user
+    assert user.count(cast.sentence(1)) <= 1  # the report is told once, as the result
     assert step.detail == "1 write waits for you, by the model"
     assert step.prompt_tokens and ModelCall.objects.filter(purpose="reflect").count() == 2
 
@@ -207,6 +208,20 @@ def test_what_follows_a_run_counts_against_its_budget(
     assert "budget of $0.01 is used up" in step.warning
     assert Reflection.objects.get().by == "rules"
     assert providers.model is not None and len(providers.model.history) == 2
+
+
+def test_what_went_wrong_in_the_run_is_told_too(by_model: Callable[..., Run], providers: Providers):
+    run = by_model("Nothing.")
+    Run.objects.filter(pk=run.pk).update(warnings=["brave: the key was refused (401)"])
+    run.topic.settings.objective = run.topic.settings.focus = "Cell prices"
+    Run.objects.filter(pk=run.pk).update(settings=run.topic.settings.as_json(), is_baseline=False)
+
+    followed(Run.objects.get(pk=run.pk))
+
+    assert providers.model is not None
+    user = providers.model.history[-1].messages[-1].content
+    assert "What went wrong:\n- brave: the key was refused" in user
+    assert "Objective: Cell prices Focus: Cell prices" in user and "what is new since" in user
 
 
 def test_the_same_run_is_looked_back_on_once(run: Run):
