@@ -36,5 +36,6 @@ urlpatterns: list[URLPattern] = [
     path(_ONE + "compare/", file_history.compare, name="file-compare"),
     path(_ONE + "restore/", file_history.restore, name="file-restore"),
     path(_ONE + "blame/", file_history.blame, name="file-blame"),
+    path(_ONE + "timeline/", file_history.timeline, name="file-timeline"),
     path(_ONE + "lock/", file_locks.lock, name="file-lock"),
 ]

@@ -1,4 +1,4 @@
-"""What became of a memory file: its history, any two versions, an older one put back, blame."""
+"""What became of a memory file: history, any two versions, one put back, blame, a month by days."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -14,10 +14,11 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import file_blame, file_history
+from memory import file_blame, file_history, file_timeline
 from memory.answers import go_to, refused
 from memory.errors import MemoryRefused
 from memory.file_answers import file_or_404, number, say_with_undo
+from memory.files.paths import is_fact
 from memory.files.saving import FileConflict, restore_version
 
 
@@ -94,3 +95,15 @@ def blame(request: BeaconRequest, path: str) -> HttpResponse:
     page = file_blame.blame_of(file, version=version, line=line or 1)
     context = {"file": file, "tab": "blame", "page": page}
     return render(request, "memory/file_blame.html", context)
+
+
+@require_safe
+@login_required
+def timeline(request: BeaconRequest, path: str) -> HttpResponse:
+    """Show a month's entries by day, with what is amiss with any; a fact file has none."""
+    if is_fact(path):
+        raise Http404
+    file = file_or_404(request, path)
+    page = file_timeline.timeline_of(file, begin=number(request.GET.get("from", "")))
+    context = {"file": file, "tab": "timeline", "page": page}
+    return render(request, "memory/file_timeline.html", context)
