@@ -103,8 +103,8 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         "stability": stability, "ttl_days": asked.ttl_days, "tags": asked.tags,
         "confidence": asked.confidence, "evidence": asked.evidence,
     }  # fmt: skip
-    told = [tag for tag in asked.tags if not tag.isalpha()]  # a tag of one word says nothing
-    trust = context.trust_of(asked.content, *asked.evidence, *told)
+    saying = [tag for tag in asked.tags if not tag.isalpha()]  # a tag of one word says nothing
+    trust = context.trust_of(asked.content, *asked.evidence, *saying)
     waits = reviewed(
         context,
         "rule" if asked.kind == "rule" else "note",
