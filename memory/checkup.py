@@ -15,6 +15,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -22,7 +23,8 @@ from beacon_site import health
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.llm import LlmProfile
 from memory import connections, embedders, embedding
-from memory.models import Connection, LibraryFolder, ModelCall
+from memory.files import mirror_folder
+from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
 from memory.recall import vector_tables
 
 GOOD, WARN, BAD = "good", "warn", "bad"
@@ -43,7 +45,7 @@ class Check:
 
 
 def checks() -> list[Check]:
-    """Return every part's state, in nine queries and one ping of Redis."""
+    """Return every part's state, in ten queries and one ping of Redis."""
     rows = connections.all_stored()
     return [
         _database(),
@@ -54,6 +56,7 @@ def checks() -> list[Check]:
         _vectors(rows),
         _data_folder(),
         _library(),
+        *_mirror(),
     ]
 
 
@@ -230,3 +233,31 @@ def _library() -> Check:
     if row.problem:
         return Check(name, BAD, f"{said} {row.problem}", _("See Library."), row.checked_at)
     return Check(name, GOOD, said, at=row.checked_at)
+
+
+def _mirror() -> Iterator[Check]:
+    """Judge the copies of memory files on disk; whose file has a problem is its owner's."""
+    name, folder = _("Memory files on disk"), settings.BEACON_MIRROR_DIR
+    if not folder:
+        said = _("They are kept in the database alone (BEACON_MIRROR_DIR is not set).")
+        yield Check(name, GOOD, said)
+        return
+    if problem := mirror_folder.problem():
+        yield Check(name, BAD, problem, _("Edits in Beacon go on, and are written there later."))
+        return
+    kinds = MirroredFile.objects.aggregate(
+        files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))
+    )
+    said = ngettext("%(folder)s holds %(n)d file.", "%(folder)s holds %(n)d files.", kinds["files"])
+    said %= {"folder": folder, "n": kinds["files"]}
+    if bad := kinds["bad"]:
+        told = ngettext(
+            "The copy of %(n)d file is behind or was edited in a way that could not be taken in.",
+            "The copies of %(n)d files are behind or were edited in a way that could not be taken "
+            "in.",
+            bad,
+        )
+        todo = _("Each is named, with its reason, on its owner's Files page and in Activity.")
+        yield Check(name, WARN, f"{said} {told % {'n': bad}}", todo)
+        return
+    yield Check(name, GOOD, said)

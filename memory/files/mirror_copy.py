@@ -138,7 +138,7 @@ def fail(copy: Copy, exc: OSError) -> None:
 def _take(copy: Copy, found: Found) -> None:
     """Save an edit, based on the version that was last on disk; keep a refused one beside it."""
     try:
-        text = _text(found)
+        text = text_of(found)
         saved = save_file(
             copy.owner, copy.path, text, by=DISK, seen=_based_on(copy), why=_("edited on disk")
         )
@@ -160,7 +160,7 @@ def _based_on(copy: Copy) -> int:
     return 1 if untouched else 0
 
 
-def _text(found: Found) -> str:
+def text_of(found: Found) -> str:
     """Return the text that was found.  Raises MemoryRefused."""
     if found.is_large:
         most = {"most": f"{MOST_EPISODES:,}"}

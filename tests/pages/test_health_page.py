@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory.models import Connection, ModelCall, User
+from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
 from research.models import Step, Worker
 from tests.research.factories import make_run, make_topic
 
@@ -148,6 +148,27 @@ def test_a_library_folder_that_is_gone_is_told(
     settings.BEACON_LIBRARY_DIR = str(tmp_path / "gone")
 
     assert "is gone, or cannot be read" in page(browser)
+
+
+@pytest.mark.parametrize(
+    ("folder_problem", "file_problem", "said"),
+    [
+        ("", "", "holds 1 file."),
+        ("It belongs to another Beacon.", "", "It belongs to another Beacon."),
+        ("", "It is not UTF-8: who knows", "The copy of 1 file is behind"),
+    ],
+)
+def test_the_mirror_of_memory_files_says_how_it_is(
+    browser: Client, alice: User, settings: Any, tmp_path: Path,
+    folder_problem: str, file_problem: str, said: str,
+) -> None:  # fmt: skip
+    settings.BEACON_MIRROR_DIR = str(tmp_path)
+    MirrorFolder.objects.create(root=alice, problem=folder_problem)
+    about = {"digest": "d", "problem": file_problem}
+    MirroredFile.objects.create(owner=alice, path="facts/user.md", **about)
+
+    assert said in page(browser)
+    assert "who knows" not in page(browser)
 
 
 def test_the_number_of_queries_is_fixed(

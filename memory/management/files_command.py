@@ -1,0 +1,37 @@
+"""What the two commands that carry memory files have in common."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site.own_command import OwnCommand
+from memory.models import User
+
+
+class FilesCommand(OwnCommand):
+    """A command about one account's files and a folder, or zip."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account, which may be left out where there is one, and the place."""
+        parser.add_argument("username", nargs="?", help="may be left out if there is one account")
+        parser.add_argument("place", type=Path, metavar="DIR|FILE.zip")
+
+    def owner_named(self, username: str | None) -> User:
+        """Return the account.  Raises CommandError."""
+        if username is not None:
+            found = User.objects.filter(username=username).first()
+            if found is None:
+                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
+            return found
+        accounts = list(User.objects.order_by("pk")[:2])
+        if len(accounts) != 1:
+            raise CommandError(
+                _("Say whose files: name the account before the folder or zip file.")
+                if accounts
+                else _("There is no account yet.")
+            )
+        return accounts[0]
