@@ -14,14 +14,15 @@ def content_at(file: MemoryFile, version: int) -> str | None:
         return str(file.content)
     if not 0 < version < file.version:
         return None
-    told = Revision.objects.filter(
-        record_type=file.record_type(),
-        record_id=file.pk,
-        version__lte=version,
-        after__has_key="content",
-    )
-    found = told.order_by("-id").values_list("after__content", flat=True).first()
-    return found if isinstance(found, str) else None
+    told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
+    upto = told.filter(version__lte=version).order_by("-version", "-id")
+    # One by one from that version down, most often one step: asked all at once, Postgres would
+    # unpack the whole text of every revision to see whether it has one.
+    for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
+        after = told.filter(pk=pk).values_list("after", flat=True).get()
+        if "content" in after:
+            return str(after["content"])
+    return None
 
 
 def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tuple[str, bool]:
@@ -48,10 +49,10 @@ def put_together(base: str, mine: str, theirs: str) -> Merge:
     """Return two changes of `base` merged.
 
     The summary line, which each save makes anew, is nothing to differ about: one that its writer
-    changed counts, else the one that stands.
+    changed counts, else the one that stands, also where the writer left it out.
     """
     was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
     kept = written if written and written != was else stands
-    if kept and was and written and stands:
+    if kept and was and stands:
         base, mine, theirs = (with_summary(text, kept) for text in (base, mine, theirs))
     return merge(base, mine, theirs)

@@ -277,6 +277,16 @@ def test_a_version_is_restored_letter_by_letter_as_a_new_one(alice: User):
         restore_version(alice, USER, 1, by=alice.actor, seen=3)
 
 
+def test_a_version_that_only_locked_has_the_text_that_stood_then(alice: User):
+    file = save(alice, USER, SEED)
+    file.change(by=alice.actor, lock="read-only")
+    save(alice, USER, "# User\n")
+
+    assert restore_version(alice, USER, 3, by=alice.actor).file.content == SEED
+    joined = save_file(alice, USER, SEED + "- tea\n", by=alice.actor, seen=3)
+    assert joined.file.content.endswith("- tea\n")
+
+
 def test_undo_puts_the_text_back_with_size_and_blame(alice: User):
     file = save(alice, USER, SEED)
 
