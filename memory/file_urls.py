@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from memory.views import file_edit, file_episode, file_history, file_locks, files
+from memory.views import file_condense, file_edit, file_episode, file_history, file_locks, files
 
 
 class FilePath:
@@ -38,4 +38,5 @@ urlpatterns: list[URLPattern] = [
     path(_ONE + "blame/", file_history.blame, name="file-blame"),
     path(_ONE + "timeline/", file_history.timeline, name="file-timeline"),
     path(_ONE + "lock/", file_locks.lock, name="file-lock"),
+    path(_ONE + "condense/", file_condense.condense, name="file-condense"),
 ]

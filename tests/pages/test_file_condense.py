@@ -1,0 +1,130 @@
+"""A shorter text for a memory file: proposed as a diff, saved only by whoever accepts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from beacon_site.providers.errors import ProviderUnavailable
+from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
+from memory import connections
+from memory.actors import REFLECTOR
+from memory.files.reading import read_file
+from memory.files.saving import append_to, lock_section, save_file
+from memory.models import MemoryFile, ModelCall
+from tests.pages.record_cast import HTMX, text_of
+
+pytestmark = pytest.mark.django_db
+USER = "facts/user.md"
+PAGE = f"/files/{USER}/condense/"
+TEXT = "# User\n\n> Summary: me\n\n- Name: 建军\n- Name: 建军\n\n## Work\n\n- Stand-up: Tue 10:00\n"
+SHORT = "# User\n\n> Summary: me\n\n- 建军\n\n## Work\n\n- Stand-up: Tue 10:00\n"
+WINDOW = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    save_file(alice, USER, TEXT, by=alice.actor)
+    return client_of(alice)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> FakeLanguageModel:
+    """A model that answers what is enqueued."""
+    fake = FakeLanguageModel()
+    monkeypatch.setattr(connections, "language_model", lambda: fake)
+    monkeypatch.setattr(connections, "llm_profile", lambda: FAKE_PROFILE)
+    return fake
+
+
+def now(owner: Any) -> MemoryFile:
+    return read_file(owner, USER)
+
+
+def proposed(html: str) -> str:
+    """The text that accepting would save."""
+    return html.partition('<textarea name="content"')[2].partition(">")[2].partition("<")[0]
+
+
+@pytest.mark.requirement("R226")
+def test_by_rule_a_diff_is_proposed_and_saved_only_once_accepted(browser: Client, alice: Any):
+    html = browser.get(PAGE).content.decode()
+    assert "1 bullet taken out" in html and now(alice).version == 2
+
+    asked = {"content": proposed(html).lstrip(), "seen": 2, "window": WINDOW, "note": "condensed"}
+    browser.post(f"/files/{USER}/edit/", asked)
+
+    assert now(alice).version == 3 and now(alice).content.count("建军") < TEXT.count("建军") + 1
+    assert now(alice).content.count("- Name") == 1
+
+
+def test_one_that_is_stale_leads_to_the_merge_screen(browser: Client, alice: Any):
+    text = proposed(browser.get(PAGE).content.decode()).lstrip()
+    save_file(alice, USER, TEXT.replace("- Name: 建军\n- Name: 建军", "- Nobody"), by=REFLECTOR)
+
+    answer = browser.post(f"/files/{USER}/edit/", {"content": text, "seen": 2, "window": WINDOW})
+
+    assert "merge-hunk" in text_of(answer) and now(alice).version == 3
+
+
+def test_the_model_proposes_a_shorter_text(browser: Client, alice: Any, model: Any):
+    model.enqueue(f"```markdown\n{SHORT}```")
+
+    html = text_of(browser.post(PAGE, headers=HTMX | {"HX-Target": "file-condense"}))
+
+    assert html.startswith('<div id="file-condense"') and "What the model proposes" in html
+    assert "- 建军" in proposed(html) and now(alice).version == 2
+    assert ModelCall.objects.of(alice).get().purpose == "condense"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (TEXT + "- And more\n", "its text has"),
+        ("", "empty or was cut off"),
+        ("# User\n\n## Work\n\n- Wed\n", "changed the locked section"),
+        (ProviderUnavailable("It is down."), "It is down."),
+    ],
+)
+def test_what_cannot_be_proposed_is_told_and_rules_stand_in(
+    browser: Client, alice: Any, model: Any, answer: Any, why: str
+):
+    lock_section(now(alice), ["User", "Work"], by=alice.actor, locked=True)
+    model.enqueue(answer)
+
+    html = text_of(browser.post(PAGE))
+
+    assert why in html and "1 bullet taken out" in html and now(alice).content == TEXT
+
+
+def test_a_sensitive_file_is_shown_to_no_model(browser: Client, alice: Any, model: Any):
+    now(alice).change(by=alice.actor, sensitivity="sensitive")
+    assert "marked sensitive" in text_of(browser.post(PAGE))
+    assert not model.history
+
+
+def test_where_there_is_nothing_to_take_out_it_says_so(browser: Client, alice: Any):
+    save_file(alice, USER, SHORT, by=alice.actor)
+    html = text_of(browser.get(PAGE))
+    assert "there is nothing to take out" in html and "Accept and save" not in html
+
+
+def test_a_stranger_condenses_nothing_of_hers(
+    browser: Client, client_of: Any, bob: Any, alice: Any
+):
+    path = append_to(alice, "episodes/2026-02.md", "## Tokyo", by=alice.actor).file.path
+    theirs = client_of(bob)
+    assert theirs.get(f"/files/{path}/condense/").status_code == 404
+    assert "建军" not in text_of(theirs.get(PAGE))
+    assert "/sign-in/" in Client().get(PAGE)["Location"]
+
+
+def test_the_page_takes_few_queries(browser: Client):
+    with CaptureQueriesContext(connection) as asked:
+        browser.get(PAGE)
+    assert len(asked) <= 12
