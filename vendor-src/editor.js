@@ -27,6 +27,20 @@ const theme = EditorView.theme({
 // Tab goes on to the next control, as in any form; Ctrl+Enter is the page's own.
 const keys = [...searchKeymap, ...historyKeymap, ...defaultKeymap].filter(({ key }) => key !== "Mod-Enter");
 
+// Typing over a selection of several lines, browsers put inline styles in to keep its look, which the
+// page's policy refuses: the text is put in here instead.
+const plainly = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    if (event.inputType !== "insertText" || event.data === null || view.composing) return false;
+    const { from, to } = view.state.selection.main;
+    const lines = view.state.doc.lineAt(from).to < to || event.data.includes("\n");
+    if (!lines || view.state.selection.ranges.length > 1) return false;
+    event.preventDefault();
+    view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 export const mount = (textarea, { nonce, words }) => {
   const label = textarea.labels[0];
   label.id ||= `${textarea.id}-label`;
@@ -52,6 +66,7 @@ export const mount = (textarea, { nonce, words }) => {
       markdown,
       syntaxHighlighting(classHighlighter),
       theme,
+      plainly,
       follow,
     ],
   });

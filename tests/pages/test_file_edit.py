@@ -38,7 +38,8 @@ def typed(text: str, *, seen: int = 2, **more: Any) -> dict[str, Any]:
 
 def body(text: str) -> str:
     """The text without its summary line, which a save makes anew."""
-    return "".join(line for line in text.splitlines(True) if not line.startswith("> Summary"))
+    kept = "".join(line for line in text.splitlines(True) if not line.startswith("> Summary"))
+    return kept.replace("\n\n\n", "\n\n")
 
 
 def stands(owner: Any, path: str = USER) -> MemoryFile:
@@ -111,6 +112,12 @@ def test_changes_that_do_not_touch_are_joined_and_said(browser: Client, alice: A
     html = text_of(browser.post(EDIT, typed(MOVED), follow=True))
 
     assert "the two changes do not touch" in html
+    assert body(stands(alice).content) == body(MOVED.replace("Lanling", "Jinan"))
+
+
+def test_a_summary_line_left_out_is_nothing_to_differ_about(browser: Client, alice: Any):
+    save_file(alice, USER, TEXT.replace("Lanling", "Jinan"), by=REFLECTOR, seen=2)
+    browser.post(EDIT, typed(body(MOVED)))
     assert body(stands(alice).content) == body(MOVED.replace("Lanling", "Jinan"))
 
 
