@@ -74,6 +74,7 @@ def _plain(owner: User, kind: str, key: str) -> str:
         "research": _("Beacon's research"),
         "reflector": _("Beacon's reflection"),
         "maintenance": _("Beacon's upkeep"),
+        "disk": _("an edit on disk"),
         "system": _("Beacon"),
         "owner": _("everything of yours"),
     }
