@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models.history import Activity, Change, Revision, as_json
+from memory.models.proposals import Proposal
 from memory.text import shorten
 
 
@@ -240,7 +241,10 @@ class Remembered(models.Model):
         with transaction.atomic():
             self._hold_in_trash()
             records = self.purged_with()
-            Activity.forget([record.pk for record in records])
+            ids = [record.pk for record in records]
+            Activity.forget(ids)
+            # What was proposed for it, or became it, holds its text too.
+            Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()

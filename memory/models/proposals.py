@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.history import OwnedQuerySet
+from memory.models.history import Activity, OwnedQuerySet
 
 PROPOSAL_LIFETIME = timedelta(days=30)
 
@@ -79,6 +79,13 @@ class Proposal(models.Model):
     def get_absolute_url(self) -> str:
         """Return the page on which a person looks at it."""
         return reverse("memory:proposal", args=[self.pk])
+
+    @classmethod
+    def forget(cls, which: models.Q) -> None:
+        """Delete proposals for good, with what the log says of them: their text is to be gone."""
+        ids = list(cls.objects.filter(which).values_list("pk", flat=True))
+        Activity.forget(ids)
+        cls.objects.filter(pk__in=ids).delete()
 
     @property
     def is_waiting(self) -> bool:

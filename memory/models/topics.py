@@ -255,7 +255,7 @@ class Topic(Remembered):
         """
         reflections = Reflection.objects.filter(topic=self)
         sources = list(reflections.values_list("source", flat=True))
-        Proposal.objects.filter(owner_id=self.owner_id, source__in=sources).delete()
+        Proposal.forget(models.Q(owner=self.owner_id, source__in=sources))
         reflections.update(assessment="", why="", calls=[], changes=[])
 
     def _purge_own_records(self, by: Actor) -> None:
@@ -269,6 +269,7 @@ class Topic(Remembered):
             ids = [record.pk for record in own]
             Use.objects.filter(record_id__in=ids).delete()
             Activity.forget(ids)
+            Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
             Revision.forget(own)
         self.observations.all().delete()
         self.notes.all().delete()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory import forgetting, identity, notes, review, review_acts, review_page
+from memory import identity, notes, review, review_acts
 from memory.actors import REFLECTOR
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.files.reading import index_text, read_file
@@ -354,33 +354,3 @@ def test_what_would_pass_the_budget_waits_on_and_says_by_how_much(alice: Any):
     with pytest.raises(MemoryRefused, match="15,360"):
         review.accept(proposal, by=alice.actor)
     assert review.waiting(alice).get() == proposal
-
-
-def test_forgetting_a_source_rejects_what_waits_from_there_and_undo_brings_it_back(alice: Any):
-    proposal, other = proposed_file(alice, "- x"), proposed_note(alice)
-    going = forgetting.what_would_go(alice, "run:8")
-    assert [(one.noun, one.count) for one in going] == [("proposals that wait for you", 1)]
-    key, count = forgetting.forget_source(alice, "run:8", by=alice.actor)
-    assert (count, list(review.waiting(alice))) == (1, [other])
-    assert forgetting.lying_in_trash(alice, key) == 1
-    forgetting.take_back(alice, key, by=alice.actor)
-    assert set(review.waiting(alice)) == {proposal, other}
-
-
-def test_a_line_at_the_end_of_a_large_file_is_shown_without_the_file(alice: Any):
-    text = "# Memory\n\n" + "".join(f"- line {n} of many\n" for n in range(9_000))
-    row = review_page.in_words(
-        alice,
-        [
-            Proposal(
-                owner=alice, actor="reflector", record_type="memoryfile", version_seen=1,
-                before={"content": text}, after={"path": MEMORY, "content": text + "- last\n"},
-            )
-        ],
-    )[0]  # fmt: skip
-    assert [(one.kind, one.hidden) for one in row.rows] == [
-        ("gap", 9_001),
-        ("same", 0),
-        ("added", 0),
-    ]
-    assert not row.is_cut
