@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Dialog, expect
 
 from tests.browser.file_places import EDITOR, write
 from tests.browser.test_signed_out import sign_in_in_another_tab
@@ -126,7 +126,12 @@ def test_who_is_signed_out_meanwhile_keeps_what_was_typed(visit: Visit, newcomer
 def test_leaving_with_unsaved_words_asks_first(visit: Visit, newcomer: str) -> None:
     visitor = signed_in(visit, newcomer)
     asked: list[str] = []
-    visitor.page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    visitor.page.on("dialog", answer)
     write(visitor, "- typed\n", anew=False)
     visitor.follow("Cancel")
     visitor.page.wait_for_url(f"**{PAGE}")
