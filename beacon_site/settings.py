@@ -16,7 +16,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import embedded, env, logs
+from beacon_site import embedded, env, logs, ticks
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -211,38 +211,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
 }
 CELERY_TASK_DEFAULT_QUEUE = "research"
-CELERY_TASK_ROUTES = {
-    "research.tasks.execute_run": {"queue": "research"},
-    "research.tasks.carry_out_follow_up": {"queue": "reflect"},
-    "research.tasks.tick": {"queue": "maintenance"},
-    "memory.tasks.carry_out_archive": {"queue": "research"},
-    "memory.tasks.*": {"queue": "maintenance"},
-}
+CELERY_TASK_ROUTES = dict(ticks.ROUTES)
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
-
-
-def _every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, Any]:
-    """Return a tick of beat; a message that nobody took by the next one, or in an hour, is void."""
-    return {
-        "task": task,
-        "schedule": seconds,
-        "options": {"expires": int(min(seconds, 3600)), "queue": queue},
-    }
-
-
-CELERY_BEAT_SCHEDULE = {
-    "tick": _every(15.0, "research.tasks.tick"),
-    "empty-the-trash": _every(6 * 3600.0, "memory.tasks.empty_trash"),
-    "maintain-notes": _every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
-    "publish-what-is-due": _every(60.0, "memory.tasks.publish_due"),
-    "embed-what-is-due": _every(60.0, "memory.tasks.embed_due"),
-    "go-on-with-bulk-acts": _every(30.0, "memory.tasks.take_up_bulk_acts"),
-    "go-on-with-sessions": _every(15.0, "memory.tasks.take_up_conversations"),
-    "go-on-with-archives": _every(60.0, "memory.tasks.take_up_archives"),
-    "follow-languages": _every(60.0, "memory.tasks.follow_languages"),
-    "take-in-the-library": _every(600.0, "memory.tasks.take_in_library"),
-}
+CELERY_BEAT_SCHEDULE = dict(ticks.TICKS)
 
 # --- providers ---------------------------------------------------------------------------------
 
@@ -250,10 +222,9 @@ BEACON_CONTACT = env.text("BEACON_CONTACT")
 BEACON_LLM_BASE_URL = env.url("BEACON_LLM_BASE_URL")
 BEACON_LLM_MODEL = env.text("BEACON_LLM_MODEL")
 OPENAI_API_KEY = env.text("OPENAI_API_KEY")
-if OPENAI_API_KEY and not BEACON_LLM_MODEL:
-    raise ImproperlyConfigured("OPENAI_API_KEY is set: name a model in BEACON_LLM_MODEL too.")
-if BEACON_LLM_BASE_URL and not BEACON_LLM_MODEL:
-    raise ImproperlyConfigured("BEACON_LLM_BASE_URL is set: name a model in BEACON_LLM_MODEL too.")
+for _name in ("OPENAI_API_KEY", "BEACON_LLM_BASE_URL"):
+    if env.text(_name) and not BEACON_LLM_MODEL:
+        raise ImproperlyConfigured(f"{_name} is set: name a model in BEACON_LLM_MODEL too.")
 BEACON_EMBEDDINGS = env.one_of("BEACON_EMBEDDINGS", ("auto", "local", "endpoint", "none"), "auto")
 BEACON_EMBEDDINGS_BASE_URL = env.url("BEACON_EMBEDDINGS_BASE_URL")
 # TAVILY_API_KEY, SEARXNG_BASE_URL and so on: by service, "" where unset.
@@ -267,8 +238,9 @@ if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
 BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
 BEACON_MIRROR_DIR = env.folder("BEACON_MIRROR_DIR", made=True)
+BEACON_MIRROR_GIT = env.flag("BEACON_MIRROR_GIT")
 if BEACON_MIRROR_DIR:
-    CELERY_BEAT_SCHEDULE["follow-the-mirror"] = _every(5.0, "memory.tasks.follow_mirror")
+    CELERY_BEAT_SCHEDULE["follow-the-mirror"] = ticks.MIRROR
 BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 * 30, least=60)
 BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
 BEACON_RUNS_PER_HOUR = env.number("BEACON_RUNS_PER_HOUR", 20, least=1)

@@ -1,0 +1,41 @@
+"""Which queue carries each task out, and what beat sends: a few static ticks, no more.
+
+What is due lies in rows that the tasks look for, so two beats start nothing twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROUTES = {
+    "research.tasks.execute_run": {"queue": "research"},
+    "research.tasks.carry_out_follow_up": {"queue": "reflect"},
+    "research.tasks.tick": {"queue": "maintenance"},
+    "memory.tasks.carry_out_archive": {"queue": "research"},
+    "memory.tasks.*": {"queue": "maintenance"},
+}
+
+
+def every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, Any]:
+    """Return a tick of beat; a message that nobody took by the next one, or in an hour, is void."""
+    return {
+        "task": task,
+        "schedule": seconds,
+        "options": {"expires": int(min(seconds, 3600)), "queue": queue},
+    }
+
+
+TICKS = {
+    "tick": every(15.0, "research.tasks.tick"),
+    "empty-the-trash": every(6 * 3600.0, "memory.tasks.empty_trash"),
+    "maintain-notes": every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
+    "publish-what-is-due": every(60.0, "memory.tasks.publish_due"),
+    "embed-what-is-due": every(60.0, "memory.tasks.embed_due"),
+    "go-on-with-bulk-acts": every(30.0, "memory.tasks.take_up_bulk_acts"),
+    "go-on-with-sessions": every(15.0, "memory.tasks.take_up_conversations"),
+    "go-on-with-archives": every(60.0, "memory.tasks.take_up_archives"),
+    "follow-languages": every(60.0, "memory.tasks.follow_languages"),
+    "take-in-the-library": every(600.0, "memory.tasks.take_in_library"),
+}
+MIRROR = every(5.0, "memory.tasks.follow_mirror")
+"""Only where there is a folder to follow (BEACON_MIRROR_DIR)."""
