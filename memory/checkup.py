@@ -242,9 +242,14 @@ def _mirror() -> Iterator[Check]:
         said = _("They are kept in the database alone (BEACON_MIRROR_DIR is not set).")
         yield Check(name, GOOD, said)
         return
-    if problem := mirror_folder.problem():
+    problem, git_problem = mirror_folder.problems()
+    if problem:
         yield Check(name, BAD, problem, _("Edits in Beacon go on, and are written there later."))
         return
+    if git_problem:
+        said = _("No commit is made of changes: %(why)s.") % {"why": git_problem}
+        todo = _("Mend that, or set BEACON_MIRROR_GIT to 0; the files are written all the same.")
+        yield Check(_("Memory files in git"), WARN, said, todo)
     kinds = MirroredFile.objects.aggregate(
         files=Count("id", filter=~Q(digest="")), bad=Count("id", filter=~Q(problem=""))
     )

@@ -20,7 +20,7 @@ import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef
 
-from memory.files import mirror_copy, mirror_folder
+from memory.files import mirror_copy, mirror_folder, mirror_git
 from memory.files.mirror_copy import Copy
 from memory.files.mirror_disk import ChangedMeanwhile, Disk
 from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
@@ -71,6 +71,8 @@ def catch_up() -> int:
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
             write_out(owner_id, path)
+        if folder is not None:
+            mirror_git.commit_due(folder)
     return len(due)
 
 

@@ -31,12 +31,10 @@ def is_on() -> bool:
     return bool(settings.BEACON_MIRROR_DIR)
 
 
-def problem() -> str:
-    """Return why nothing is mirrored at the moment; empty while all is well, or there is none."""
-    if not is_on():
-        return ""
-    found = MirrorFolder.objects.filter(pk=ONLY).values_list("problem", flat=True).first()
-    return found or ""
+def problems() -> tuple[str, str]:
+    """Return why nothing is mirrored, and why git has no commits; empty while all is well."""
+    found = MirrorFolder.objects.filter(pk=ONLY).first() if is_on() else None
+    return (found.problem, found.git_problem) if found else ("", "")
 
 
 def opened() -> MirrorFolder | None:

@@ -150,6 +150,7 @@ class Migration(migrations.Migration):
                 ("identity", models.UUIDField(default=uuid.uuid4)),
                 ("place", models.TextField(blank=True)),
                 ("problem", models.TextField(blank=True)),
+                ("git_problem", models.TextField(blank=True)),
                 (
                     "root",
                     models.ForeignKey(
@@ -177,6 +178,7 @@ class Migration(migrations.Migration):
                 ("refused", models.CharField(blank=True, max_length=64)),
                 ("problem", models.TextField(blank=True)),
                 ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("committed", models.PositiveIntegerField(default=0)),
                 (
                     "owner",
                     models.ForeignKey(

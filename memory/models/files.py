@@ -286,6 +286,7 @@ class MirroredFile(models.Model):
     refused = models.CharField(max_length=64, blank=True)
     problem = models.TextField(blank=True)
     at = models.DateTimeField(default=timezone.now)
+    committed = models.PositiveIntegerField(default=0)  # the version that git has
 
     objects: ClassVar[models.Manager[MirroredFile]] = OwnedQuerySet.as_manager()
 

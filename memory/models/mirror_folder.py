@@ -23,6 +23,7 @@ class MirrorFolder(models.Model):
     root = models.ForeignKey("memory.User", models.SET_NULL, null=True, related_name="+")
     place = models.TextField(blank=True)
     problem = models.TextField(blank=True)
+    git_problem = models.TextField(blank=True)  # why BEACON_MIRROR_GIT makes no commits
 
     def __str__(self) -> str:
         return str(self.identity)
