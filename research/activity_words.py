@@ -22,10 +22,17 @@ LOG_WORDS = {
     "connection-changed": _L("connection changed"),
     "held": _L("held for a person"),
     "follow-up-failed": _L("a follow-up failed"),
+    "disk-edit-refused": _L("edit on disk not taken in"),
+    "disk-file-restored": _L("written to disk again"),
     "forgot-source": _L("forgotten, with all that came from there"),
     "invitation-revoked": _L("invitation taken back"),
     "invited": _L("invitation made"),
     "limits-changed": _L("spending limits changed"),
+    "mirror-failed": _L("copy on disk is behind"),
+    "mirror-git-failed": _L("changes could not be committed"),
+    "mirror-renewed": _L("all files written to disk again"),
+    "mirror-resumed": _L("files are written to disk again"),
+    "mirror-stopped": _L("files are not written to disk"),
     "notes-maintained": _L("notes looked after"),
     "password-changed": _L("password changed"),
     "password-set-by-staff": _L("password set by staff"),
@@ -102,6 +109,7 @@ def who(actor: str, username: str) -> str:
         "reflector": _("the reflector"),
         "maintenance": _("maintenance"),
         "system": _("Beacon"),
+        "disk": _("an edit on disk"),
     }
     return named.get(kind, actor)
 

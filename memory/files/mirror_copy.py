@@ -6,7 +6,9 @@ file's turn.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import structlog
 from django.db import transaction
@@ -14,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
+from memory.file_drafts import DraftTaken, keep_draft
 from memory.files.limits import MOST_EPISODES
 from memory.files.mirror_disk import Disk, Found, digest_of
 from memory.files.mirror_folder import DISK
@@ -143,6 +146,8 @@ def _take(copy: Copy, found: Found) -> None:
             copy.owner, copy.path, text, by=DISK, seen=_based_on(copy), why=_("edited on disk")
         )
     except MemoryRefused as exc:
+        if isinstance(exc, FileConflict):
+            _keep_as_draft(copy, exc)
         _refuse(copy, found, exc)
         return
     copy.file = saved.file
@@ -191,6 +196,16 @@ def _refuse(copy: Copy, found: Found, exc: MemoryRefused) -> None:
     # What is kept beside the file may be written over; what cannot be read was moved away.
     known = {"digest": "", "stamp": ""} if found.content is None else {"digest": found.digest}
     copy.mark(refused=found.digest, problem=problem, **known)
+
+
+def _keep_as_draft(copy: Copy, exc: FileConflict) -> None:
+    """Let the editor open with what was written on disk: saving it leads to the merge screen.
+
+    Where another draft is kept already, the copy beside the file is all there is.
+    """
+    with suppress(DraftTaken):
+        note, window = _("edited on disk"), uuid4()
+        keep_draft(copy.owner, copy.path, exc.mine, note=note, seen=copy.row.version, window=window)
 
 
 def _tell_gone(copy: Copy) -> None:

@@ -15,7 +15,15 @@ from memory.files.limits import MOST_FACTS
 from memory.files.mirror_folder import name_of
 from memory.files.reading import files_of, index_text, read_file
 from memory.files.saving import append_to, lock_section, save_file
-from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision, User
+from memory.models import (
+    Activity,
+    FileDraft,
+    MemoryFile,
+    MirroredFile,
+    MirrorFolder,
+    Revision,
+    User,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
@@ -100,6 +108,9 @@ def test_an_edit_of_the_same_lines_stays_beside_and_the_stored_text_is_written_b
     assert "white" in (root / "facts/user.md.conflict").read_text()
     assert "facts/user.md.conflict" in MirroredFile.objects.get(path=USER).problem
     assert len(warned(owner)) == 1
+    draft = FileDraft.objects.of(owner).get(path=USER)  # saving it leads to the merge screen
+    assert "white" in draft.content
+    assert draft.seen == 2
 
 
 @pytest.mark.parametrize(
