@@ -31,6 +31,7 @@ from research.starting import create_sample_topic, start_run  # noqa: E402
 from tests.browser import (  # noqa: E402
     cast_archive,
     cast_compare,
+    cast_file_history,
     cast_files,
     cast_memory,
     cast_plans,
@@ -253,6 +254,7 @@ def main() -> None:
         | cast_records.records(owner)
         | cast_review.proposed(owner)
         | cast_files.files(owner)
+        | cast_file_history.histories(owner)
     )
     spending(owner)
     found |= cast_archive.archives(owner)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.browser import file_places, record_places, review_places, trust_places
+from tests.browser import (
+    file_history_places,
+    file_places,
+    record_places,
+    review_places,
+    trust_places,
+)
 from tests.browser.visitor import Visitor
 
 STRANGER, FULL, EMPTY = "", "grace", "nils"
@@ -115,6 +121,7 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, EMPTY) for name, path in review_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in file_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in file_places.empty()),
+        *(Place(name, path, FULL, act) for name, path, act in file_history_places.found(cast)),
         *_archives(cast),
         *_rest(cast),
     ]
