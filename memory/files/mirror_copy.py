@@ -38,10 +38,12 @@ class Copy:
     row: MirroredFile = field(init=False)
     file: MemoryFile | None = field(init=False, default=None)
     found: Found = field(init=False, default=Found())
+    is_stale: bool = field(init=False, default=False)  # something was stored since it was read
 
     def read(self) -> None:
         """Read both sides, and what was last mirrored."""
         self.read_row()
+        self.is_stale = False
         self.file = MemoryFile.objects.of(self.owner).live().at(self.path).first()
         self.found = self.disk.read(self.path)
         if self.is_edited:
@@ -71,14 +73,10 @@ class Copy:
         for name, value in fields.items():
             setattr(self.row, name, value)
         self.row.at = timezone.now()
-        MirroredFile.objects.update_or_create(
-            owner=self.owner,
-            path=self.path,
-            defaults={
-                name: getattr(self.row, name)
-                for name in ("version", "digest", "stamp", "refused", "problem", "at")
-            },
-        )
+        names = ("version", "digest", "stamp", "refused", "problem", "at")
+        now = {name: getattr(self.row, name) for name in names}
+        if not MirroredFile.objects.filter(pk=self.row.pk).update(**now):
+            MirroredFile.objects.update_or_create(owner=self.owner, path=self.path, defaults=now)
 
 
 def look(copy: Copy) -> bool:
@@ -105,9 +103,10 @@ def look(copy: Copy) -> bool:
 
 def write(copy: Copy) -> None:
     """Write what is stored over what was found.  Raises ChangedMeanwhile, OSError."""
-    copy.read()
-    if copy.is_edited:  # taken in a moment ago by `look`, or new since: the caller looks again
-        return
+    if copy.is_stale:
+        copy.read()
+        if copy.is_edited:  # new since: the tick looks again
+            return
     content, found = copy.stored, copy.found
     if content is None:
         if found.stamp:
@@ -140,6 +139,7 @@ def fail(copy: Copy, exc: OSError) -> None:
 
 def _take(copy: Copy, found: Found) -> None:
     """Save an edit, based on the version that was last on disk; keep a refused one beside it."""
+    copy.is_stale = True
     try:
         text = text_of(found)
         saved = save_file(

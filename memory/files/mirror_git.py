@@ -89,7 +89,7 @@ def _commits(folder: MirrorFolder, row: MirroredFile) -> Iterator[_Commit]:
 
 
 def _message(name: str, told: Revision) -> str:
-    why = one_line(told.reason) or "changed"
+    why = one_line(told.reason) or ("made" if told.version == 1 else "changed")
     return f"{name}: {why} ({told.actor}, version {told.version})"
 
 

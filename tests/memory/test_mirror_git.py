@@ -48,7 +48,7 @@ def test_each_change_is_one_commit_with_its_actor_and_reason(root: Path, alice: 
 
     mine = [one for one in messages(root) if USER in one and "bob" not in one]
     assert mine == [
-        "Beacon: facts/user.md: changed (system, version 1)",
+        "Beacon: facts/user.md: made (system, version 1)",
         "Beacon: facts/user.md: who I am (human:alice, version 2)",
         "Beacon: facts/user.md: changed (reflector, version 3)",
         "Beacon: facts/user.md: edited on disk (disk, version 4)",
