@@ -63,7 +63,7 @@ def _preview(visitor: Visitor) -> None:
 
 def _refused(visitor: Visitor) -> None:
     visitor.press("Plain text field")
-    visitor.page.locator("[name=content]").fill("# User\n\n" + "建军\n" * 2_400)
+    visitor.page.locator("[name=content]").fill("# User\n\n" + ("建军" * 1_000 + "\n") * 3)
     visitor.page.evaluate("localStorage.clear()")
     visitor.press("Save")
     visitor.page.locator(".file-code[data-invalid]").wait_for()
