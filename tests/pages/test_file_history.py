@@ -87,6 +87,11 @@ def test_a_long_history_comes_in_pages_and_loads_no_text(browser: Client, alice:
     assert all('"memory_revision"."after",' not in sql for sql in told)
 
 
+@pytest.mark.parametrize("cursor", ["x", "%00", "WyJ4IiwieCJd", "W10"])
+def test_a_cursor_that_means_nothing_shows_the_first_page(browser: Client, cursor: str):
+    assert "Version 3" in text_of(browser.get(f"{HISTORY}?cursor={cursor}"))
+
+
 # --- two versions ---------------------------------------------------------------------------------------
 
 
