@@ -16,7 +16,7 @@ from memory import markdown
 from memory.consolidation import source_of
 from memory.conversation import PENDING
 from memory.conversation_cites import numbered
-from memory.models import Message, Note, Observation, Reflection, Session, Topic, User
+from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.paging import Page, page_of
 from memory.reflection_page import Shown, shown_of
 from memory.text import shorten
@@ -71,6 +71,38 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CiteRow:
+    """One cited record; `quote` is empty where its title says the same."""
+
+    title: str
+    url: str
+    words: str
+    quote: str
+    is_outside: bool
+
+    @classmethod
+    def of(cls, cite: Mapping[str, str]) -> CiteRow:
+        """Return a card of an answer as it is shown."""
+        kinds = {
+            "note": _("note"),
+            "observation": _("observation"),
+            "fact": _("fact"),
+            "report": _("report"),
+            "section": _("section of a memory file"),
+            "memoryfile": _("memory file"),
+        }
+        quote = cite.get("quote", "")
+        same = quote[:60].rstrip("…") == cite["title"][:60].rstrip("…")
+        return cls(
+            cite["title"],
+            cite.get("url", ""),
+            kinds.get(cite["type"], cite["type"]),
+            "" if same and len(quote) <= len(cite["title"]) + 1 else quote,
+            cite.get("trust") not in (Trust.OWNER, Trust.AGENT),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """One message as it is shown."""
 
@@ -78,6 +110,11 @@ class Said:
     html: SafeString
     calls: list[CallRow] = field(default_factory=list)
     cites: Sequence[Mapping[str, str]] = ()
+
+    @property
+    def cards(self) -> list[CiteRow]:
+        """Return what an answer cites, as it is shown."""
+        return [CiteRow.of(cite) for cite in self.cites]
 
     @property
     def is_pending(self) -> bool:

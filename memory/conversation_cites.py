@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memory.models import MemoryFile, User
 from memory.recall.kinds import KINDS
-from memory.text import plain, shorten
+from memory.text import in_brief
 from memory.tool_types import named
 
 LONGEST_QUOTE = 280
@@ -114,7 +114,7 @@ def _cards(owner: User, marks: set[str]) -> dict[str, dict[str, str]]:
 
 
 def _card(record: Any, content: str) -> dict[str, str]:
-    quote = shorten(plain(content), LONGEST_QUOTE)
+    quote = in_brief(content, LONGEST_QUOTE)
     return {**named(record), "quote": quote, "trust": str(record.trust)}
 
 

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from memory.conversation_cites import FILE, given_of, records_as_named
 from memory.conversation_prompt import Talk
-from memory.models import Trust
+from memory.models import Note, Trust
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall
 from memory.recall.snippets import passage
@@ -24,7 +24,12 @@ _NEVER = (
 
 
 def answer_by_recall(talk: Talk, caller: ToolContext) -> str:
-    """Return what memory holds on the question, each quoted with its mark."""
+    """Return what memory holds on the question, each quoted with its mark.
+
+    Words to be remembered ask nothing: that they are noted is the answer.
+    """
+    if talk.question.cites and "?" not in talk.question.content:
+        return _("Noted: I keep your words for 30 days.")
     hits = _hits(talk, caller)
     if not hits:
         return _(
@@ -58,7 +63,11 @@ def _hits(talk: Talk, caller: ToolContext) -> list[RecallHit]:
         talk.session.owner, question, limit=MOST_HITS + 4, place=talk.source, now=timezone.now()
     )
     hits = [
-        hit for hit in found if caller.may_read(hit.record) and str(hit.record.pk) not in noted
+        hit
+        for hit in found
+        if caller.may_read(hit.record)
+        and str(hit.record.pk) not in noted
+        and getattr(hit.record, "kind", "") not in Note.IDENTITY  # they stand in each prompt
     ][:MOST_HITS]
     records = [hit.record for hit in hits]
     caller.read(records)

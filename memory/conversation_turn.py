@@ -25,7 +25,7 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import LlmProfile
 from memory import connections
 from memory.asking import BudgetReached
-from memory.conversation import LEASE, claim, is_to_keep, mine
+from memory.conversation import LEASE, claim, mine
 from memory.conversation_cites import check, given_of
 from memory.conversation_prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
 from memory.conversation_recall import answer_by_recall, hits_for_prompt
@@ -164,8 +164,6 @@ class _Turn:
     # --- by recall --------------------------------------------------------------------------------
 
     def _by_recall(self, notice: str) -> None:
-        if is_to_keep(self._talk.question.content):
-            notice = f"{notice} {_('Your words are noted for 30 days.')}"
         self._store(answer_by_recall(self._talk, self._caller), RECALL, notice)
 
     def _store(self, text: str, by: str, notice: str = "") -> None:

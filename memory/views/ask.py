@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from beacon_site import health
 from beacon_site.http import BeaconRequest
 from memory import ask_page, connections, conversation, conversation_end
 from memory.answers import go_to, refused
@@ -78,18 +79,24 @@ def _page(request: BeaconRequest, found: Session, form: MessageForm | None = Non
     before = int(asked) if asked.isdecimal() and len(asked) < 9 else None
     shown, earlier = ask_page.messages_of(found, before=before)
     last = shown[-1].message.position if shown else -1
+    is_pending = any(one.is_pending for one in shown)
     context: dict[str, Any] = {
         "session": found,
         "said": shown,
+        "is_silent": is_pending and _is_silent(),
         "earlier": earlier,
         "before": before,
-        "is_pending": any(one.is_pending for one in shown),
         "form": form or MessageForm(initial={"seen": last}),
         "left": ask_page.left_by(found),
         "has_model": connections.llm_profile() is not None,
     }
     over_htmx = request.htmx and request.htmx.target == "session"
     return render(request, f"memory/{'_session' if over_htmx else 'session'}.html", context)
+
+
+def _is_silent() -> bool:
+    """Whether nobody is heard of who works on answers."""
+    return "upkeep" in health.silent(health.ages())
 
 
 @require_POST
@@ -181,7 +188,8 @@ def message(request: BeaconRequest, pk: int) -> HttpResponse:
     shown = ask_page.said(found)
     if shown.is_pending and request.GET.get("seen") == shown.token:
         return HttpResponse(status=204)
-    context = {"one": shown, "session": found.session, "is_poll": True}
+    is_silent = shown.is_pending and _is_silent()
+    context = {"one": shown, "session": found.session, "is_silent": is_silent}
     return render(request, "memory/_message.html", context)
 
 

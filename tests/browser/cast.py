@@ -30,6 +30,7 @@ from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.starting import create_sample_topic, start_run  # noqa: E402
 from tests.browser import (  # noqa: E402
     cast_archive,
+    cast_ask,
     cast_compare,
     cast_file_history,
     cast_files,
@@ -253,6 +254,7 @@ def main() -> None:
         | cast_trust.happened(owner)
         | cast_records.records(owner)
         | cast_review.proposed(owner)
+        | cast_ask.asked(owner)
         | cast_files.files(owner)
         | cast_file_history.histories(owner)
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.browser import (
+    ask_places,
     file_history_places,
     file_places,
     record_places,
@@ -118,6 +119,8 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in trust_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in trust_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in review_places.found(cast)),
+        *(Place(name, path, FULL, act) for name, path, act in ask_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in ask_places.empty()),
         *(Place(name, path, EMPTY) for name, path in review_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in file_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in file_places.empty()),

@@ -249,6 +249,13 @@ def test_without_a_model_recall_answers_in_quotes_and_it_is_said(session: Sessio
     assert "No model is set up" in answer.notice
 
 
+def test_without_a_model_words_to_be_remembered_are_noted_and_nothing_is_looked_up(
+    session: Session,
+):
+    answer = said(session, "Remember that the harbour closes on Sundays.")
+    assert (answer.content, answer.cites) == ("Noted: I keep your words for 30 days.", [])
+
+
 def test_a_model_that_fails_is_told_with_its_reason_and_recall_answers(
     session: Session, model: Models
 ):

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memory import conversation, conversation_end, conversation_turn
 from memory.conversation import ask, start
 from memory.models import Message, Note, Reflection, Session, User
 from memory.notes import write_note
+from research.models import Worker
 from tests.pages.record_cast import HTMX, text_of
 
 LIST = reverse("memory:ask")
@@ -238,6 +240,13 @@ def test_polling_ends_with_the_answer(browser: Client, waiting: Message):
     conversation_turn.answer(waiting.pk)
     html = poll(browser, waiting, "waiting.0.0.0").content.decode()
     assert "hx-trigger" not in html and f'id="message-{waiting.pk}"' in html
+
+
+def test_where_nobody_works_on_answers_the_page_says_so(browser: Client, waiting: Message):
+    said = "Nobody works on answers just now"
+    assert said in text_of(poll(browser, waiting))
+    Worker.objects.create(name="upkeep@test", kind="upkeep", seen_at=timezone.now())
+    assert said not in text_of(poll(browser, waiting))
 
 
 def test_a_call_is_shown_as_it_happens(browser: Client, waiting: Message):
