@@ -4,7 +4,7 @@
 
 It fills a month's file to its 256 KiB in a throw-away database (DATABASE_URL's server if set, else
 an embedded one in a temporary folder), gives it that many revisions, each with its whole text,
-and does each thing 15 times.  Ends with exit code 1 if the median of a save, a restore or a diff is
+and does each thing 9 times.  Ends with exit code 1 if the median of a save, a restore or a diff is
 not below 100 ms, or a page of history or blame takes 300 ms or more than 12 queries.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-ROUNDS, MOST_MS, MOST_PAGE_MS, MOST_QUERIES = 15, 100.0, 300.0, 12
+ROUNDS, MOST_MS, MOST_PAGE_MS, MOST_QUERIES = 9, 100.0, 300.0, 12
 PATH = "episodes/2026-02.md"
 OLDER = """
 INSERT INTO memory_revision (owner_id, record_type, record_id, label, version, actor, reason,
@@ -173,17 +173,18 @@ def _joined(owner: Any, turn: int) -> object:
     return lambda: save_file(owner, PATH, "\n".join(last), by=owner.actor, seen=file.version).merged
 
 
-def _timed(act: Callable[[int], object]) -> float:
-    """Return the median of what an act takes; of one that gives a further act, that one's."""
+def _timed(act: Callable[[int], object]) -> tuple[float, float]:
+    """Return the medians of wall and processor time; of an act that gives a further one, of that."""
     took = []
     for turn in range(ROUNDS):
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         further = act(turn)
         if callable(further):
-            began = time.perf_counter()
+            began = time.perf_counter(), time.process_time()
             assert further()
-        took.append((time.perf_counter() - began) * 1000)
-    return statistics.median(took)
+        took.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+    wall, worked = (statistics.median(column) * 1000 for column in zip(*took, strict=True))
+    return wall, worked
 
 
 def _pages() -> dict[str, str]:
@@ -193,7 +194,7 @@ def _pages() -> dict[str, str]:
     return {said: reverse(f"memory:{name}", args=[PATH]) for said, name in names.items()}
 
 
-def _page(client: Any, url: str) -> tuple[int, float]:
+def _page(client: Any, url: str) -> tuple[int, tuple[float, float]]:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -202,17 +203,17 @@ def _page(client: Any, url: str) -> tuple[int, float]:
         response = client.get(url)
         queries = len(captured)
     assert response.status_code == 200, (url, response.status_code)
-    return queries, _timed(lambda turn: client.get(url) and None)
+    return queries, _timed(lambda _turn: [client.get(url)])
 
 
-def _told(acts: list[tuple[str, float]], pages: list[tuple[str, int, float]]) -> int:
-    print("| what | queries | median |\n|---|---|---|")
-    for name, took in acts:
-        print(f"| {name} | | {took:.0f} ms |")
-    for name, queries, took in pages:
-        print(f"| {name} | {queries} | {took:.0f} ms |")
-    is_slow = any(took >= MOST_MS for _name, took in acts)
-    is_slow |= any(q > MOST_QUERIES or took >= MOST_PAGE_MS for _name, q, took in pages)
+def _told(acts: list[Any], pages: list[Any]) -> int:
+    print("| what | queries | median (processor, without that of Postgres) |\n|---|---|---|")
+    for name, (took, worked) in acts:
+        print(f"| {name} | | {took:.0f} ms ({worked:.0f}) |")
+    for name, queries, (took, worked) in pages:
+        print(f"| {name} | {queries} | {took:.0f} ms ({worked:.0f}) |")
+    is_slow = any(took >= MOST_MS for _name, (took, _worked) in acts)
+    is_slow |= any(q > MOST_QUERIES or took >= MOST_PAGE_MS for _name, q, (took, _w) in pages)
     print("too slow" if is_slow else "all within what issue 5 promises")
     return int(is_slow)
 
