@@ -107,3 +107,20 @@ def test_the_tree_takes_a_fixed_number_of_queries(browser: Client, alice: Any):
     with CaptureQueriesContext(connection) as many:
         browser.get("/files/")
     assert len(few) == len(many) <= 12
+
+
+def test_a_month_goes_to_the_trash_from_its_page_and_comes_back(browser: Client, alice: Any):
+    path = month(alice, 3)
+    page = browser.get(f"/files/{path}/")
+    file = page.context["file"]
+    act = f"/records/memoryfile/{file.pk}/trash/"
+    assert act in text_of(page)
+
+    html = text_of(browser.post(act, {"next": "/files/"}, follow=True))
+    assert "/undo/" in html and browser.get(f"/files/{path}/").status_code == 404
+    browser.post(act.replace("/trash/", "/restore/"))
+    assert browser.get(f"/files/{path}/").status_code == 200
+
+
+def test_a_fact_file_cannot_be_thrown_away(browser: Client):
+    assert "/trash/" not in text_of(browser.get(f"/files/{USER}/")).split("<main", 1)[1]
