@@ -1,0 +1,54 @@
+"""A memory file's past in a browser: compared, restored, blamed, locked and condensed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+Visit = Callable[..., Visitor]
+PAGE = "/files/facts/memory.md/"
+TEXT = "# Memory\n\n- Fares are stale\n- Fares are stale\n\n## Rules of thumb\n\n- Ask first\n"
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_a_file_is_condensed_compared_restored_and_locked(
+    visit: Visit, newcomer: str, has_scripts: bool
+) -> None:
+    visitor = visit(java_script_enabled=has_scripts)
+    visitor.sign_in(newcomer)
+    page = visitor.page
+    visitor.goto(f"{PAGE}edit/")
+    if has_scripts:
+        visitor.press("Plain text field")
+    page.locator("[name=content]").fill(TEXT)
+    visitor.press("Save")
+    expect(page.locator("article.file-text")).to_contain_text("Ask first")
+
+    visitor.goto(f"{PAGE}condense/")
+    visitor.press("Accept and save it")
+    expect(page.locator("main")).to_contain_text("condensed by rule")
+
+    visitor.follow("History")
+    visitor.press("Compare the two that are chosen")
+    expect(page.locator("#compare-heading")).to_have_text("Version 2 against version 3")
+    page.locator("#view").select_option("side")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.locator("table.text-sides")).to_be_visible()
+    visitor.press("Restore version 2")
+    expect(page.locator("article.file-text li", has_text="Fares are stale")).to_have_count(2)
+
+    visitor.goto(f"{PAGE}blame/")
+    expect(page.locator("ol.blame")).to_contain_text("restored version 2")
+    visitor.goto(f"{PAGE}lock/")
+    page.get_by_role("button", name="Lock Rules of thumb").click()
+    expect(page.get_by_role("button", name="Unlock Rules of thumb")).to_be_visible()
+    assert not visitor.problems
