@@ -10,7 +10,11 @@ from playwright.sync_api import Browser, expect
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD, Visitor
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(600),
+]
 WAIT = 60_000
 
 

@@ -20,6 +20,9 @@ import pytest
 from tests.faults.processes import ROOT, Site
 from tests.providers.servers import ScriptedChatServer, calls_tool
 
+# Each talk starts a process of its own.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("faults")]
+
 BUG = "We fixed the scheduler bug: after the clock change it ran each topic twice."
 ENTRY = (
     "## Scheduler\n- Summary: Scheduler bug fixed\n- Date: {day}\n- Task: keep topics from double "
