@@ -42,6 +42,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "DATABASE_URL": server.rpartition("/")[0] + f"/{DATABASE}",
         "REDIS_URL": os.environ["REDIS_URL"].rpartition("/")[0] + "/60",
         "BEACON_DATA_DIR": str(tmp_path_factory.mktemp("data")),
+        "BEACON_MIRROR_DIR": str(tmp_path_factory.mktemp("memory")),
         "BEACON_BIND": "127.0.0.1",
         "BEACON_PORT": str(processes.free_port()),
     }
