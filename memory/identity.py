@@ -127,9 +127,7 @@ def write_soul(
     checks.raise_refused()
     if text == standing.content:
         return standing
-    return supersede(
-        standing, text, by=by, why=why or _("a new soul"), source=source, trust=trust
-    )
+    return supersede(standing, text, by=by, why=why or _("a new soul"), source=source, trust=trust)
 
 
 def bring_back_soul(owner: User, soul: Note, *, by: Actor) -> Note:

@@ -84,7 +84,10 @@ def _plain(owner: User, kind: str, key: str) -> str:
 def _sessions(owner: User, keys: list[str]) -> dict[str, tuple[str, str]]:
     rows = Session.objects.of(owner).live().filter(pk__in=[key for key in keys if _is_uuid(key)])
     return {
-        str(row.pk): (_("the session “%(title)s”") % {"title": shorten(row.title, 60)}, row.get_absolute_url())
+        str(row.pk): (
+            _("the session “%(title)s”") % {"title": shorten(row.title, 60)},
+            row.get_absolute_url(),
+        )
         for row in rows
         if row.title
     }

@@ -139,9 +139,7 @@ def set_value(
     with transaction.atomic():
         entry = _find(owner, key, scope, hold=True)
         if entry is None:
-            entry, made = _insert(
-                owner, key, value, scope=scope, by=by, source=source, trust=trust
-            )
+            entry, made = _insert(owner, key, value, scope=scope, by=by, source=source, trust=trust)
             if made:
                 return entry
         fields = {"value": value} if entry.trust == trust else {"value": value, "trust": trust}
