@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,17 @@ def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None)
     assert app.connection_for_write().transport.driver_type == "redis"
     assert settings.CELERY_BEAT_SCHEDULE["tick"]["task"] in app.tasks
     assert "openai" in (ROOT / "requirements" / "base.in").read_text()
+
+
+@pytest.mark.requirement("R167")
+def test_every_run_of_all_tests_fails_below_95_percent_of_lines():
+    launcher = (ROOT / "scripts" / "bootstrap.py").read_text()
+
+    covered = re.search(r"^COVERED = \((.*)\)", launcher, re.MULTILINE)
+    assert covered is not None and {"memory", "research"} <= set(re.findall(r"\w+", covered[1]))
+    least = re.search(r"^COVERAGE = (\d+)", launcher, re.MULTILINE)
+    assert least is not None and int(least[1]) >= 95
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves(db: None):
