@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -20,6 +20,7 @@ from memory.record_wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
 
 MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
 MOST_RANKED = 200  # records that are put in the order of best match
+SPARE = 25  # ranked records beyond the page that are loaded in case some are narrowed away
 
 
 def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
@@ -101,14 +102,24 @@ def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, 
     Ranked are MOST_RANKED of all that hold any of the words; where that many were found, those
     that hold them all and are not among them follow newest first.
     """
-    place = {key: number for number, key in enumerate(_ranked(user, wanted))}
-    found = sorted(records.filter(pk__in=place).order_by(), key=lambda one: place[one.pk])
-    if len(place) == MOST_RANKED and len(found) < MOST_RANKED:
-        others = records.filter(~Q(pk__in=place)).order_by("-created", "-pk")
-        found += others[: MOST_RANKED - len(found)]
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
+    until = start + size + 1  # the one behind the page says that there is more
+    ranked = _ranked(user, wanted)
+    # Few of the ranked are narrowed away, so that a page seldom needs more rows than these.
+    found = _in_order(records, ranked[: until + SPARE])
+    if len(found) < until < len(ranked):
+        found = _in_order(records, ranked)
+    if len(found) < until and len(ranked) == MOST_RANKED:
+        others = records.exclude(pk__in=ranked).order_by("-created", "-pk")
+        found += others[: MOST_RANKED - len(found)]
     is_last = start + size >= len(found)
     return Page(found[start : start + size], None if is_last else str(start + size))
+
+
+def _in_order(records: QuerySet[Any], keys: Sequence[Any]) -> list[Any]:
+    """Return those of the records that have one of the keys, in the order of these."""
+    place = {key: number for number, key in enumerate(keys)}
+    return sorted(records.filter(pk__in=keys).order_by(), key=lambda one: place[one.pk])
 
 
 def _ranked(user: User, wanted: Wanted) -> list[Any]:
