@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memory import origins
 from memory.actors import SYSTEM, Actor
 from memory.errors import InvalidValue, StaleWrite
-from memory.models import Note, Revision, Trust, User
+from memory.models import Note, Revision, User
 from memory.note_checks import NoteChecks
 from memory.notes import supersede, write_note
 from memory.text import clean, one_line
@@ -96,9 +96,15 @@ def make_first_notes(user: User) -> None:
         Note.Kind.USER.value: profile_text(user),
     }
     standing = set(Note.objects.of(user).standing_identity().values_list("kind", flat=True))
-    for kind, text in texts.items():
-        if kind not in standing:
-            write_note(user, kind, text, by=SYSTEM, source="explicit", trust=Trust.OWNER)
+    first = [
+        Note(owner=user, kind=kind, content=text.strip(), stability=Note.Stability.PERMANENT)
+        for kind, text in texts.items()
+        if kind not in standing
+    ]
+    with transaction.atomic():
+        Note.objects.bulk_create(first)
+        Revision.record_first(first, by=SYSTEM, source="explicit")
+        Note.follow(first)
 
 
 def write_soul(

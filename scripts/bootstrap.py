@@ -154,6 +154,7 @@ def test(rest: list[str]) -> None:
     cover = [f"--cov={app}" for app in COVERED] + [
         "--cov-report=term:skip-covered",
         f"--cov-fail-under={COVERAGE}",
+        "--durations=25",
     ]
     # What shares one site and one browser goes to one worker: xdist_group.
     become("-m", "pytest", *(rest or ["-n", "2", "--dist", "loadgroup", *cover]))

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.db import IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.test import Client
 
 from memory import identity
@@ -57,9 +57,9 @@ def test_the_first_notes_are_written_once(alice: User):
 
 
 def test_an_account_whose_notes_fail_is_not_made(monkeypatch: pytest.MonkeyPatch, db: None):
-    monkeypatch.setattr(identity, "first_soul", lambda: "")
+    monkeypatch.setattr(identity, "first_soul", lambda: "\x00 is no text for Postgres")
 
-    with pytest.raises(InvalidValue):
+    with pytest.raises((ValueError, DataError)):
         get_user_model().objects.create_user("carol", password="carol-horse-battery")
     assert not User.objects.filter(username="carol").exists()
 
