@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
@@ -120,12 +121,12 @@ class Row:
     def kind(self) -> str:
         """Return in words which kind of note, or category of observation, it is."""
         field = "kind" if self.wanted.listed is NOTES else "category"
-        return _word(type(self.record), field, getattr(self.record, field), get_language())
+        return _word(self.record._meta.label, field, getattr(self.record, field), get_language())
 
     @property
     def stability(self) -> str:
         """Return in words how long a note is meant to hold."""
-        return _word(type(self.record), "stability", self.record.stability, get_language())
+        return _word(self.record._meta.label, "stability", self.record.stability, get_language())
 
     @property
     def tags(self) -> list[tuple[str, str]]:
@@ -165,6 +166,7 @@ def _address_of_nobody(_prefix: str, name: str, before: tuple[str, ...]) -> str:
 
 
 @cache
-def _word(model: Any, field: str, value: str, _language: str | None) -> str:
+def _word(model: str, field: str, value: str, _language: str | None) -> str:
     """Return what a choice is called in the language of the page."""
-    return str(dict(model._meta.get_field(field).flatchoices).get(value, value))
+    choices = apps.get_model(model)._meta.get_field(field).flatchoices
+    return str(dict(choices).get(value, value))
