@@ -265,6 +265,8 @@ def _edited_in_row(visitor: Visitor) -> None:
 
 def _facet(visitor: Visitor) -> None:
     visitor.page.locator(".facets summary").nth(2).click()
+    # What lies half under an open menu cannot be pressed before that is closed.
+    visitor.page.evaluate("document.querySelectorAll('.views').forEach((v) => { v.hidden = true })")
 
 
 def _panel(visitor: Visitor) -> None:

@@ -47,7 +47,7 @@ def test_every_vendored_script_and_style_has_a_sum_and_a_licence(folder: str) ->
         name
         for name in code
         if name not in sums
-        or not (ROOT / folder / f"{re.split(r'[.](min|css)', name)[0]}.LICENSE.txt").exists()
+        or not (ROOT / folder / f"{re.split(r'[.](min|css|js)', name)[0]}.LICENSE.txt").exists()
     ]
     assert missing == []
 

@@ -188,7 +188,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
         shown = frame.frame(request)
 
     assert (shown["waiting_plans"], shown["unread_reports"]) == (2, 1)
-    assert [item["count"] for item in shown["nav"][0]["items"]][:3] == [None, 2, 1]
+    assert [item["count"] for item in shown["nav"][0]["items"]][:4] == [None, None, 2, 1]
     assert len(queries) == 2
 
 
