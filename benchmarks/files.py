@@ -11,13 +11,9 @@ not below 100 ms, or a page of history or blame takes 300 ms or more than 12 que
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import random
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +21,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
 ROUNDS, MOST_MS, MOST_PAGE_MS, MOST_QUERIES = 9, 100.0, 300.0, 12
 PATH = "episodes/2026-02.md"
 OLDER = """
@@ -39,41 +38,11 @@ SELECT owner_id, record_type, record_id, label, n, 'reflector', 'reflected on ru
 
 def main() -> int:
     """Make the file, measure, print the table; return the exit code."""
-    from beacon_site import embedded
-
     options = argparse.ArgumentParser()
     options.add_argument("--revisions", type=int, default=2_000)
     asked = options.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(folder)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(folder, durable=False, need=missing)
-    os.environ |= servers.urls
-    try:
-        return _in_test_database(asked.revisions)
-    finally:
-        servers.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_test_database(revisions: int) -> int:
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
-
-    logging.disable(logging.WARNING)
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
-        return _measure(revisions)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
+    with database():
+        return _measure(asked.revisions)
 
 
 def _text(seed: int, size: int) -> str:

@@ -12,13 +12,10 @@ without the reader's of HTML and PDF.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import random
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +24,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
 QUERIES = 200
 
 
@@ -36,42 +36,13 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="a folder of real documents")
     parser.add_argument("--most", type=int, default=1000, help="files to take (default 1000)")
     asked = parser.parse_args()
-    from beacon_site import embedded
-
-    place = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(place / "data")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(place / "data", durable=False, need=missing)
-    os.environ |= servers.urls
-    try:
-        return _in_test_database(asked.folder, place / "library", asked.most)
-    finally:
-        servers.close()
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def _in_test_database(folder: Path, library: Path, most: int) -> int:
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
-
-    logging.disable(logging.WARNING)
-    files = _copied(folder, library, most)
-    if not files:
-        print(f"no readable document below {folder}", file=sys.stderr)
-        return 1
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with database() as place:
+        library = place / "benchmarked"
+        files = _copied(asked.folder, library, asked.most)
+        if not files:
+            print(f"no readable document below {asked.folder}", file=sys.stderr)
+            return 1
         _measure(library, files)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
     return 0
 
 

@@ -13,18 +13,17 @@ from a vocabulary of 20,000 as often as words of a language are (Zipf).
 from __future__ import annotations
 
 import argparse
-import logging
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
 Figures = tuple[int, float, float]  # queries, milliseconds, of those the processor's
 ROUNDS, MOST_QUERIES, MOST_MS, GOAL = 20, 12, 100.0, 100_000
 # "w10" stands in about every third note, "w3000" in about one of 600.
@@ -89,43 +88,13 @@ CHUNK = 20_000
 
 def main() -> int:
     """Make the data, ask the pages, print the tables; return the exit code."""
-    from beacon_site import embedded
-
     options = argparse.ArgumentParser()
     options.add_argument("--large", action="store_true", help="a million notes as well")
     options.add_argument("--sizes", default="10000,100000")
     asked = options.parse_args()
     sizes = [int(size) for size in asked.sizes.split(",")] + [1_000_000] * asked.large
-    folder = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(folder)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(folder, durable=False, need=missing)
-    os.environ |= servers.urls
-    try:
-        return _in_test_database(sizes)
-    finally:
-        servers.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_test_database(sizes: list[int]) -> int:
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
-
-    logging.disable(logging.WARNING)
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with database():
         return _measure(sizes)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
 
 
 def _owner_with_topics() -> tuple[Any, list[Any]]:

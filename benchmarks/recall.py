@@ -24,12 +24,8 @@ the wall does, though it rises too, by what they take of caches and memory.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -38,6 +34,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
 QUESTIONS = 40  # of each length
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)
 INSERTS = 300
@@ -56,49 +55,23 @@ def main() -> int:
     parser.add_argument("--texts", type=Path, help="a folder of texts instead of Python's own")
     asked = parser.parse_args()
     sizes = [int(size) for size in asked.sizes.split(",")] + [1_000_000] * asked.large
-    from beacon_site import embedded
-
-    place = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(place)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(place, need=missing)
-    os.environ |= servers.urls
-    try:
-        _in_test_database(sizes, asked.texts)
-    finally:
-        servers.close()
-        shutil.rmtree(place, ignore_errors=True)
+    with database(durable=True):
+        _told(sizes, asked.texts)
     return 0
 
 
-def _in_test_database(sizes: Sequence[int], folder: Path | None) -> None:
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
-
+def _told(sizes: Sequence[int], folder: Path | None) -> None:
     from benchmarks.memories import memories, pool_of
 
-    logging.disable(logging.WARNING)
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
-        pool = pool_of(folder)
-        for size in sizes:
-            print(f"\n{size:,} memories")
-            columns = ("build s", "size MB", "p50 ms", "p95 ms", "p50 cpu", "p95 cpu")
-            print(" " * 30 + "".join(f"{name:>9}" for name in columns))
-            texts = memories(pool, size)
-            _emptied()
-            _ours(texts)
-            _others(texts)
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
+    pool = pool_of(folder)
+    for size in sizes:
+        print(f"\n{size:,} memories")
+        columns = ("build s", "size MB", "p50 ms", "p95 ms", "p50 cpu", "p95 cpu")
+        print(" " * 30 + "".join(f"{name:>9}" for name in columns))
+        texts = memories(pool, size)
+        _emptied()
+        _ours(texts)
+        _others(texts)
 
 
 def _ours(texts: list[str]) -> None:

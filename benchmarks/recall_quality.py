@@ -26,11 +26,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import logging
-import os
-import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -49,6 +45,7 @@ from benchmarks.quality_engines import (  # noqa: E402  the script's own folder 
     missing,
 )
 from benchmarks.quality_measures import MEASURES, mean, measure, paired_interval  # noqa: E402
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
 
 K = 10
 Rows = dict[str, list[dict[str, Any]]]  # engine -> one row a question
@@ -65,21 +62,8 @@ def main() -> int:
     if not sets:
         print(f"There is no set in {given.data}.", file=sys.stderr)
         return 2
-    from beacon_site import embedded
-
-    folder = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(folder)
-    os.environ["BEACON_EMBEDDINGS"] = "none" if given.without_vectors else "local"
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    needed = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(folder, durable=False, need=needed)
-    os.environ |= servers.urls
-    try:
-        return _in_test_database(sets)
-    finally:
-        servers.close()
-        shutil.rmtree(folder, ignore_errors=True)
+    with database(embeddings="none" if given.without_vectors else "local"):
+        return _told(sets)
 
 
 def _sets(folder: Path, chosen: list[str] | None) -> dict[str, Path]:
@@ -93,35 +77,22 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _in_test_database(sets: dict[str, Path]) -> int:
-    import django
-
-    django.setup()
+def _told(sets: dict[str, Path]) -> int:
     from django.core.management import call_command
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
 
     from memory import embedders, embedding
 
-    logging.disable(logging.WARNING)
     embedding._nudge = lambda: None  # no worker runs here
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
-        call_command("vectors")
-        used = embedders.embedder()
-        print(f"Embedder: {used.model if used else 'none'}")
-        if missing():
-            print(f"Not installed, left out: {', '.join(missing())}")
-        for title, path in sets.items():
-            began = time.perf_counter()
-            rows = _measured(_read(path), with_vectors=used is not None)
-            _show(title, rows, time.perf_counter() - began)
-        return 0
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
+    call_command("vectors")
+    used = embedders.embedder()
+    print(f"Embedder: {used.model if used else 'none'}")
+    if missing():
+        print(f"Not installed, left out: {', '.join(missing())}")
+    for title, path in sets.items():
+        began = time.perf_counter()
+        rows = _measured(_read(path), with_vectors=used is not None)
+        _show(title, rows, time.perf_counter() - began)
+    return 0
 
 
 def _measured(collections: list[dict[str, Any]], *, with_vectors: bool) -> Rows:

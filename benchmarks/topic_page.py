@@ -9,12 +9,8 @@ one takes more than 12 queries (14 for the memory's tab, 14 for Home) or a media
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +18,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
 RUNS, SOURCES, SEEN, ROUNDS = 200, 500, 500, 40
 MOST_MS = 100.0
 PAGES = {"": 12, "facts/": 12, "timeline/": 12, "sources/": 12, "runs/": 12, "memory/": 14}
@@ -29,38 +28,8 @@ PAGES = {"": 12, "facts/": 12, "timeline/": 12, "sources/": 12, "runs/": 12, "me
 
 def main() -> int:
     """Make the data, ask the pages, print the table; return the exit code."""
-    from beacon_site import embedded
-
-    folder = Path(tempfile.mkdtemp(prefix="beacon-bench-"))
-    os.environ["BEACON_DATA_DIR"] = str(folder)
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    os.environ.setdefault("SECRET_KEY", "a key for this benchmark alone, long enough for Django")
-    missing = tuple(name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name))
-    servers = embedded.ensure(folder, durable=False, need=missing)
-    os.environ |= servers.urls
-    try:
-        return _in_test_database()
-    finally:
-        servers.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_test_database() -> int:
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test.utils import setup_test_environment, teardown_test_environment
-
-    logging.disable(logging.WARNING)
-    name = connection.settings_dict["NAME"]
-    setup_test_environment()
-    connection.creation.create_test_db(verbosity=0)
-    try:
+    with database():
         return _measure(*_data())
-    finally:
-        connection.creation.destroy_test_db(name, verbosity=0)
-        teardown_test_environment()
 
 
 def _data() -> tuple[Any, Any]:

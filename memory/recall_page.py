@@ -23,6 +23,7 @@ from memory import origins
 from memory.errors import InvalidValue
 from memory.models import Topic, Use, User
 from memory.recall.operators import MOST_TEXT
+from memory.recall.ranking import language_of
 from memory.recall.recalling import MODES, How, RecallHit, RecallPage, recall_page
 from memory.recall.snippets import marked, passage
 from memory.spreadsheets import cell
@@ -183,12 +184,14 @@ def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRo
     uses = _uses(hits)
     places = origins.of(user, (hit.source for hit in hits))
     query = " ".join([page.question.words, *page.question.phrases])
+    language = language_of(user)
     rows = []
     for hit in hits:
-        short = passage(hit.content, query, PASSAGE)
-        row = HitRow(hit, places.get(hit.source), marked(short, query), uses=uses.get(hit.id, 0))
+        short = passage(hit.content, query, PASSAGE, language)
+        shown = marked(short, query, language)
+        row = HitRow(hit, places.get(hit.source), shown, uses=uses.get(hit.id, 0))
         if len(hit.content) > len(short) + 1:
-            row.whole = marked(hit.content[:WHOLE], query)
+            row.whole = marked(hit.content[:WHOLE], query, language)
             row.is_cut = len(hit.content) > WHOLE
         row.lanes = [
             LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)

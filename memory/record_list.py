@@ -76,7 +76,8 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAG
     else:
         by, falling, _label = SORTS[wanted.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
-    return Page([Row(record, wanted) for record in page.rows], page.next_cursor)
+    language = ranking.language_of(user)
+    return Page([Row(record, wanted, language) for record in page.rows], page.next_cursor)
 
 
 def row_of(user: User, listed: Listed, pk: Any) -> Row:

@@ -16,6 +16,7 @@ from django.utils.translation import get_language
 
 from memory.query_text import with_values
 from memory.recall.snippets import marked, passage
+from memory.recall.terms import ENGLISH
 from memory.record_wanted import CHANGED, NOTES, Wanted, query_of
 from memory.text import in_brief
 
@@ -32,6 +33,7 @@ class Row:
 
     record: Any
     wanted: Wanted
+    language: str = ENGLISH  # as which the words are stemmed
 
     @cached_property
     def beginning(self) -> str:
@@ -48,7 +50,8 @@ class Row:
     def short(self) -> SafeString:
         """Return what the row shows: the whole text, or the passage that fits the words best."""
         words = self.wanted.question.words
-        return marked(passage(self.beginning, words, SHOWN), words)
+        short = passage(self.beginning, words, SHOWN, self.language)
+        return marked(short, words, self.language)
 
     @property
     def is_long(self) -> bool:
@@ -58,7 +61,7 @@ class Row:
     @property
     def whole(self) -> SafeString:
         """Return the whole text, as far as a row unfolds it."""
-        return marked(self.beginning[:UNFOLDED], self.wanted.question.words)
+        return marked(self.beginning[:UNFOLDED], self.wanted.question.words, self.language)
 
     @property
     def is_cut(self) -> bool:

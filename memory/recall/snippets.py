@@ -10,20 +10,20 @@ from itertools import islice
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from memory.recall.terms import LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
+from memory.recall.terms import ENGLISH, LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
 from memory.text import flat
 
 LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
 
 
-def passage(text: str, query: str, length: int = 300) -> str:
+def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -> str:
     """Return about `length` characters of `text` round the most different words of the query.
 
     One line, cut at words, with an ellipsis where something was cut; the beginning if no word
-    of the query stands in the text.
+    of the query stands in the text.  Words are stemmed as `language` does, as recall ranks them.
     """
     text = text[:LONGEST_LOOKED_AT]
-    hits = list(islice(_hits(text, query), 2_000))
+    hits = list(islice(_hits(text, query, language), 2_000))
     start = max(0, _best_start(hits, length) - length // 6)
     end = min(len(text), start + length)
     if start:
@@ -54,11 +54,11 @@ def nearness(title: str, text: str, query: str, length: int = 600) -> float:
     return most / len(wanted)
 
 
-def marked(text: str, query: str) -> SafeString:
+def marked(text: str, query: str, language: str = ENGLISH) -> SafeString:
     """Return `text` escaped, with each word of the query in a `<mark>`."""
     pieces: list[SafeString | str] = []
     at = 0
-    for term in _hits(text, query):
+    for term in _hits(text, query, language):
         if term.end <= at:
             continue
         start = max(at, term.start)
@@ -69,13 +69,13 @@ def marked(text: str, query: str) -> SafeString:
     return format_html_join("", "{}", ((piece,) for piece in pieces))
 
 
-def _hits(text: str, query: str) -> Iterator[Term]:
+def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:
     """Yield the words of the text that the query names, in their order.
 
     Places where one could begin are found by a plain pattern first; making every word of a long
     text into a term would take most of a search's time.
     """
-    wanted = set(query_terms(query))
+    wanted = set(query_terms(query, language))
     if not wanted:
         return
     begun = "|".join(sorted(map(_beginning, wanted), key=len, reverse=True))
@@ -84,7 +84,7 @@ def _hits(text: str, query: str) -> Iterator[Term]:
         start = place.start()
         if start < at:
             continue
-        term = next(query_spans(text[start : start + 2 * LONGEST_TERM]), None)
+        term = next(query_spans(text[start : start + 2 * LONGEST_TERM], language), None)
         if term is not None and term.start == 0 and term.text in wanted:
             yield Term(term.text, start, start + term.end)
             # Pairs of a script without spaces overlap, words do not.

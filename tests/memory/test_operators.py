@@ -54,7 +54,9 @@ def test_a_value_in_quotes_may_hold_spaces_and_commas() -> None:
 def test_any_text_is_a_question_and_narrows_without_an_error(alice: Any, text: str) -> None:
     question = parse(text)
     for model in (Note, Observation, TopicFact):
-        list(holding(narrowed(model.objects.all(), question, zone=UTC), question))
+        found = holding(narrowed(model.objects.all(), question, zone=UTC), question)
+        assert set(found) <= set(model.objects.of(alice))
+    assert all(isinstance(problem, str) and problem for problem in question.problems)
 
 
 @pytest.mark.requirement("R239")

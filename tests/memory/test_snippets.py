@@ -40,6 +40,14 @@ def test_words_are_marked_by_their_stem(text: str, query: str, html: str) -> Non
     assert marked(text, query) == html
 
 
+def test_words_are_marked_by_the_stem_of_their_own_language() -> None:
+    text = "Die Preise der Batterien fallen."
+    assert marked(text, "Batterie Preis", "de") == (
+        "Die <mark>Preise</mark> der <mark>Batterien</mark> fallen."
+    )
+    assert "Batterien" in passage("Vieles andere. " * 100 + text, "Batterie", 60, "de")
+
+
 def test_a_long_text_costs_little() -> None:
     started = time.process_time()
     passage("words of all kinds, " * 10_000 + "needle", "kind needle")
