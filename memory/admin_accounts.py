@@ -12,7 +12,6 @@ from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -20,7 +19,7 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory import models as memory
-from memory import sign_ins
+from memory import sign_ins, tokens
 from memory.admin_base import ReadOnlyAdmin
 
 if TYPE_CHECKING:
@@ -134,11 +133,8 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         """End tokens at once; their rows stay, so that it can be seen what they did."""
         revoked = 0
         for token in queryset.filter(revoked_at=None).select_related("agent__owner"):
-            token.revoked_at = timezone.now()
-            token.save(update_fields=["revoked_at"])
             by = request.user.actor  # type: ignore[union-attr]
-            memory.Activity.log(token.agent.owner, by, "token-revoked", subject=token)
-            revoked += 1
+            revoked += tokens.revoke(token, by=by)
         text = _("Revoked: %(count)d.") % {"count": revoked}
         self.message_user(request, text, messages.SUCCESS)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from datetime import datetime
+from typing import Any, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 
 from memory.actors import Actor
 from memory.models.history import OwnedQuerySet
+
+LONGEST_NAME = 80  # characters of an agent's
 
 
 class Agent(models.Model):
@@ -20,7 +24,7 @@ class Agent(models.Model):
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
-    name = models.CharField(max_length=80)
+    name = models.CharField(max_length=LONGEST_NAME)
     enable_memory = models.BooleanField(default=False)
     share_with_subagents = models.BooleanField(default=True)
     use_model_compaction = models.BooleanField(default=False)
@@ -43,6 +47,19 @@ class Agent(models.Model):
         return Actor("agent", self.name)
 
 
+class TokenQuerySet(models.QuerySet["ApiToken"]):
+    """Tokens, whose owner is their agent's."""
+
+    def of(self, user: Any) -> TokenQuerySet:
+        """Keep the tokens of what acts for `user`: the one owner filter."""
+        return self.filter(agent__owner=user)
+
+    def usable(self, at: datetime | None = None) -> TokenQuerySet:
+        """Keep tokens neither revoked nor expired at `at` (default: now), of open accounts."""
+        unexpired = Q(expires_at=None) | Q(expires_at__gt=at or timezone.now())
+        return self.filter(unexpired, revoked_at=None, agent__owner__is_active=True)
+
+
 class ApiToken(models.Model):
     """A bearer token (`bcn_…`), of which only the hash is stored."""
 
@@ -53,6 +70,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TokenQuerySet] = TokenQuerySet.as_manager()  # type: ignore[assignment]
 
     def __str__(self) -> str:
         return f"{self.agent} ({', '.join(self.scopes)})"
