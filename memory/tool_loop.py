@@ -24,7 +24,7 @@ from memory import tools as registry
 from memory.asking import BudgetReached, Meter, ask_model
 from memory.models import Topic
 from memory.text import clean, shorten
-from memory.tool_types import ToolContext
+from memory.tool_types import MemoryTool, ToolContext
 from memory.trimming import (
     BYTES_PER_TOKEN,
     tokens_of,
@@ -56,6 +56,7 @@ class CallRecord:
     result: str
     is_error: bool
     data: dict[str, Any] = field(default_factory=dict)
+    milliseconds: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return what a row keeps of it."""
@@ -93,7 +94,7 @@ def run_loop(
     messages: Sequence[Message],
     *,
     context: ToolContext,
-    tools: Sequence[str],
+    tools: Sequence[str | MemoryTool],
     rounds: int,
     source: str,
     topic: Topic | None = None,
@@ -103,11 +104,14 @@ def run_loop(
     on_call: Callable[[CallRecord], None] | None = None,
     must_answer: bool = False,
     seconds: float = MOST_SECONDS,
+    wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
 ) -> LoopResult | None:
     """Let the model call the named tools for at most `rounds` rounds; None if no model is set up.
 
     No round begins after `seconds`.  With `must_answer` a model that still calls in its last round is asked once more, without
     tools.  `on_call` is told of each call behind it.  The budget is asked before each round.
+    A tool of the caller's own, which no registry holds, is given itself instead of its name.
+    `wait_for` carries each question out, so that the caller can look at other things meanwhile.
     Raises what `ask_model` raises if the very first question fails; a later failure ends the
     loop with what was done until then.  What `on_text` or `on_call` raise is raised.
     """
@@ -126,6 +130,7 @@ def run_loop(
             meter=meter,
             on_text=on_text,
             tools=offered,
+            wait_for=wait_for,
         )
 
     loop = _Loop(context, tools, ask, on_call)
@@ -145,7 +150,7 @@ class _Loop:
     def __init__(
         self,
         context: ToolContext,
-        names: Sequence[str],
+        names: Sequence[str | MemoryTool],
         ask: Callable[[Sequence[Message], Sequence[Tool]], Answer | None],
         on_call: Callable[[CallRecord], None] | None,
     ) -> None:
@@ -221,10 +226,11 @@ class _Loop:
     def _one(self, number: int, place: int, call: ToolCall) -> CallRecord:
         if refusal := self._refusal(place):
             return CallRecord(number, call.name, call.arguments, refusal, is_error=True)
-        offered = self._names
+        offered, began = self._names, time.monotonic()
         result = registry.call_tool(self._context, call.name, call.arguments, among=offered)
+        took = round((time.monotonic() - began) * 1000)
         return CallRecord(
-            number, call.name, call.arguments, result.text, result.is_error, result.data
+            number, call.name, call.arguments, result.text, result.is_error, result.data, took
         )
 
     def _refusal(self, place: int) -> str:

@@ -42,11 +42,18 @@ def register(*tools: MemoryTool) -> None:
 register(*tool_files.TOOLS, *tool_notes.TOOLS, *tool_recall.TOOLS, *tool_scratchpad.TOOLS)
 
 
-def tools_for(names: Iterable[str] | None = None) -> list[Tool]:
+def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
     """Return the tools as a model is told of them, in the order named (default: all)."""
-    wanted = REGISTRY if names is None else names
-    chosen = [REGISTRY[name] for name in wanted]
+    chosen = _offered(wanted).values()
     return [Tool(one.name, one.description, schema_of(one.arguments)) for one in chosen]
+
+
+def _offered(wanted: Iterable[str | MemoryTool] | None) -> dict[str, MemoryTool]:
+    """Return tools by name: those of the registry that are named, and those given themselves."""
+    if wanted is None:
+        return REGISTRY
+    tools = [REGISTRY[one] if isinstance(one, str) else one for one in wanted]
+    return {tool.name: tool for tool in tools}
 
 
 def call_tool(
@@ -54,15 +61,16 @@ def call_tool(
     name: str,
     arguments: Mapping[str, Any],
     *,
-    among: Iterable[str] | None = None,
+    among: Iterable[str | MemoryTool] | None = None,
 ) -> ToolResult:
     """Call a tool and return its answer; Activity has a line of it.
 
-    `among` names the tools that this caller was offered (default: all).  Never raises for what the
+    `among` names the tools that this caller was offered (default: all); one that belongs to the
+    caller alone, and so to no registry, is given itself.  Never raises for what the
     caller did wrong or memory refuses: the answer says what happened, why, and what to do.
     """
-    offered = list(REGISTRY if among is None else among)
-    tool = REGISTRY.get(name) if name in offered else None
+    offered = _offered(among)
+    tool = offered.get(name)
     if tool is None:
         told = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
         text = _("There is no tool “%(name)s” here. These can be called: %(known)s.") % told
