@@ -26,10 +26,12 @@ from memory.context_place import place_lines
 from memory.files.reading import index_text
 from memory.models import Note, Topic, Trust, User
 from memory.text import for_prompt, shorten
+from memory.token_count import Size, counted
 from memory.tool_types import OWNER, note_uses
 
 MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
 MOST_CHARACTERS = 60_000  # of all layers together, about 15,000 tokens
+CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
 LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
 LONGEST_NOTE = 2_000  # characters of a rule or a summary
 
@@ -63,9 +65,9 @@ class Layer:
         return render_to_string("prompts/_context_layer.txt", told).strip()
 
     @property
-    def bytes(self) -> int:
-        """Return how many bytes of UTF-8 the layer takes of the prompt."""
-        return len(self.text.encode())
+    def size(self) -> Size:
+        """Return how much of the prompt the layer takes."""
+        return counted(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ class Context:
     layers: list[Layer]
     system: str
     index: str
+
+    @property
+    def text(self) -> str:
+        """Return all of it: the system prompt, then the list of memory files."""
+        return f"{self.system}\n\n{self.index}"
 
     @property
     def records(self) -> list[Any]:
@@ -95,13 +102,14 @@ def build_context(
     now: datetime | None = None,
     scopes: Sequence[str] = (OWNER,),
     most: int = MOST_CHARACTERS,
+    unit: str = CHARACTERS,
 ) -> Context:
     """Return what the owner's agent is given for `message`, read anew at each call.
 
     Rules and summaries are those nearest to the message, filled with the newest; without a message
-    the newest (R219, R220).  With a `topic` other topics' stay out.  At most `most` characters are
-    given, and what was cut is said.  `place` names where it enters: each record is noted as a use
-    there.
+    the newest (R219, R220).  With a `topic` other topics' stay out.  At most `most` characters (or
+    tokens, if `unit` says so) are given, and what was cut is said.  `place` names where it enters:
+    each record is noted as a use there.
     """
     now = now or timezone.now()
     rules = chosen_notes(
@@ -124,7 +132,7 @@ def build_context(
         _notes_layer("rules", _("Rules to follow"), rules),
         _notes_layer("summaries", _("What was done lately"), summaries),
     ]
-    _fit(layers, most)
+    _fit(layers, most, unit)
     context = Context(layers, _joined(layers), index_text(owner))
     note_uses(owner, context.records, place)
     return context
@@ -183,15 +191,22 @@ def _is_outside(line: ContextLine) -> bool:
     return line.record is not None and line.record.trust not in (Trust.OWNER, Trust.AGENT)
 
 
-def _fit(layers: list[Layer], most: int) -> None:
+def _fit(layers: list[Layer], most: int, unit: str) -> None:
     """Leave out summaries, then rules, the last ones first, until all layers fit into `most`."""
+    if unit == TOKENS:
+        words = _("no room: all layers together have at most %(most)s tokens")
+    else:
+        words = _("no room: all layers together have at most %(most)s characters")
+    why = words % {"most": f"{most:,}"}
     for name in ("summaries", "rules"):
         layer = next(one for one in layers if one.name == name)
-        while layer.lines and len(_joined(layers)) > most:
+        while layer.lines and _length(_joined(layers), unit) > most:
             gone = layer.lines.pop()
-            why = _("no room: all layers together have at most %(most)s characters")
-            told = why % {"most": f"{most:,}"}
-            layer.left_out.append(LeftOut(str(gone.record), told, gone.record))
+            layer.left_out.append(LeftOut(str(gone.record), why, gone.record))
+
+
+def _length(text: str, unit: str) -> int:
+    return counted(text).tokens if unit == TOKENS else len(text)
 
 
 def _joined(layers: list[Layer]) -> str:

@@ -1,4 +1,4 @@
-"""The tools that find what is remembered: recall, retrieve, list_memory and get_context."""
+"""The tools that find what is remembered: recall, retrieve and list_memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from memory import record_kinds
-from memory.context import build_context
-from memory.models import Note, Remembered, Topic, Trust
-from memory.recall.filters import named_topic
+from memory.models import Note, Remembered, Trust
 from memory.recall.operators import Filter, Question, parse
 from memory.recall.recalling import RecallHit, recall_page
 from memory.recall.snippets import passage
@@ -73,15 +71,6 @@ class ListArguments(Arguments):
     )
     tags: list[str] = Field([], description="Only notes that bear any of these tags.")
     limit: int = Field(50, ge=1, le=MOST_LISTED, description="How many at most, the newest first.")
-
-
-class ContextArguments(Arguments):
-    """What the context is for."""
-
-    message: str = Field(
-        "", max_length=100_000, description="The task or question: rules and summaries near to it."
-    )
-    topic: str | None = Field(None, description="The slug or title of a topic, if it is about one.")
 
 
 # --- recall ---------------------------------------------------------------------------------------
@@ -287,32 +276,6 @@ def _note_data(note: Note) -> dict[str, Any]:
     }
 
 
-# --- get_context ----------------------------------------------------------------------------------
-
-
-def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
-    topic = context.topic
-    if asked.topic:
-        topics = Topic.objects.of(context.owner).live()
-        topic = topics.filter(named_topic(clean(asked.topic)[0].strip())).first()
-        if topic is None:
-            text = _("There is no topic “%(topic)s”. Leave it out, or name it as it is called.")
-            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
-    built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
-    context.read(built.records)
-    layers = [
-        {"name": one.name, "bytes": one.bytes, "lines": len(one.lines), "text": one.text}
-        for one in built.layers
-    ]
-    data = {
-        "layers": layers,
-        "system": built.system,
-        "index": built.index,
-        "records": [named(record) for record in built.records],
-    }
-    return ToolResult(f"{built.system}\n\n{built.index}", data=data)
-
-
 TOOLS = (
     MemoryTool(
         "recall",
@@ -332,12 +295,5 @@ TOOLS = (
         "List notes, the newest first, by kind and tags. Expired and superseded ones are left out.",
         ListArguments,
         _list,
-    ),
-    MemoryTool(
-        "get_context",
-        "Read what an agent of this person is given before a task: who it is, how it thinks, the "
-        "machine, the person, rules and recent summaries, and the list of memory files.",
-        ContextArguments,
-        _get_context,
     ),
 )

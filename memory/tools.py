@@ -15,7 +15,14 @@ from django.utils.translation import gettext as _
 from pydantic import BaseModel, ValidationError
 
 from beacon_site.providers.llm import Tool
-from memory import tool_files, tool_notes, tool_recall, tool_refusals, tool_scratchpad
+from memory import (
+    tool_context,
+    tool_files,
+    tool_notes,
+    tool_recall,
+    tool_refusals,
+    tool_scratchpad,
+)
 from memory.errors import MemoryRefused
 from memory.models import Activity, Section
 from memory.recall.kinds import KINDS
@@ -39,7 +46,8 @@ def register(*tools: MemoryTool) -> None:
     REGISTRY.update({tool.name: tool for tool in tools})
 
 
-register(*tool_files.TOOLS, *tool_notes.TOOLS, *tool_recall.TOOLS, *tool_scratchpad.TOOLS)
+register(*tool_files.TOOLS, *tool_notes.TOOLS, *tool_recall.TOOLS)
+register(*tool_context.TOOLS, *tool_scratchpad.TOOLS)
 
 
 def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:

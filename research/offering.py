@@ -12,24 +12,29 @@ from typing import Any
 from django.utils.translation import ngettext
 
 from memory import connections
-from memory.models import Observation, TopicFact
-from memory.offering import as_prompt, best_for, note_uses, still_offered
+from memory.models import Observation, Topic
+from memory.offering import as_prompt, note_uses, still_offered
+from memory.topic_block import observations_for
 from memory.topic_memory import TopicMemory
+from research.models import TopicSettings
 from research.stepping import Work
 
 
 def choose(work: Work, memory: TopicMemory | None) -> list[Observation]:
-    """Return the observations for the run's prompts; none where no model will read them.
-
-    What the prompt tells as known facts is not told twice, and what was struck not at all.
-    """
+    """Return the observations for the run's prompts; none where no model will read them."""
     if connections.language_model() is None or work.is_stopping:
         return []
-    settings, topic = work.settings, work.topic
-    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
-    known = [fact.text for fact in memory.facts] if memory else []
-    task = " ".join(filter(None, [topic.title, settings.objective, settings.focus]))
-    return best_for(topic.owner, task, topic=topic, known=[*known, *struck])
+    return observations_for(work.topic, _task(work.topic, work.settings), memory)
+
+
+def task_of(topic: Topic) -> str:
+    """Return what the next run of a topic is for, in words: its title, objective and focus."""
+    return _task(topic, TopicSettings.objects.filter(topic=topic).first())
+
+
+def _task(topic: Topic, settings: TopicSettings | None) -> str:
+    wishes = [settings.objective, settings.focus] if settings else []
+    return " ".join(filter(None, [topic.title, *wishes]))
 
 
 def enter(work: Work, chosen: Sequence[Observation]) -> list[str]:

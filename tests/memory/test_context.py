@@ -57,7 +57,7 @@ def test_six_layers_stand_in_their_order(alice: Any):
     assert "seven steps" in context.layer("soul").text
     assert "- Name: alice" in context.layer("user").text
     assert context.index.startswith("Available memory:\n- facts/user.md")
-    assert all(layer.bytes == len(layer.text.encode()) for layer in context.layers)
+    assert all(layer.size.bytes == len(layer.text.encode()) for layer in context.layers)
 
 
 @pytest.mark.requirement("R217")
