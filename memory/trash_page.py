@@ -7,7 +7,7 @@ last revision of each says what it is called and who moved it.  Two queries, wha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
-from memory.models import LibraryDocument, Revision, User
+from memory.models import LibraryDocument, Revision, Sensitivity, Trust, User
 from memory.paging import Page, cursor_of, keyset
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
@@ -61,36 +61,55 @@ class TrashRow:
         return reverse("memory:record-purge", args=[self.record_type, self.pk])
 
 
-def trashed(user: User, record_type: str = "") -> Iterator[tuple[str, QuerySet[Any]]]:
+def trashed(
+    user: User, record_type: str = "", *, scopes: Sequence[str] | None = None
+) -> Iterator[tuple[str, QuerySet[Any]]]:
     """Yield each kind of records with those of the user's that lie in the trash.
 
-    A file of the watched folder is none of them: it lies where it lies.
+    A file of the watched folder is none of them: it lies where it lies.  With `scopes` they are
+    those that an agent of these scopes may read.
     """
     for name, model in record_models().items():
         if record_type in ("", name):
             rows = model.objects.of(user).in_trash().order_by()
+            if scopes is not None:
+                rows = _readable(rows, scopes)
             yield name, rows.filter(path="") if model is LibraryDocument else rows
 
 
-def page(user: User, *, record_type: str = "", cursor: str = "") -> Page:
-    """Return one page of the trash, the latest first: two queries."""
+def _readable(rows: QuerySet[Any], scopes: Sequence[str]) -> QuerySet[Any]:
+    """Keep what `ToolContext.may_read` lets through."""
+    rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
+    has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)
+    return rows.filter(scope__in=scopes) if has_scope else rows
+
+
+def page(
+    user: User,
+    *,
+    record_type: str = "",
+    cursor: str = "",
+    size: int = PAGE,
+    scopes: Sequence[str] | None = None,
+) -> Page:
+    """Return one page of the trash, the latest first: two queries.  `scopes` as in `trashed`."""
     fields = ("trashed_at", "id", "record_type")
     parts = []
-    for name, rows in trashed(user, record_type):
+    for name, rows in trashed(user, record_type, scopes=scopes):
         behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
         named = behind.annotate(record_type=Value(name, output_field=CharField()))
-        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: PAGE + 1])
+        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: size + 1])
     if not parts:
         return Page([], None)
     if len(parts) == 1:
         found = list(parts[0])
     else:
         union = parts[0].union(*parts[1:], all=True)
-        found = list(union.order_by("-trashed_at", "-id")[: PAGE + 1])
+        found = list(union.order_by("-trashed_at", "-id")[: size + 1])
     rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in found]
-    _name(user, rows_shown[:PAGE])
-    last = rows_shown[PAGE - 1] if len(found) > PAGE else None
-    return Page(rows_shown[:PAGE], cursor_of(last.trashed_at, last.pk) if last else None)
+    _name(user, rows_shown[:size])
+    last = rows_shown[size - 1] if len(found) > size else None
+    return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
 
 
 def _name(user: User, rows: Iterable[TrashRow]) -> None:

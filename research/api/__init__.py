@@ -1,0 +1,1 @@
+"""REST of what is found out: topics, runs, reports."""
