@@ -7,7 +7,7 @@ from memory.models.archives import Archive
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
 from memory.models.bulk_acts import BulkAct
 from memory.models.connections import Connection
-from memory.models.content import ContentItem
+from memory.models.content import ContentItem, Snapshot, SnapshotItem
 from memory.models.embeddings import Embedding, EmbeddingDue
 from memory.models.files import FileDraft, MemoryFile, MirroredFile, Section
 from memory.models.history import Activity, ModelCall, Revision, Use
@@ -67,6 +67,8 @@ __all__ = [
     "Sensitivity",
     "Session",
     "SignIn",
+    "Snapshot",
+    "SnapshotItem",
     "Source",
     "Topic",
     "TopicFact",

@@ -1,21 +1,25 @@
-"""Full results of actions, kept outside the conversation (seed 002)."""
+"""Full results of actions, kept outside the conversation (seed 002), and snapshots of them."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.base import Remembered, RememberedQuerySet
+from memory.models.base import Remembered, RememberedQuerySet, Sensitivity, Trust
+
+SNAPSHOT_FORMAT = 1
 
 
-class ContentItem(Remembered):
-    """A full action result; nothing of it enters a prompt unless it is asked for.
+class Kept(models.Model):
+    """What a content item holds, and its copy in a snapshot holds too.
 
     `size` is the length of the content in characters; `scope` says who sees it (`run:<id>`,
-    `agent:<name>`, `owner`).
+    `agent:<name>`, `owner`).  `action` is the name of the action whose result it is; `kept_with`
+    names the run's step that it belongs to (`run:12/step:345`), for whoever looks into that.
     """
 
     class Type(models.TextChoices):
@@ -24,28 +28,116 @@ class ContentItem(Remembered):
         DATABASE_RESULT = "database_result", _("database result")
         CUSTOM = "custom", _("custom")
 
-    REVISED = ("content", "tags")
+    type = models.CharField(_("type"), max_length=20, choices=Type, default=Type.CUSTOM)
+    content = models.TextField(_("content"), blank=True)
+    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    tags = ArrayField(
+        models.CharField(max_length=80), verbose_name=_("tags"), default=list, blank=True
+    )
+    title = models.CharField(_("title"), max_length=500, blank=True)
+    url = models.TextField(_("address"), blank=True)
+    size = models.PositiveIntegerField(_("size"), default=0)
+    action = models.CharField(_("action"), max_length=80, blank=True)
+    kept_with = models.CharField(_("kept with"), max_length=200, blank=True)
 
-    type = models.CharField(max_length=20, choices=Type, default=Type.CUSTOM)
-    content = models.TextField(blank=True)
-    scope = models.CharField(max_length=200, default="owner")
-    tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
-    related_to = models.ManyToManyField("self", blank=True, symmetrical=False)
-    title = models.CharField(max_length=500, blank=True)
-    url = models.TextField(blank=True)
+    class Meta:
+        abstract = True
+
+    @property
+    def link(self) -> str:
+        """Return the address if it is one that a browser may follow."""
+        return self.url if self.url.startswith(("https://", "http://")) else ""
+
+
+class ContentQuerySet(RememberedQuerySet):
+    """The questions asked of content items."""
+
+    def in_scopes(self, scopes: Collection[str] | None) -> Self:
+        """Keep what one of these scopes holds; None takes all, for the owner's pages."""
+        return self if scopes is None else self.filter(scope__in=list(scopes))
+
+    def readable(self) -> Self:
+        """Keep what may be shown to agents: nothing sensitive or quarantined."""
+        return self.filter(sensitivity=Sensitivity.NORMAL).exclude(trust=Trust.QUARANTINED)
+
+
+class ContentItem(Remembered, Kept):
+    """A full action result; nothing of it enters a prompt unless it is asked for.
+
+    The content itself is no part of its first revision: it stands in the row, and would only be
+    kept twice.
+    """
+
+    REVISED = ("type", "title", "tags", "scope", "size")
+
+    related_to = models.ManyToManyField(
+        "self", verbose_name=_("related items"), blank=True, symmetrical=False
+    )
     # What was read for a topic goes with it when it is purged.
     topic = models.ForeignKey(
         "memory.Topic", models.CASCADE, null=True, blank=True, related_name="content_items"
     )
-    size = models.PositiveIntegerField(default=0)
 
-    objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()
+    objects: ClassVar[ContentQuerySet] = ContentQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         indexes = [
             models.Index(fields=["owner", "-created"], name="content_of_owner"),
-            models.Index(fields=["scope"], name="content_by_scope"),
+            models.Index(fields=["owner", "scope", "-created"], name="content_of_scope"),
+            models.Index(
+                fields=["kept_with"], condition=~models.Q(kept_with=""), name="content_kept_with"
+            ),
         ]
 
     def __str__(self) -> str:
-        return self.title or self.url or str(self.pk)
+        return self.title or self.url or self.action or str(self.pk)
+
+
+class Snapshot(Remembered):
+    """What one scope of the content store held at a moment; kept until it is deleted itself.
+
+    It has its own copy of everything, so that it outlives the items.  `format` is that of its
+    JSON; `count` and `size` (characters) are of all its items together.
+    """
+
+    REVISED = ("title", "scope", "count", "size", "pinned", "lock")
+
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    scope = models.CharField(_("scope"), max_length=200)
+    format = models.PositiveSmallIntegerField(default=SNAPSHOT_FORMAT, editable=False)
+    count = models.PositiveIntegerField(default=0, editable=False)
+    size = models.PositiveBigIntegerField(default=0, editable=False)
+
+    objects: ClassVar[models.Manager[Any]] = RememberedQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["owner", "-created"], name="snapshot_of_owner")]
+
+    def __str__(self) -> str:
+        return self.title or self.scope
+
+
+class SnapshotItem(Kept):
+    """One item as it was when the snapshot was taken; `related_to` names items of the snapshot too."""
+
+    id = models.BigAutoField(primary_key=True)
+    snapshot = models.ForeignKey(Snapshot, models.CASCADE, related_name="items")
+    position = models.PositiveIntegerField()
+    item_id = models.UUIDField()
+    related_to = ArrayField(models.UUIDField(), default=list, blank=True)
+    source = models.CharField(max_length=200)
+    trust = models.CharField(max_length=12, choices=Trust, default=Trust.OWNER)
+    sensitivity = models.CharField(max_length=10, choices=Sensitivity, default=Sensitivity.NORMAL)
+    pinned = models.BooleanField(default=False)
+    created = models.DateTimeField()
+    # Like the item itself: what was read for a topic goes with it when it is purged.
+    topic = models.ForeignKey("memory.Topic", models.CASCADE, null=True, related_name="+")
+
+    class Meta:
+        ordering = ("snapshot", "position")
+        constraints = [
+            models.UniqueConstraint(fields=["snapshot", "item_id"], name="snapshot_item_once")
+        ]
+
+    def __str__(self) -> str:
+        return self.title or self.url or self.action or str(self.item_id)

@@ -1,0 +1,199 @@
+"""Keeping what a scope of the content store holds, and bringing it back exactly (R118, R242).
+
+Data flow: items of a scope -> `take_snapshot` -> a Snapshot with a copy of each -> `restore_snapshot`
+into the same scope, which then holds exactly that again, or as new items into another, which is how
+a sub-agent is seeded.  `snapshot_json` writes a snapshot as JSON and reads it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.content.clearing import checked_scope
+from memory.models import ContentItem, Revision, Snapshot, SnapshotItem, Trust, User
+from memory.models.content import ContentQuerySet
+from memory.text import clean, one_line, shorten
+
+# What an item is, in a snapshot as in the store; its id and its relations aside.
+FIELDS = (
+    "type", "content", "tags", "title", "url", "size", "action", "kept_with", "source", "trust",
+    "sensitivity", "pinned", "created", "topic_id",
+)  # fmt: skip
+_AT_ONCE = 200
+_LONGEST_TITLE = 200
+
+
+def take_snapshot(owner: User, scope: str, *, by: Actor, title: str = "") -> Snapshot:
+    """Keep what this very scope holds now, sensitive items too: a snapshot is its owner's alone.
+
+    Raises InvalidValue for what is no scope.  An empty scope gives an empty snapshot.
+    """
+    scope = checked_scope(scope)
+    with transaction.atomic():
+        items = _items(ContentItem.objects.of(owner).live().filter(scope=scope))
+        links = _links_among(items)
+        copies = [
+            SnapshotItem(
+                position=place, item_id=item.pk, scope=scope, related_to=links.get(item.pk, []),
+                **{name: getattr(item, name) for name in FIELDS},
+            )
+            for place, item in enumerate(items)
+        ]  # fmt: skip
+        return keep_snapshot(owner, scope, copies, by=by, title=title)
+
+
+def _items(rows: ContentQuerySet) -> list[ContentItem]:
+    return list(rows.order_by("created", "pk"))
+
+
+def _links_among(items: Iterable[ContentItem]) -> dict[uuid.UUID, list[uuid.UUID]]:
+    """Return what each item names among them; what lies elsewhere is no part of the snapshot."""
+    keys = {item.pk for item in items}
+    through = ContentItem.related_to.through.objects
+    rows = through.filter(from_contentitem_id__in=keys, to_contentitem_id__in=keys)
+    links: dict[uuid.UUID, list[uuid.UUID]] = {}
+    for here, there in rows.order_by("to_contentitem_id").values_list(
+        "from_contentitem_id", "to_contentitem_id"
+    ):
+        links.setdefault(here, []).append(there)
+    return links
+
+
+def keep_snapshot(
+    owner: User, scope: str, copies: list[SnapshotItem], *, by: Actor, title: str
+) -> Snapshot:
+    """Store a snapshot of these copies, with its first revision."""
+    snapshot = Snapshot(
+        owner=owner,
+        scope=scope,
+        title=shorten(clean(title)[0], _LONGEST_TITLE),
+        count=len(copies),
+        size=sum(one.size for one in copies),
+        source=str(by)[:200],
+        trust=Trust.OWNER if by.is_person else Trust.AGENT,
+    )
+    with transaction.atomic():
+        snapshot.save(force_insert=True)
+        for one in copies:
+            one.snapshot = snapshot
+        SnapshotItem.objects.bulk_create(copies, batch_size=_AT_ONCE)
+        Revision.record_first([snapshot], by=by, source=snapshot.source)
+    return snapshot
+
+
+# --- and back -------------------------------------------------------------------------------------
+
+
+def restore_snapshot(
+    snapshot: Snapshot, *, by: Actor, scope: str | None = None
+) -> list[ContentItem]:
+    """Bring back what the snapshot holds, and return its items, the oldest first.
+
+    Without a `scope`, or with its own, that scope then holds exactly what it held: the same items
+    under the same ids, those that were changed as they were, and what came since goes to the trash.
+    In another `scope` they are new items beside what is there, which name each other as before.
+    Raises Locked if `by` may not change one of them; nothing is changed then.
+    """
+    into = checked_scope(scope) if scope else snapshot.scope
+    with transaction.atomic():
+        Snapshot.objects.select_for_update().get(pk=snapshot.pk)
+        copies = list(snapshot.items.order_by("position"))
+        if into != snapshot.scope:
+            keys = {one.item_id: uuid.uuid4() for one in copies}
+            items = _made(snapshot, copies, keys, into, by)
+        else:
+            keys = _own_keys(snapshot, copies)
+            items = _as_it_was(snapshot, copies, keys, by)
+        _relate(copies, keys)
+    return items
+
+
+def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID, uuid.UUID]:
+    """Return under which id each comes back: its own, unless that is another owner's here.
+
+    Then it is the one that an archive gives it (`memory.archive.ids`), so that both agree.
+    """
+    keys = {one.item_id: one.item_id for one in copies}
+    others = ContentItem.objects.filter(pk__in=keys).exclude(owner=snapshot.owner_id)
+    for key in others.values_list("pk", flat=True):
+        keys[key] = uuid.uuid5(key, f"beacon:{snapshot.owner_id}")
+    return keys
+
+
+def _as_it_was(
+    snapshot: Snapshot, copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID], by: Actor
+) -> list[ContentItem]:
+    """Let the snapshot's own scope hold exactly its items."""
+    own = ContentItem.objects.of(snapshot.owner_id)
+    held = own.filter(pk__in=keys.values()).select_for_update(of=("self",))
+    here: dict[uuid.UUID, ContentItem] = {item.pk: item for item in held}
+    gone = [one for one in copies if keys[one.item_id] not in here]
+    made = {item.pk: item for item in _made(snapshot, gone, keys, snapshot.scope, by)}
+    for one in copies:
+        if keys[one.item_id] in here:
+            _put_back(here[keys[one.item_id]], _fields(one) | {"scope": snapshot.scope}, by)
+    since = own.live().filter(scope=snapshot.scope).exclude(pk__in=keys.values())
+    for item in _items(since.defer("content").select_for_update(of=("self",))):
+        item.trash(by=by, why=_("stored since the snapshot that was restored"))
+    return [(here | made)[keys[one.item_id]] for one in copies]
+
+
+def _put_back(item: ContentItem, fields: dict[str, Any], by: Actor) -> None:
+    fields = fields | {"trashed_at": None}
+    changed = {name: value for name, value in fields.items() if getattr(item, name) != value}
+    if changed:
+        # The trust is always named: what a person restores is believed as far as it was.
+        changed["trust"] = fields["trust"]
+        item.change(by=by, why=_("restored from a snapshot"), **changed)
+
+
+def _made(
+    snapshot: Snapshot,
+    copies: list[SnapshotItem],
+    keys: dict[uuid.UUID, uuid.UUID],
+    scope: str,
+    by: Actor,
+) -> list[ContentItem]:
+    """Store new items of these copies."""
+    items = [
+        ContentItem(pk=keys[one.item_id], owner_id=snapshot.owner_id, scope=scope, **_fields(one))
+        for one in copies
+    ]
+    ContentItem.objects.bulk_create(items, batch_size=_AT_ONCE)
+    Revision.record_first(items, by=by, source=f"snapshot:{snapshot.pk}")
+    return items
+
+
+def _fields(one: SnapshotItem) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in FIELDS}
+
+
+def _relate(copies: list[SnapshotItem], keys: dict[uuid.UUID, uuid.UUID]) -> None:
+    """Let the items name each other as the copies do, and nothing else of the snapshot."""
+    through = ContentItem.related_to.through
+    inside = list(keys.values())
+    through.objects.filter(from_contentitem_id__in=inside).delete()
+    through.objects.bulk_create(
+        [
+            through(from_contentitem_id=keys[one.item_id], to_contentitem_id=keys[other])
+            for one in copies
+            for other in one.related_to
+            if other in keys
+        ],
+        batch_size=1_000,
+    )
+
+
+def named(snapshot: Snapshot) -> str:
+    """Return what the snapshot is called: its title, or its scope and the moment."""
+    if snapshot.title:
+        return snapshot.title
+    at = timezone.localtime(snapshot.created)
+    return one_line(f"{snapshot.scope} · {at:%Y-%m-%d %H:%M}")

@@ -1,0 +1,98 @@
+"""Putting a text into the content store, whole: the one way in for tools, the API, runs and pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.content.limits import (
+    LONGEST_ACTION,
+    LONGEST_SOURCE,
+    LONGEST_TITLE,
+    LONGEST_URL,
+    check_size,
+)
+from memory.content.relations import checked_related
+from memory.models import ContentItem, Revision, Sensitivity, Topic, Trust, User
+from memory.note_checks import NoteChecks
+from memory.text import clean, one_line
+
+
+def as_text(value: Any) -> str:
+    """Return what is stored of a value: a text as it is, anything else as JSON (R121)."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def store(
+    owner: User,
+    content: str,
+    *,
+    by: Actor,
+    type: str = ContentItem.Type.CUSTOM,
+    source: str = "",
+    scope: str = "owner",
+    tags: Iterable[str] | str = (),
+    related_to: Iterable[Any] = (),
+    action: str = "",
+    title: str = "",
+    url: str = "",
+    topic: Topic | None = None,
+    trust: str | None = None,
+    sensitivity: str = Sensitivity.NORMAL,
+    kept_with: str = "",
+) -> ContentItem:
+    """Store the content in full and return its item, whose id is how to get it back (R112).
+
+    `source` says where it came from (default: who stored it), `trust` how far to believe it
+    (default: the owner's own for a person, else the agent's), `kept_with` which step of a run it
+    belongs to (`run:12/step:345`).  Characters that cannot be stored are taken out.
+    Raises InvalidValue with the reasons by field; nothing is stored then.
+    """
+    check_size(content)
+    content = clean(content)[0]
+    checks = NoteChecks()
+    fields = {
+        "type": checks.choice("type", type, ContentItem.Type.values),
+        "scope": checks.scope(scope),
+        "tags": checks.tags(tags),
+        "sensitivity": checks.choice("sensitivity", sensitivity, Sensitivity.values),
+        "source": _line(checks, "source", source, LONGEST_SOURCE) or str(by)[:LONGEST_SOURCE],
+        "title": _line(checks, "title", title, LONGEST_TITLE),
+        "url": _line(checks, "url", url, LONGEST_URL),
+        "action": _line(checks, "action", action, LONGEST_ACTION),
+        "kept_with": _line(checks, "kept_with", kept_with, LONGEST_SOURCE),
+    }
+    if topic is not None and topic.owner_id != owner.pk:
+        checks.refuse("topic", _("There is no such topic."))
+    checks.raise_refused()
+    related = checked_related(owner, related_to)
+    item = ContentItem(
+        owner=owner,
+        content=content,
+        size=len(content),
+        topic=topic,
+        trust=trust or (Trust.OWNER if by.is_person else Trust.AGENT),
+        **fields,
+    )
+    with transaction.atomic():
+        item.save(force_insert=True)
+        if related:
+            item.related_to.set(related)
+        Revision.record_first([item], by=by, source=item.source)
+    return item
+
+
+def _line(checks: NoteChecks, field: str, value: str, most: int) -> str:
+    """Check that a text of one line is no longer than it may be."""
+    line = one_line(checks.text(field, value))
+    if len(line) > most:
+        told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
+        checks.refuse(
+            field, _("“%(name)s” has at most %(most)s characters; this has %(have)s.") % told
+        )
+    return line
