@@ -32,6 +32,11 @@ PRODUCTION = BEACON_ENV == "production"
 DEBUG = False
 BEACON_BIND = env.text("BEACON_BIND", "127.0.0.1")
 BEACON_PORT = env.number("BEACON_PORT", 8000, least=1, most=65535)
+BEACON_MCP_PORT = env.number("BEACON_MCP_PORT", 8002 if BEACON_PORT == 8001 else 8001, most=65535)
+if BEACON_MCP_PORT == BEACON_PORT:
+    raise ImproperlyConfigured(
+        "BEACON_MCP_PORT and BEACON_PORT are the same: the MCP server needs a port of its own."
+    )
 _bound = f"[{BEACON_BIND}]" if ":" in BEACON_BIND else BEACON_BIND
 BEACON_URL = env.origin("BEACON_URL", f"http://{_bound}:{BEACON_PORT}")
 BEACON_HTTPS = BEACON_URL.startswith("https://")
@@ -79,6 +84,7 @@ INSTALLED_APPS = [
     "csp",
     "axes",
     "django_structlog",
+    "ninja",
     "memory",
     "research",
 ]
@@ -88,6 +94,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "memory.api.problems.ProblemMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -245,6 +252,7 @@ BEACON_TOPIC_TTL_SECONDS = env.number("BEACON_TOPIC_TTL_SECONDS", 60 * 60 * 24 *
 BEACON_SEEN_URLS = env.number("BEACON_SEEN_URLS", 500, least=1, most=100_000)
 BEACON_RUNS_PER_HOUR = env.number("BEACON_RUNS_PER_HOUR", 20, least=1)
 BEACON_PUBLISH_OWNER = env.text("BEACON_PUBLISH_OWNER")
+BEACON_API_REQUESTS_PER_MINUTE = env.number("BEACON_API_REQUESTS_PER_MINUTE", 3_000, least=1)
 
 # --- security ----------------------------------------------------------------------------------
 

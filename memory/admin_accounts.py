@@ -139,6 +139,16 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         self.message_user(request, text, messages.SUCCESS)
 
 
+@admin.register(memory.ApiAnswer)
+class ApiAnswerAdmin(ReadOnlyAdmin):
+    """Answers of the API that are given again for a day; what they say is their owner's."""
+
+    list_display = ("token", "key", "status", "created")
+    list_select_related = ("token__agent",)
+    SECRET = ("body", "headers", "fingerprint", "record_ids")
+    OWNER = "token__agent__owner_id"
+
+
 @admin.register(memory.Connection)
 class ConnectionAdmin(ReadOnlyAdmin):
     """Outside services; they are changed in Settings, where keys are write-only."""

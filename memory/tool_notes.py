@@ -15,20 +15,17 @@ from pydantic import AliasChoices, Field
 
 from memory import identity
 from memory.consolidation import Turn, consolidate, lines_in, source_of
-from memory.errors import InvalidValue
 from memory.models import Note, Observation
 from memory.note_checks import usual_stability
 from memory.notes import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
-from memory.observing.lines import checked, checked_source
+from memory.observing.lines import callers_source, checked, checked_source
 from memory.text import shorten
 from memory.tool_recall import why_gone
 from memory.tool_review import reviewed
 from memory.tool_types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_MESSAGES = 1_000  # of a transcript
-# A caller may name where something came from, but not pass for a run, a session or somebody else.
-_NOT_TO_BE_NAMED = ("human:", "run:", "session:", "agent:", "import:")
 
 
 class RememberArguments(Arguments):
@@ -260,14 +257,7 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
 def _source(context: ToolContext, named_source: str | None) -> str:
     if not named_source:
         return checked_source(context.source)
-    source = checked_source(named_source)
-    if source.startswith(_NOT_TO_BE_NAMED):
-        problem = _(
-            "A caller does not name “%(source)s” as the source: that is for Beacon to say. Name "
-            "the task, such as GOAL:check-database, or leave it out."
-        ) % {"source": shorten(source, 60)}
-        raise InvalidValue(problem, errors={"source": [problem]})
-    return source
+    return callers_source(named_source)
 
 
 def _held_lines(

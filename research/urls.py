@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern, URLResolver, path
 
+from research.api.joined import api
 from research.views import (
     activity,
     compare,
@@ -112,7 +113,7 @@ _activity = [
     path("activity/export/<str:kind>", activity.activity_file, name="activity-file"),
 ]
 
-urlpatterns: list[URLPattern] = [
+urlpatterns: list[URLPattern | URLResolver] = [
     *_home,
     *_topics,
     *_topic,
@@ -122,4 +123,5 @@ urlpatterns: list[URLPattern] = [
     *_runs,
     *_reports,
     *_activity,
+    path("api/v1/", api.urls),
 ]

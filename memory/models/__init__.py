@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from memory.models.agents import Agent, ApiToken
+from memory.models.api import ApiAnswer
 from memory.models.archives import Archive
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
 from memory.models.bulk_acts import BulkAct
@@ -31,6 +32,7 @@ from memory.models.users import Invitation, SignIn, User
 __all__ = [
     "Activity",
     "Agent",
+    "ApiAnswer",
     "ApiToken",
     "Archive",
     "BulkAct",

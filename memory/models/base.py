@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.models.api import ApiAnswer
 from memory.models.history import Activity, Change, Revision, as_json
 from memory.models.proposals import Proposal
 from memory.text import shorten
@@ -245,6 +246,7 @@ class Remembered(models.Model):
             Activity.forget(ids)
             # What was proposed for it, or became it, holds its text too.
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
+            ApiAnswer.forget(ids)
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from memory.errors import InvalidValue
 from memory.models import Observation
 from memory.note_checks import NoteChecks
-from memory.text import clean, is_visible, one_line
+from memory.text import clean, is_visible, one_line, shorten
 
 LONGEST_SOURCE = 200  # characters
 EXPLICIT = "explicit"
@@ -110,5 +110,21 @@ def checked_source(source: str) -> str:
             "most": LONGEST_SOURCE,
             "have": len(source),
         }
+        raise InvalidValue(problem, errors={"source": [problem]})
+    return source
+
+
+# A caller may name where something came from, but not pass for a run, a session or somebody else.
+_NOT_TO_BE_NAMED = ("human:", "run:", "session:", "agent:", "import:")
+
+
+def callers_source(source: str) -> str:
+    """Return the source that an agent named.  Raises InvalidValue for one that is not its to name."""
+    source = checked_source(source)
+    if source.startswith(_NOT_TO_BE_NAMED):
+        problem = _(
+            "A caller does not name “%(source)s” as the source: that is for Beacon to say. Name "
+            "the task, such as GOAL:check-database, or leave it out."
+        ) % {"source": shorten(source, 60)}
         raise InvalidValue(problem, errors={"source": [problem]})
     return source

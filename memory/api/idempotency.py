@@ -1,0 +1,95 @@
+"""`Idempotency-Key` on POST: a request that is sent twice is carried out once.
+
+Data flow: key and fingerprint of the request -> a kept answer, which is given again -> else the
+request is carried out and its answer kept, in one transaction: after a crash there is neither.
+Only what went well is kept; a refused request has stored nothing and may be sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+
+from memory.api.auth import Caller
+from memory.api.problems import Problem
+from memory.models import ApiAnswer, ApiToken
+from memory.models.api import LONGEST_KEY
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+_KEPT_HEADERS = ("Location", "ETag", "Content-Type")
+
+
+def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) -> HttpResponse:
+    """Carry `run` out, or give the answer that the same request had within 24 hours.
+
+    Raises Problem: 422 for a key that was used for another request, 409 while that one is still
+    being carried out.
+    """
+    key = request.headers.get(HEADER)
+    if key is None or request.method != "POST":
+        return run()
+    key, same = _checked(key), fingerprint(request)
+    with transaction.atomic():
+        if not _hold(caller.token, key):
+            raise _at_work()
+        mine = ApiAnswer.objects.filter(token=caller.token, key=key)
+        known = mine.kept().first()
+        if known is not None:
+            return _again(known, same)
+        mine.delete()
+        response = run()
+        if response.status_code < 300:
+            answer = ApiAnswer(token=caller.token, key=key, fingerprint=same)
+            headers = {name: response[name] for name in _KEPT_HEADERS if name in response.headers}
+            answer.save_answer(response.status_code, headers, response.content.decode())
+    return response
+
+
+def fingerprint(request: HttpRequest) -> str:
+    """Return what the same request has in common: method, address and body."""
+    head = f"{request.method} {request.get_full_path()}\n"
+    return hashlib.sha256(head.encode() + request.body).hexdigest()
+
+
+def _checked(key: str) -> str:
+    if not key.strip() or len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        words = _(
+            "An Idempotency-Key is 1 to %(most)d visible characters of ASCII, such as a UUID, a new "
+            "one for each request that is to be carried out."
+        ) % {"most": LONGEST_KEY}
+        raise Problem(422, words, errors={HEADER: [words]})
+    return key
+
+
+def _hold(token: ApiToken, key: str) -> bool:
+    """Take the key until the transaction ends; False if another request has it."""
+    digest = hashlib.sha256(f"{token.pk}:{key}".encode()).digest()
+    number = int.from_bytes(digest[:8], "big", signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [number])
+        return bool(cursor.fetchone()[0])
+
+
+def _at_work() -> Problem:
+    words = _(
+        "A request with this Idempotency-Key is being carried out. Wait for its answer, or send "
+        "this again in a moment: it is then answered as that one was."
+    )
+    return Problem(409, words, headers={"Retry-After": "1"})
+
+
+def _again(known: ApiAnswer, same: str) -> HttpResponse:
+    if known.fingerprint != same:
+        words = _(
+            "This Idempotency-Key was used within 24 hours for another request. Nothing was done: "
+            "take a new key for a new request."
+        )
+        raise Problem(422, words, errors={HEADER: [words]})
+    response = HttpResponse(known.body, status=known.status, headers=known.headers)
+    response[REPLAYED] = "true"
+    return response

@@ -1,0 +1,256 @@
+"""`/notes`: written, read, corrected, merged, superseded and pruned by programs.
+
+What an agent writes passes the review (decision 10): a write that is held answers 202 with its
+proposal.  What a person wrote, edited or pinned, agents supersede by that way only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from uuid import UUID
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Query, Status
+from pydantic import Field
+
+from memory import merging, notes, record_acts
+from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
+from memory.api.frame import Held, located, router
+from memory.api.note_schemas import (
+    Kind,
+    MergedOut,
+    MergeIn,
+    NoteIn,
+    NoteOut,
+    NotePatch,
+    PrunedOut,
+    SupersedeIn,
+)
+from memory.api.paging import Listing, Paged, listing
+from memory.api.problems import Problem, not_found
+from memory.api.reading import is_persons, one_of, topic_of, used, visible
+from memory.api.reviewing import reviewed, source_of
+from memory.api.versions import IF_MATCH, expected_version, tagged
+from memory.maintenance import prune_expired
+from memory.models import Note
+from memory.models.notes import NoteQuerySet
+from memory.note_checks import usual_stability
+
+api = router("notes")
+_ONE = "/{uuid:note_id}"
+
+
+class NotesWanted(Paged):
+    """Which notes."""
+
+    kind: Kind | None = Field(None, description="Only notes of this kind.")
+    tag: list[str] = Field([], max_length=50, description="Only notes that bear any of these tags.")
+    scope: str | None = Field(None, max_length=200, description="Only notes of this scope.")
+    topic: str | None = Field(None, max_length=200, description="Only notes of this topic (slug).")
+    state: Literal["active", "expired", "superseded", "all"] = Field(
+        "active", description="active: neither expired nor superseded."
+    )
+
+
+@api.get("", auth=READ, response=Listing[NoteOut])
+def list_notes(request: ApiRequest, wanted: NotesWanted = Query(...)) -> Listing[NoteOut]:  # noqa: B008
+    """List notes, the newest first; without the trash, and to agents without what is sensitive."""
+    caller = request.auth
+    rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
+    if wanted.kind:
+        rows = rows.filter(kind=wanted.kind)
+    if wanted.scope:
+        rows = rows.filter(scope=wanted.scope)
+    if wanted.tag:
+        rows = rows.tagged(*wanted.tag)
+    if wanted.topic:
+        rows = rows.filter(topic__slug=wanted.topic)
+    return listing(visible(caller, rows), wanted, name="notes", out=NoteOut.of)
+
+
+def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
+    if state == "active":
+        return rows.active()
+    if state == "expired":
+        return rows.expired().filter(superseded_by=None)
+    return rows.exclude(superseded_by=None) if state == "superseded" else rows
+
+
+@api.post("", auth=WRITE, response={201: NoteOut, 202: Held})
+def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any:
+    """Write a note.  202: an agent's write that a person is to decide first."""
+    caller = request.auth
+    topic = topic_of(caller, note.topic)
+    fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
+    fields["stability"] = note.stability or usual_stability(note.kind)
+    source = source_of(caller, note.source)
+    held = reviewed(
+        caller,
+        "rule" if note.kind == "rule" else "note",
+        after={
+            "kind": note.kind,
+            "content": note.content,
+            **fields,
+            **({"topic_id": str(topic.pk)} if topic else {}),
+        },
+        texts=[note.content, *note.evidence, *note.tags],
+    )
+    if held is not None:
+        return Status(202, held)
+    written = notes.write_note(
+        caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic, **fields
+    )
+    return _made(response, written)
+
+
+@api.get(_ONE, auth=READ, response=NoteOut)
+def read_note(request: ApiRequest, response: HttpResponse, note_id: UUID) -> NoteOut:
+    """Read a note, also one that has expired or was superseded; the ETag is its version."""
+    note = _note(request.auth, note_id)
+    used(request.auth, note)
+    tagged(response, note)
+    return NoteOut.of(note)
+
+
+@api.patch(_ONE, auth=WRITE, response={200: NoteOut, 202: Held}, openapi_extra=IF_MATCH)
+def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch: NotePatch) -> Any:
+    """Correct a note: what is left out stays.  What a person wrote, only a person corrects."""
+    caller, note = request.auth, _note(request.auth, note_id)
+    expected, changed = expected_version(request, note), patch.changed()
+    _check_agents_edit(caller, note, changed)
+    if words := {"content", "evidence", "tags"} & changed.keys():
+        held = reviewed(
+            caller,
+            "rule" if changed.get("kind", note.kind) == "rule" else "note",
+            before={"content": note.content},
+            after={"kind": note.kind, "content": note.content, **changed},
+            texts=[text for name in sorted(words) for text in _texts(changed[name])],
+            target=note,
+            why=patch.why,
+        )
+        if held is not None:
+            return Status(202, held)
+    with transaction.atomic():
+        pinned, lock = changed.pop("pinned", note.pinned), changed.pop("lock", note.lock)
+        notes.edit_note(note, by=caller.by, expected_version=expected, why=patch.why, **changed)
+        if pinned != note.pinned:
+            record_acts.carry_out("pin" if pinned else "unpin", note, by=caller.by)
+        if lock != note.lock:
+            record_acts.carry_out("lock", note, by=caller.by, value=lock)
+    tagged(response, note)
+    return NoteOut.of(note)
+
+
+def _texts(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> None:
+    """Refuse (403) what agents leave to people: their notes, pins, locks and what is sensitive."""
+    if is_persons(note):
+        words = _(
+            "A person wrote, edited or pinned this note, and agents leave it as it is. POST to its "
+            "/supersede with the new words: what is risky of that waits for the person."
+        )
+        only_people(caller, words)
+    named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
+    if named:
+        words = _("Only a person sets %(fields)s of a note that is there.")
+        only_people(caller, words % {"fields": ", ".join(named)})
+
+
+@api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
+def trash_note(request: ApiRequest, note_id: UUID) -> Status[None]:
+    """Move a note to the trash, from which a person can restore it for 30 days."""
+    caller, note = request.auth, _note(request.auth, note_id)
+    note.version = expected_version(request, note)
+    if is_persons(note):
+        words = _(
+            "A person wrote, edited or pinned this note: only a person moves it to the trash."
+        )
+        only_people(caller, words)
+    note.trash(by=caller.by)
+    return Status(204, None)
+
+
+@api.post("/merge", auth=WRITE, response={201: MergedOut})
+def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> MergedOut:
+    """Make one summary note of two to twenty, which it supersedes: by a model, if there is one."""
+    caller = request.auth
+    if not caller.by.is_person:
+        _check_agents_merge(caller, merge.ids)
+    merged = merging.merge(caller.owner, merge.ids, by=caller.by)
+    note = _note(caller, merged.note.pk)
+    located(response, f"/notes/{note.pk}")
+    tagged(response, note)
+    return MergedOut.of(note, by_model=merged.is_by_model, warning=merged.warning)
+
+
+def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
+    """Refuse (403) a merge of what a person wrote; what an agent may not see is not there (404)."""
+    try:
+        keys = {UUID(key) for key in ids}
+    except ValueError:
+        raise not_found(_("There is no such note.")) from None
+    there = list(visible(caller, Note.objects.of(caller.owner).live()).filter(pk__in=keys))
+    if len(there) < len(keys):
+        raise not_found(_("There is no such note."))
+    if any(is_persons(note) for note in there):
+        raise Problem(
+            403, _("A person wrote, edited or pinned one of them: only a person merges it.")
+        )
+
+
+@api.post(_ONE + "/supersede", auth=WRITE, response={201: NoteOut, 202: Held})
+def supersede_note(
+    request: ApiRequest, response: HttpResponse, note_id: UUID, successor: SupersedeIn
+) -> Any:
+    """Write a note that stands in for this one from now on; this one stays in its chain."""
+    caller, note = request.auth, _note(request.auth, note_id)
+    if note.kind in Note.IDENTITY:
+        words = _("Soul, persona and profile are changed by a person, under Settings.")
+        raise Problem(403, words)
+    note.check_may_change(caller.by)
+    fields = successor.fields()
+    if "sensitivity" in fields and fields["sensitivity"] != "sensitive":
+        only_people(caller, _("Only a person says that a note is not sensitive."))
+    held = reviewed(
+        caller,
+        "rule" if fields.get("kind", note.kind) == "rule" else "note",
+        before={"content": note.content},
+        after={"kind": note.kind, "content": successor.content, **fields},
+        texts=[successor.content, *fields.get("evidence", ()), *fields.get("tags", ())],
+        target=note,
+        why=successor.why,
+    )
+    if held is not None:
+        return Status(202, held)
+    made = notes.supersede(
+        note,
+        successor.content,
+        by=caller.by,
+        expected_version=note.version,
+        why=successor.why,
+        source=caller.source,
+        **fields,
+    )
+    return _made(response, made)
+
+
+@api.post("/prune", auth=WRITE, response=PrunedOut)
+def prune_notes(request: ApiRequest) -> PrunedOut:
+    """Move the notes that have expired to the trash now; upkeep does so every six hours."""
+    return PrunedOut(pruned=prune_expired(request.auth.owner))
+
+
+def _note(caller: Caller, key: UUID) -> Note:
+    note: Note = one_of(caller, Note.objects.select_related("topic"), key)
+    return note
+
+
+def _made(response: HttpResponse, note: Note) -> Status[NoteOut]:
+    located(response, f"/notes/{note.pk}")
+    tagged(response, note)
+    return Status(201, NoteOut.of(note))

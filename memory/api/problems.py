@@ -1,0 +1,213 @@
+"""Every error of the API as `application/problem+json` (RFC 9457), saying what to do.
+
+Data flow: an endpoint raises `Problem`, or what memory refuses -> `install()`'s handlers -> one
+JSON object.  What Django itself answers with a page (no such address, another method, a server
+error) becomes one in `ProblemMiddleware`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from pydantic import BaseModel
+
+from beacon_site.http import Respond
+from memory.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
+from memory.files.refusals import NoSuchFile
+from memory.files.saving import OverBudget
+from memory.text import clean, shorten
+
+MEDIA_TYPE = "application/problem+json"
+ROOT = "/api/"
+TRY_AGAIN = 5  # seconds after which a database that restarts is mostly back
+LONGEST_DETAIL = 2_000
+MOST_ERRORS = 20  # fields that are told of; a body of nonsense has thousands
+
+# The word for programs in `type`, by status.
+_WORDS = {
+    400: "malformed", 401: "token", 403: "forbidden", 404: "not-found", 405: "method",
+    409: "conflict", 411: "length", 412: "stale", 413: "too-large", 415: "media-type",
+    422: "invalid", 428: "if-match-missing", 429: "too-many", 500: "internal", 503: "unavailable",
+}  # fmt: skip
+
+
+class ProblemOut(BaseModel):
+    """What went wrong: `detail` says why and what to do, `errors` the same by field."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: dict[str, list[str]] | None = None
+    current: int | str | None = None
+
+
+class Problem(Exception):
+    """An answer that is an error.  `more` are further members, such as `current`."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        errors: Mapping[str, list[str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+        self.errors = dict(errors or {})
+        self.headers = dict(headers or {})
+        self.more = more
+
+    def answer(self) -> HttpResponse:
+        """Return the response."""
+        body: dict[str, Any] = {
+            "type": f"urn:beacon:problem:{_WORDS.get(self.status, 'other')}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": shorten(clean(self.detail)[0], LONGEST_DETAIL),
+            **self.more,
+        }
+        if self.errors:
+            body["errors"] = {
+                clean(str(field))[0][:200]: [clean(str(message))[0] for message in messages]
+                for field, messages in list(self.errors.items())[:MOST_ERRORS]
+            }
+        text = json.dumps(body, default=str)
+        return HttpResponse(text, status=self.status, content_type=MEDIA_TYPE, headers=self.headers)
+
+
+def not_found(what: str = "") -> Problem:
+    """Return the problem that there is no such thing, or none of this owner's."""
+    return Problem(404, what or _("There is nothing here, or it is not yours."))
+
+
+def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | None:
+    """Return the problem for what memory refused; None for what is no refusal.
+
+    `is_conditional` says that the caller named the version it saw, which is then stale (412).
+    """
+    if isinstance(exc, NoSuchKey | NoSuchFile):
+        return Problem(404, str(exc))
+    if not isinstance(exc, MemoryRefused):
+        return None
+    if isinstance(exc, InvalidValue):
+        errors = {
+            field: [str(one) for one in messages] if isinstance(messages, list) else [str(messages)]
+            for field, messages in exc.errors.items()
+        }
+        return Problem(422, str(exc), errors=errors)
+    if isinstance(exc, Locked):
+        return Problem(403, str(exc))
+    if isinstance(exc, StaleWrite):
+        status = 412 if is_conditional else 409
+        return Problem(status, str(exc), current=exc.current)
+    if isinstance(exc, OverBudget):
+        return Problem(413, str(exc), have=exc.have, most=exc.most)
+    return Problem(409, str(exc))
+
+
+def is_database_gone(exc: BaseException | None) -> bool:
+    """Whether there is no connection: no code of the server, or one of 08 (connection), 57P (stop)."""
+    if not isinstance(exc, OperationalError | InterfaceError):
+        return False
+    code = getattr(exc.__cause__, "sqlstate", None) or ""
+    return not code or code.startswith(("08", "57P"))
+
+
+def unavailable() -> Problem:
+    """Return the problem that the database is away for the moment."""
+    words = _("The database cannot be reached at the moment. Nothing was changed: try again soon.")
+    return Problem(503, words, headers={"Retry-After": str(TRY_AGAIN)})
+
+
+# --- what the framework raises ----------------------------------------------------------------------
+
+
+def install(api: NinjaAPI) -> None:
+    """Let the API answer with problems, whatever is raised in it."""
+    handlers: dict[type[Exception], Callable[[HttpRequest, Any], Problem | None]] = {
+        Problem: lambda _request, exc: exc,
+        MemoryRefused: _refused,
+        NoSuchKey: _refused,
+        Http404: lambda _request, _exc: not_found(),
+        HttpError: lambda _request, exc: Problem(exc.status_code, str(exc)),
+        ValidationError: lambda _request, exc: _invalid(exc),
+        OperationalError: _of_database,
+        InterfaceError: _of_database,
+    }
+    for kind, make in handlers.items():
+        api.add_exception_handler(kind, _answering(make))
+
+
+def _answering(
+    make: Callable[[HttpRequest, Any], Problem | None],
+) -> Callable[[HttpRequest, Any], HttpResponse]:
+    def answer(request: HttpRequest, exc: Any) -> HttpResponse:
+        problem = make(request, exc)
+        if problem is None:
+            raise exc
+        return problem.answer()
+
+    return answer
+
+
+def _refused(request: HttpRequest, exc: Exception) -> Problem | None:
+    return of_refusal(exc, is_conditional="If-Match" in request.headers)
+
+
+def _of_database(_request: HttpRequest, exc: Exception) -> Problem | None:
+    return unavailable() if is_database_gone(exc) else None
+
+
+def _invalid(exc: ValidationError) -> Problem:
+    """Return the problem for fields of the wrong type, each named as the caller wrote it."""
+    errors: dict[str, list[str]] = {}
+    for one in exc.errors:
+        # ("body", "note", "tags", 0): where it stood, the argument's name, the field.
+        place = list(one["loc"])
+        field = ".".join(map(str, place[2:] if place[0] == "body" else place[1:]))
+        errors.setdefault(field or str(place[0]), []).append(str(one["msg"]))
+    told = "; ".join(f"{field}: {', '.join(words)}" for field, words in list(errors.items())[:5])
+    detail = _("Nothing was done, for the request has fields that do not fit. %(fields)s")
+    return Problem(422, detail % {"fields": told}, errors=errors)
+
+
+class ProblemMiddleware:
+    """Answer a program in JSON where Django answers with a page: 404, 405, 400, 500, 503."""
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        is_page = response.headers.get("Content-Type") != MEDIA_TYPE
+        if response.status_code < 400 or not request.path.startswith(ROOT) or not is_page:
+            return response
+        answer = _in_words(response.status_code).answer()
+        for name in ("Allow", "Retry-After"):
+            if name in response.headers:
+                answer[name] = response.headers[name]
+        return answer
+
+
+def _in_words(status: int) -> Problem:
+    told = {
+        400: _("The request could not be understood."),
+        404: _("There is nothing at this address. /api/v1/openapi.json lists what there is."),
+        405: _("This address takes another method: the header Allow names those that it takes."),
+        413: _("The request is larger than may be sent."),
+    }
+    if status == 503:
+        return unavailable()
+    server = _("Something went wrong inside Beacon: its log tells what. Nothing may be stored.")
+    return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))

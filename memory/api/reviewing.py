@@ -1,0 +1,41 @@
+"""How what programs write passes the review (decision 10), and what they may name as its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory import tool_review
+from memory.api.auth import Caller
+from memory.api.frame import Held
+from memory.models import Remembered
+from memory.observing.lines import callers_source
+
+
+def reviewed(
+    caller: Caller,
+    kind: str,
+    *,
+    after: Mapping[str, Any],
+    texts: Sequence[str],
+    before: Mapping[str, Any] | None = None,
+    target: Remembered | None = None,
+    why: str = "",
+) -> Held | None:
+    """Hold an agent's write that is to be held, and return the answer; None if it may be stored."""
+    waits = tool_review.reviewed(
+        caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
+    )
+    if waits is None:
+        return None
+    return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))
+
+
+def source_of(caller: Caller, named: str | None) -> str:
+    """Return the source of what is written: the one the caller named, else the caller.
+
+    Raises InvalidValue where an agent would pass for a person, a run or a session.
+    """
+    if not named:
+        return caller.source
+    return named if caller.by.is_person else callers_source(named)
