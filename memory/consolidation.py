@@ -76,8 +76,8 @@ def turns_of(session: Session) -> list[Turn]:
 def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Line]:
     """Return what a transcript leaves, in its order; each message at most once (R105 to R107).
 
-    `user` and `assistant` say how far the words of each are believed.  An answer that smells of
-    instructions is kept in quarantine: no prompt ever gets it.
+    `user` and `assistant` say how far the words of each are believed.  What smells of instructions
+    and is not the owner's own word is kept in quarantine: no prompt ever gets it.
     """
     spoken = [(turn.role, clean(turn.content)[0].strip()) for turn in turns if turn.role in _SPOKEN]
     answers = [text for role, text in spoken if role == "assistant" and width(text) > LEAST_SUMMARY]
@@ -90,7 +90,8 @@ def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Li
         if not category or width(whole) < LEAST:
             continue
         trust = user if role == "user" else assistant
-        if role == "assistant" and smells_of_instructions(text):
+        is_own = role == "user" and trust == Trust.OWNER
+        if not is_own and smells_of_instructions(text):
             trust = Trust.QUARANTINED
         line = Line(category, text, (SUMMARY_TAG,) if is_summary else (), trust=trust)
         # Of the same words said twice the summary's stand, else the first ones.

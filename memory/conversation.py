@@ -19,11 +19,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.broker import send
+from memory import review
 from memory.actors import Actor
 from memory.consolidation import source_of
 from memory.errors import InvalidValue, MemoryRefused
 from memory.files.reading import index_text
-from memory.models import Message, Note, Revision, Session, User
+from memory.models import Agent, Message, Note, Revision, Session, Trust, User
 from memory.notes import write_note
 from memory.text import clean, is_visible, one_line, shorten
 from memory.tool_types import named
@@ -57,22 +58,34 @@ class StillAnswering(MemoryRefused):
     """An answer is being worked out; the next question waits for it."""
 
 
-def start(owner: User, title: str = "", *, key: uuid.UUID | None = None) -> Session:
-    """Return a new session; with the `key` of one that the owner has begun already, that one."""
+def start(
+    owner: User, title: str = "", *, key: uuid.UUID | None = None, agent: Agent | None = None
+) -> Session:
+    """Return a new session; with the `key` of one that the owner has begun already, that one.
+
+    One that an `agent` begins is the agent's: what is said in it is not the owner's own word.
+    """
     if key is not None:
         known: Session | None = Session.objects.of(owner).filter(pk=key).first()
         if known is not None:
             return known
-    session = Session(pk=key or uuid.uuid4(), owner=owner, title=checked_title(title))
-    session.source = str(owner.actor)
+    by = agent.actor if agent is not None else owner.actor
+    session = Session(
+        pk=key or uuid.uuid4(),
+        owner=owner,
+        title=checked_title(title),
+        agent=agent,
+        source=str(by),
+        trust=Trust.OWNER if agent is None else Trust.AGENT,
+    )
     try:
         with transaction.atomic():
             session.save(force_insert=True)
-            Revision.record_first([session], by=owner.actor)
+            Revision.record_first([session], by=by)
     except IntegrityError:
         # The same form sent twice at once, or a key that is somebody else's.
         mine: Session | None = Session.objects.of(owner).filter(pk=key).first()
-        return mine or start(owner, title)
+        return mine or start(owner, title, agent=agent)
     return session
 
 
@@ -163,19 +176,24 @@ def is_to_keep(text: str) -> bool:
 
 
 def _keep(said: Message, by: Actor) -> None:
-    """Write what a person wants remembered as a volatile log of 30 days, and name it at the message."""
+    """Write what is to be remembered as a volatile log of 30 days, and name it at the message.
+
+    A person's words are stored at once; a program's pass the review, as all that agents write.
+    """
     if not is_to_keep(said.content):
         return
-    source = source_of(said.session_id)
+    owner, source = said.session.owner, source_of(said.session_id)
+    fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
+    texts = [said.content]
+    risk = review.verdict(owner, "note", by=by, trust=Trust.AGENT, texts=texts, leaves_topic=True)
+    if risk.is_held:
+        after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
+        review.hold(
+            owner, "note", by=by, source=source, before={}, after=after, why="", held=risk.held
+        )
+        return
     note = write_note(
-        said.session.owner,
-        Note.Kind.LOG,
-        said.content,
-        by=by,
-        stability=Note.Stability.VOLATILE,
-        ttl_days=LOG_DAYS,
-        source=source,
-        job=source,
+        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, **fields
     )
     said.cites = [named(note)]
     said.save(update_fields=["cites"])

@@ -47,7 +47,7 @@ MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
 LONGEST_TALK = 12_000  # characters of a transcript that a model sums up
 MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session that its log tells
 GIVE_UP = timedelta(days=1)  # what could not be finished in a day is given up
-_ENDING = 772_518  # advisory lock: who finishes a session
+_ENDING = 772_519  # advisory lock: who finishes a session
 
 
 class SessionSummary(BaseModel):
@@ -110,7 +110,9 @@ def finish(session_id: str) -> bool:
 def _finish(session: Session, row: Reflection) -> None:
     try:
         with timezone.override(zone_of(session.owner.time_zone)):
-            consolidate_session(session, by=ASK, trust=Trust.OWNER, answers=trust_of(session))
+            consolidate_session(
+                session, by=ASK, trust=words_trust(session), answers=trust_of(session)
+            )
             _log_requests(session)
             _summarise(session)
             _look_back(session)
@@ -137,12 +139,17 @@ def said_in(session: Session) -> list[Message]:
     return list(rows.order_by("position"))
 
 
+def words_trust(session: Session) -> Trust:
+    """Return how far to believe what was asked: the person's own words, or a program's."""
+    return Trust.OWNER if session.agent_id is None else Trust.AGENT
+
+
 def trust_of(session: Session) -> str:
     """Return the lowest trust of what the session's answers read and were given."""
     calls = [call for message in said_in(session) for call in message.tool_calls]
     cites = [cite for message in said_in(session) for cite in message.cites]
     trusts = [str(one["trust"]) for one in [*calls, *cites] if one.get("trust")]
-    return lowest_trust([Trust.OWNER, *trusts])
+    return lowest_trust([words_trust(session), *trusts])
 
 
 # --- the log of what was asked (R247) -----------------------------------------------------------------
@@ -157,7 +164,10 @@ def _log_requests(session: Session) -> None:
     told = {"title": session.title, "day": _day(session)}
     head = _("Asked in the session “%(title)s”, %(day)s:") % told
     lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
-    _write(session, Note.Kind.LOG, f"{head}\n\n{lines}", LOG_DAYS, Trust.OWNER)
+    trust = words_trust(session)
+    if trust != Trust.OWNER and smells_of_instructions(lines):
+        trust = Trust.QUARANTINED
+    _write(session, Note.Kind.LOG, f"{head}\n\n{lines}", LOG_DAYS, trust)
 
 
 def _written(session: Session, kind: str, tag: str) -> bool:
@@ -275,7 +285,7 @@ def _look_back(session: Session) -> None:
         history=transcript_of(session),
         trust=trust_of(session),
         meter=MonthMeter(session.owner),
-        messages=own,
+        messages=own if session.agent_id is None else (),
         told=Told(
             title=session.title,
             summary=shorten(one_line(session.title), 60),

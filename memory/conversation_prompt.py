@@ -51,7 +51,9 @@ class Talk:
 
     @property
     def own_words(self) -> list[str]:
-        """Return what the person said, the question included."""
+        """Return what the person said, the question included; in a program's session nothing."""
+        if self.session.agent_id is not None:
+            return []
         said = [one for one in self.before if one.role == "user" and not one.is_index]
         return [one.content for one in [*said, self.question]]
 

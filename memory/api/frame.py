@@ -119,9 +119,7 @@ def _statuses(path: str, method: str, endpoint: dict[str, Any]) -> list[int]:
     if parameters or endpoint.get("requestBody") or method == "post":
         found.append(422)
     if method != "get":
-        found += [400, 411, 413, 415]
-    if method == "post":
-        found.append(409)
+        found += [400, 409, 411, 413, 415]
     if "{" in path:
         found.append(404)
     if any(one["name"] == "If-Match" for one in parameters):

@@ -29,7 +29,7 @@ from memory.api.note_schemas import (
     SupersedeIn,
 )
 from memory.api.paging import Listing, Paged, listing
-from memory.api.problems import Problem, not_found
+from memory.api.problems import Problem
 from memory.api.reading import is_persons, one_of, topic_of, used, visible
 from memory.api.reviewing import reviewed, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
@@ -189,14 +189,15 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
 
 
 def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
-    """Refuse (403) a merge of what a person wrote; what an agent may not see is not there (404)."""
+    """Refuse (403) a merge of what a person wrote; what an agent may not see is not there (422)."""
     try:
         keys = {UUID(key) for key in ids}
     except ValueError:
-        raise not_found(_("There is no such note.")) from None
+        keys = set()
     there = list(visible(caller, Note.objects.of(caller.owner).live()).filter(pk__in=keys))
-    if len(there) < len(keys):
-        raise not_found(_("There is no such note."))
+    if not keys or len(there) < len(keys):
+        words = _("There is no such note.")
+        raise Problem(422, words, errors={"ids": [words]})
     if any(is_persons(note) for note in there):
         raise Problem(
             403, _("A person wrote, edited or pinned one of them: only a person merges it.")

@@ -8,8 +8,8 @@ from typing import Any
 from memory import tool_review
 from memory.api.auth import Caller
 from memory.api.frame import Held
-from memory.models import Remembered
-from memory.observing.lines import callers_source
+from memory.models import Remembered, Topic
+from memory.observing.lines import Line, callers_source
 
 
 def reviewed(
@@ -39,3 +39,28 @@ def source_of(caller: Caller, named: str | None) -> str:
     if not named:
         return caller.source
     return named if caller.by.is_person else callers_source(named)
+
+
+def reviewed_lines(
+    caller: Caller,
+    lines: Sequence[Line],
+    source: str,
+    *,
+    topic: Topic | None = None,
+    sensitivity: str = "normal",
+) -> Held | None:
+    """Hold a batch of observations whole if one of them is to be held."""
+    rows = [
+        {
+            "category": line.category,
+            "content": line.content,
+            "tags": list(line.tags),
+            "step_name": line.step_name,
+            "step_type": line.step_type,
+        }
+        for line in lines
+    ]
+    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
+    if topic is not None:
+        after["topic_id"] = str(topic.pk)
+    return reviewed(caller, "observation", after=after, texts=[line.content for line in lines])

@@ -1,0 +1,136 @@
+"""`/scratchpad`: values under keys, for work in progress; `?session=` names a session's own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Query, Status
+from pydantic import BaseModel, Field
+
+from memory import scratchpad
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.frame import Body, router
+from memory.api.paging import Listing, Paged, listing
+from memory.api.problems import Problem
+from memory.api.reading import open_to_agents, used
+from memory.api.versions import tagged
+from memory.errors import NoSuchKey
+from memory.models import ScratchpadEntry
+from memory.models.scratchpad import MOST_VALUE
+
+api = router("scratchpad")
+_ONE = "/{path:key}"
+_SESSION: Any = Query("", max_length=100, description="The id of a session: its own entries alone.")
+
+
+class EntriesWanted(Paged):
+    """Which entries: those whose keys begin with `prefix`, or that hold `q` in key or value."""
+
+    prefix: str = Field("", max_length=200)
+    q: str = Field("", max_length=10_000, description="A text as it is, in any case.")
+    session: str = Field("", max_length=100, description="The id of a session.")
+
+
+class ValueIn(Body):
+    """What is put under the key."""
+
+    value: str = Field(max_length=MOST_VALUE, description="At most 64 KiB.")
+
+
+class EntryOut(BaseModel):
+    """One value under its key."""
+
+    key: str
+    value: str
+    scope: str
+    trust: str
+    version: int
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def of(cls, entry: ScratchpadEntry) -> Self:
+        """Return the entry as it is told."""
+        return cls(**{name: getattr(entry, name) for name in cls.model_fields})
+
+
+@api.get("", auth=READ, response=Listing[EntryOut])
+def list_entries(
+    request: ApiRequest,
+    wanted: EntriesWanted = Query(...),  # noqa: B008
+) -> Listing[EntryOut]:
+    """List entries, sorted by key."""
+    caller, scope = request.auth, _scope(wanted.session)
+    if wanted.q and wanted.prefix:
+        words = _("Send prefix or q, not both.")
+        raise Problem(422, words, errors={"q": [words]})
+    if wanted.q:
+        rows = scratchpad.search(caller.owner, wanted.q, scope=scope)
+    else:
+        rows = scratchpad.entries(caller.owner, wanted.prefix, scope=scope)
+    rows = open_to_agents(caller, rows)
+    return listing(rows, wanted, name="scratchpad", out=EntryOut.of, by="key", falling=False)
+
+
+@api.get(_ONE, auth=READ, response=EntryOut)
+def read_entry(
+    request: ApiRequest, response: HttpResponse, key: str, session: str = _SESSION
+) -> EntryOut:
+    """Read the value under a key; the key is URL-encoded, slashes included."""
+    caller = request.auth
+    entry = _entry(caller, key, session)
+    used(caller, entry)
+    tagged(response, entry)
+    return EntryOut.of(entry)
+
+
+@api.put(_ONE, auth=WRITE, response={200: EntryOut, 201: EntryOut})
+def set_entry(
+    request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: str = _SESSION
+) -> Any:
+    """Put a value under a key, whatever stood there before; that stays in its history."""
+    caller = request.auth
+    is_new = not _is_there(caller, key, session)
+    stored = scratchpad.set_value(
+        caller.owner,
+        key,
+        entry.value,
+        by=caller.by,
+        scope=_scope(session),
+        source=caller.source,
+    )
+    tagged(response, stored)
+    return Status(201 if is_new else 200, EntryOut.of(stored))
+
+
+@api.delete(_ONE, auth=WRITE, response={204: None})
+def trash_entry(request: ApiRequest, key: str, session: str = _SESSION) -> Status[None]:
+    """Move an entry to the trash."""
+    _entry(request.auth, key, session).trash(by=request.auth.by)
+    return Status(204, None)
+
+
+def _scope(session: str) -> str:
+    return f"session:{session}" if session.strip() else scratchpad.OWNER
+
+
+def _entry(caller: Caller, key: str, session: str) -> ScratchpadEntry:
+    entry = scratchpad.get_entry(caller.owner, key, scope=_scope(session))
+    if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
+        raise Problem(403, _("It is shown to people only."))
+    return entry
+
+
+def _is_there(caller: Caller, key: str, session: str) -> bool:
+    try:
+        _entry(caller, key, session)
+    except NoSuchKey:
+        return False
+    return True
+
+
+def _is_quarantined(entry: ScratchpadEntry) -> bool:
+    return entry.trust == "quarantined"

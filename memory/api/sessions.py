@@ -1,0 +1,213 @@
+"""`/sessions`: conversations with the agent, and what a transcript leaves.
+
+A session that an agent began is the agent's: what is said in it is not the person's word.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Path, Query, Status
+from pydantic import BaseModel, Field
+
+from memory import conversation, conversation_end
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.frame import Body, Held, located, router
+from memory.api.observation_schemas import IdsOut
+from memory.api.problems import Problem, not_found
+from memory.api.reviewing import reviewed_lines
+from memory.api.versions import tagged
+from memory.consolidation import Turn, consolidate, lines_in, source_of, turns_of
+from memory.models import Message, Session, Trust
+
+api = router("sessions")
+_ONE = "/{uuid:session_id}"
+MOST_MESSAGES = 1_000  # of a transcript
+MOST_SHOWN = 200  # messages of one answer
+LONGEST_ID = 100
+
+
+class SessionIn(Body):
+    """A new session."""
+
+    title: str = Field("", max_length=200, description="One line; its first words if left out.")
+
+
+class MessageIn(Body):
+    """What is said."""
+
+    content: str = Field(min_length=1, max_length=conversation.MOST_MESSAGE)
+
+
+class TurnIn(Body):
+    """One message of a transcript."""
+
+    role: str = Field(max_length=40, description="user or assistant; others are passed over.")
+    content: str
+
+
+class TranscriptIn(Body):
+    """A transcript; without messages that of the stored session is taken."""
+
+    messages: list[TurnIn] = Field([], max_length=MOST_MESSAGES)
+
+
+class MessageOut(BaseModel):
+    """One turn; an answer is `waiting` or `answering` until it is worked out."""
+
+    id: int
+    position: int
+    role: str
+    content: str
+    state: str
+    by: str
+    notice: str
+    tool_calls: list[Any]
+    cites: list[Any]
+    created: datetime
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Return the message as it is told."""
+        return cls(**{name: getattr(message, name) for name in cls.model_fields})
+
+
+class SessionOut(BaseModel):
+    """A session."""
+
+    id: UUID
+    title: str
+    source: str
+    ended_at: datetime | None
+    version: int
+    created: datetime
+    updated: datetime
+
+    @classmethod
+    def of(cls, session: Session, **more: Any) -> Self:
+        """Return the session as it is told."""
+        same = cls.model_fields.keys() - more.keys()
+        return cls(**{name: getattr(session, name) for name in same}, **more)
+
+
+class WholeSessionOut(SessionOut):
+    """A session with what was said last, in order; `earlier` says that more was said before."""
+
+    messages: list[MessageOut]
+    earlier: bool
+
+
+class SaidOut(BaseModel):
+    """What was said, and the answer that waits to be worked out: read the session for it."""
+
+    message: MessageOut
+    answer: MessageOut
+
+
+@api.post("", auth=WRITE, response={201: SessionOut})
+def begin_session(request: ApiRequest, response: HttpResponse, session: SessionIn) -> Any:
+    """Begin a session."""
+    caller = request.auth
+    agent = None if caller.by.is_person else caller.agent
+    made = conversation.start(caller.owner, session.title, agent=agent)
+    located(response, f"/sessions/{made.pk}")
+    tagged(response, made)
+    return Status(201, SessionOut.of(made))
+
+
+@api.get(_ONE, auth=READ, response=WholeSessionOut)
+def read_session(
+    request: ApiRequest,
+    response: HttpResponse,
+    session_id: UUID,
+    before: int | None = Query(None, ge=0, le=2_000_000_000),
+) -> WholeSessionOut:
+    """Read a session with its last 200 messages, or those before the position `before`."""
+    session = _session(request.auth, session_id)
+    rows = session.messages.filter(is_index=False).order_by("-position")
+    if before is not None:
+        rows = rows.filter(position__lt=before)
+    found = list(rows[: MOST_SHOWN + 1])
+    shown = [MessageOut.of(one) for one in reversed(found[:MOST_SHOWN])]
+    tagged(response, session)
+    return WholeSessionOut.of(session, messages=shown, earlier=len(found) > MOST_SHOWN)
+
+
+@api.post(_ONE + "/messages", auth=WRITE, response={201: SaidOut})
+def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
+    """Say something; the answer is worked out by a worker. “Remember …” also writes a note."""
+    caller = request.auth
+    session = _session(caller, session_id)
+    answer = conversation.ask(session, message.content, by=caller.by)
+    said = session.messages.get(position=answer.position - 1)
+    return Status(201, SaidOut(message=MessageOut.of(said), answer=MessageOut.of(answer)))
+
+
+@api.post(_ONE + "/end", auth=WRITE, response=SessionOut)
+def end_session(request: ApiRequest, response: HttpResponse, session_id: UUID) -> SessionOut:
+    """End a session; what it leaves is worked out by a worker. One that is over stays so."""
+    session = _session(request.auth, session_id)
+    conversation_end.end(session, by=request.auth.by)
+    session.refresh_from_db()
+    tagged(response, session)
+    return SessionOut.of(session)
+
+
+@api.post("/{session_id}/consolidate", auth=WRITE, response={200: IdsOut, 202: Held})
+def consolidate_session(
+    request: ApiRequest,
+    session_id: Annotated[str, Path(..., min_length=1, max_length=LONGEST_ID)],
+    transcript: TranscriptIn,
+) -> Any:
+    """Keep what a conversation leaves: what was decided, concluded, or asked to be remembered.
+
+    `session_id` is a session's, or any name of a conversation held elsewhere; the same again adds
+    nothing.
+    """
+    caller = request.auth
+    session = _stored(caller, session_id)
+    turns = [Turn(one.role, one.content) for one in transcript.messages]
+    if not turns and session is not None:
+        turns = turns_of(session)
+    trust = Trust.OWNER if caller.by.is_person else Trust.AGENT
+    key = str(session.pk) if session is not None else session_id
+    lines = lines_in(turns, user=trust, assistant=trust)
+    if not lines:
+        return Status(200, IdsOut(ids=[], new=[]))
+    held = reviewed_lines(caller, lines, source_of(key))
+    if held is not None:
+        return Status(202, held)
+    left = consolidate(caller.owner, key, turns, by=caller.by, trust=trust)
+    if left.problem:
+        raise Problem(409, left.problem)
+    ids, new = [one.pk for one in left.observations], [one.pk for one in left.new]
+    return Status(200, IdsOut(ids=ids, new=new))
+
+
+def _session(caller: Caller, key: UUID) -> Session:
+    """Return the caller's session: an agent's own, a person's any of theirs.  Raises Problem."""
+    rows = Session.objects.of(caller.owner).filter(pk=key)
+    if not caller.by.is_person:
+        rows = rows.filter(agent=caller.agent)
+    session: Session | None = rows.first()
+    if session is None:
+        raise not_found()
+    if session.trashed_at is not None:
+        raise not_found(_("It lies in the trash, from which a person can restore it."))
+    session.owner = caller.owner
+    return session
+
+
+def _stored(caller: Caller, key: str) -> Session | None:
+    """Return the stored session of this id; None for the name of a conversation held elsewhere."""
+    try:
+        wanted = UUID(key)
+    except ValueError:
+        return None
+    if Session.objects.filter(pk=wanted).exists():
+        return _session(caller, wanted)
+    return None
