@@ -54,6 +54,15 @@ class ContentItemAdmin(RememberedAdmin):
     MASKED = ("content", "title", "url", "tags")
 
 
+@admin.register(memory.Snapshot)
+class SnapshotAdmin(RememberedAdmin):
+    """What scopes of content stores held at a moment; their items are looked at by their owner."""
+
+    list_display = ("label", "owner", "scope", "count", "size", "created", "trashed_at")
+    search_fields = ("scope", "owner__username")
+    MASKED = ("title",)
+
+
 @admin.register(memory.LibraryDocument)
 class LibraryDocumentAdmin(RememberedAdmin):
     """Documents that people added, or that lie in the watched folder."""

@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
+from memory.content.relations import relate
 from memory.files.saving import put_back as put_file_back
 from memory.models import Remembered
 from memory.notes import check_put_back
@@ -99,6 +100,20 @@ def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
     note.change(by=by, why=why, **fields)
 
 
+def _relations(item: Any) -> dict[str, Any]:
+    return {"related_to": sorted(str(key) for key in item.related_to.values_list("pk", flat=True))}
+
+
+def _content_back(item: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
+    """Put an item back, and what it is related to by the rules of relations."""
+    fields = dict(fields)
+    related = fields.pop("related_to", None)
+    if fields:
+        item.change(by=by, why=why, **fields)
+    if related is not None:
+        relate(item, related, by=by, why=why)
+
+
 def _scratchpad_address(entry: Any) -> str:
     asked = urlencode({"scope": entry.scope, "q": entry.key})
     return f"{reverse('memory:scratchpad')}?{asked}"
@@ -123,7 +138,15 @@ _KINDS: dict[str, RecordKind] = {
         put_back=_document_back,
         many=ngettext_lazy("%(n)s library document", "%(n)s library documents", "n"),
     ),
-    "contentitem": RecordKind(_("content item")),
+    "contentitem": RecordKind(
+        _("content item"),
+        put_back=_content_back,
+        more=_relations,
+        many=ngettext_lazy("%(n)s content item", "%(n)s content items", "n"),
+    ),
+    "snapshot": RecordKind(
+        _("snapshot"), many=ngettext_lazy("%(n)s snapshot", "%(n)s snapshots", "n")
+    ),
     "memoryfile": RecordKind(
         _("memory file"),
         put_back=put_file_back,

@@ -2,7 +2,8 @@
 
 Data flow: messages -> the model, with the tools that it may call -> each call is carried out by
 `memory.tools` and its answer, an error too, goes back as a message -> again, for so many rounds.
-Ask and the reflector share it.
+With a content store the answer is kept there in full, and what is sent of it grows shorter turn by
+turn (`memory.content.shown`).  Ask, the reflector and the tracks of deep runs share it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from beacon_site.providers.llm import Answer, Message, OnText, Tool, ToolCall, U
 from memory import connections
 from memory import tools as registry
 from memory.asking import BudgetReached, Meter, ask_model
+from memory.content.shown import Kept, ResultStore
 from memory.models import Topic
 from memory.text import clean, shorten
 from memory.tool_types import MemoryTool, ToolContext
@@ -48,7 +50,10 @@ _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One call of a tool, as it is kept: what was asked for, and what the model was told."""
+    """One call of a tool, as it is kept: what was asked for, and what the model was told.
+
+    `kept` is what a content store made of the result; `data["content_item"]` then names its item.
+    """
 
     round: int
     tool: str
@@ -57,16 +62,20 @@ class CallRecord:
     is_error: bool
     data: dict[str, Any] = field(default_factory=dict)
     milliseconds: int = 0
+    kept: Kept | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a row keeps of it."""
-        return {
+        """Return what a row keeps of it; of a result in the content store its short form, too."""
+        row = {
             "round": self.round,
             "tool": self.tool,
             "arguments": self.arguments,
             "result": self.result[:LONGEST_KEPT],
             "is_error": self.is_error,
         }
+        if self.kept is not None and self.kept.item is not None:
+            row |= {"content_item": str(self.kept.item.pk), "compact": self.kept.compact}
+        return row
 
 
 @dataclass(slots=True)
@@ -105,6 +114,8 @@ def run_loop(
     must_answer: bool = False,
     seconds: float = MOST_SECONDS,
     wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
+    store: ResultStore | None = None,
+    most_calls: int = MOST_CALLS,
 ) -> LoopResult | None:
     """Let the model call the named tools for at most `rounds` rounds; None if no model is set up.
 
@@ -112,6 +123,8 @@ def run_loop(
     tools.  `on_call` is told of each call behind it.  The budget is asked before each round.
     A tool of the caller's own, which no registry holds, is given itself instead of its name.
     `wait_for` carries each question out, so that the caller can look at other things meanwhile.
+    With a `store` results are kept there, and sent in full for one turn at most; the messages of
+    the returned result hold them in full all the same.
     Raises what `ask_model` raises if the very first question fails; a later failure ends the
     loop with what was done until then.  What `on_text` or `on_call` raise is raised.
     """
@@ -134,6 +147,7 @@ def run_loop(
         )
 
     loop = _Loop(context, tools, ask, on_call)
+    loop.store, loop.most_calls = store, most_calls
     loop.window = max(model.profile.context_tokens - max_tokens, 1_000)
     loop.without_tools = model.profile.tools is False
     loop.ends_at = time.monotonic() + seconds
@@ -146,6 +160,8 @@ class _Loop:
     window: int
     without_tools: bool
     ends_at: float
+    store: ResultStore | None = None
+    most_calls: int = MOST_CALLS
 
     def __init__(
         self,
@@ -159,11 +175,14 @@ class _Loop:
         self._calls: list[CallRecord] = []
         self._usage = Usage()
         self._text = ""
+        self._round = 0
+        self._kept: dict[str, tuple[int, Kept]] = {}  # by the call's id, with its round
 
     def run(self, messages: list[Message], rounds: int, *, must_answer: bool) -> LoopResult | None:
         """Go round until the model answers, or may not go on."""
         self._messages = messages
         for number in range(1, rounds + 1):
+            self._round = number
             try:
                 answer = self._asked(registry.tools_for(self._names))
             except (ProviderError, BudgetReached) as exc:
@@ -200,10 +219,20 @@ class _Loop:
         return self._ask(without_calls(talk), ())
 
     def _fitting(self, offered: Sequence[Tool]) -> list[Message]:
-        most = self.window - tokens_of_tools(offered)
-        if tokens_of(*self._messages) <= most:
-            return list(self._messages)
-        return trimmed(self._messages, most).messages
+        most, talk = self.window - tokens_of_tools(offered), self._talk()
+        if tokens_of(*talk) <= most:
+            return talk
+        return trimmed(talk, most).messages
+
+    def _talk(self) -> list[Message]:
+        """Return the messages as they are sent in this round: of kept results what is due."""
+        return [self._as_sent(one) if self._kept else one for one in self._messages]
+
+    def _as_sent(self, message: Message) -> Message:
+        if self.store is None or message.tool_call_id not in self._kept:
+            return message
+        number, kept = self._kept[message.tool_call_id]
+        return replace(message, content=self._shown(self.store.sent(kept, self._round - number)))
 
     def _carry_out(self, number: int, answer: Answer) -> None:
         """Carry out the calls of one round, in order, and answer each of them.
@@ -216,6 +245,11 @@ class _Loop:
         for place, call in enumerate(wanted):
             key = f"{call.name} {call.arguments}"
             record = done.get(key) or self._one(number, place, call)
+            if record.kept is not None:
+                self._kept[call.id] = (
+                    number,
+                    record.kept if key not in done else record.kept.again(),
+                )
             if key not in done:
                 done[key] = record
                 self._calls.append(record)
@@ -229,19 +263,27 @@ class _Loop:
         offered, began = self._names, time.monotonic()
         result = registry.call_tool(self._context, call.name, call.arguments, among=offered)
         took = round((time.monotonic() - began) * 1000)
+        kept = self.store.keep(call.name, result) if self.store is not None else None
         return CallRecord(
-            number, call.name, call.arguments, result.text, result.is_error, result.data, took
+            number,
+            call.name,
+            call.arguments,
+            result.text,
+            result.is_error,
+            result.data | (kept.as_data() if kept is not None else {}),
+            took,
+            kept,
         )
 
     def _refusal(self, place: int) -> str:
         """Return why no further call is carried out, for the model to mend; empty if it is."""
-        told = {"most": MOST_AT_ONCE, "all": MOST_CALLS}
+        told = {"most": MOST_AT_ONCE, "all": self.most_calls}
         if place >= MOST_AT_ONCE:
             words = _(
                 "Nothing was done: at most %(most)d calls at once. Call it in the next round."
             )
             return words % told
-        if len(self._calls) >= MOST_CALLS:
+        if len(self._calls) >= self.most_calls:
             words = _("Nothing was done: at most %(all)d calls in all. Answer with what you have.")
             return words % told
         return ""
@@ -261,6 +303,7 @@ class _Loop:
         """Ask once more, without tools, for an answer from what is there."""
         task = _("Answer now, from what you have: no tool can be called any more.")
         self._messages.append(Message("user", task))
+        self._round = rounds + 1
         try:
             answer = self._ask(without_calls(self._fitting(())), ())
         except (ProviderError, BudgetReached) as exc:

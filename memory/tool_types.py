@@ -1,27 +1,28 @@
 """What a tool is, on whose behalf it is called, and what it answers.
 
-The tools themselves are in `memory.tool_files`, `tool_notes`, `tool_recall` and `tool_scratchpad`;
-`memory.tools` holds the one registry and calls them.
+The tools themselves are in `memory.tool_files`, `tool_notes`, `tool_recall`, `tool_scratchpad` and
+`tool_content`; `memory.tools` holds the one registry and calls them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict
 
 from memory.actors import Actor
-from memory.models import Topic, Trust, Use, User
+from memory.models import Agent, ContentItem, Topic, Trust, Use, User
 from memory.notes import lowest_trust
 from memory.own_words import are_own
 from memory.recall.kinds import KINDS, RecallKind
 from memory.record_kinds import kind_of
-from memory.text import for_prompt, shorten
+from memory.text import clean, for_prompt, shorten
 
 OWNER = "owner"
+LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
 
 
 class Arguments(BaseModel):
@@ -31,18 +32,34 @@ class Arguments(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Full:
+    """What the content store keeps of a result, where that is other than the text of the answer.
+
+    A page's own text, say, without the marks between which a model is shown it.
+    """
+
+    content: str
+    type: str = ContentItem.Type.ACTION_RESULT
+    title: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a tool answers: a short text that a model can act on, and the same as plain data.
 
     Of a refusal `data["error"]` is a word for programs (`invalid`, `not_found`, `locked`,
     `conflict`, `over_budget` …) and the text says what happened, why, and what to do.  A write
     that is held for a person is no error: `data["proposal"]` names it.  `data["records"]` lists
-    the records that were read or written (`type`, `id`, `title`, `url`).
+    the records that were read or written (`type`, `id`, `title`, `url`).  `data["content_item"]`
+    is the id of the content item that holds the result in full, if the tool stored it itself;
+    `full` is what is stored of it otherwise (default: the text).
     """
 
     text: str
     is_error: bool = False
     data: dict[str, Any] = field(default_factory=dict)
+    full: Full | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +70,8 @@ class ToolContext:
     tool reads to it, and what is written then takes it.  `messages` are the owner's own words, by
     which an identity fact is held against what they said.  `seen` holds the version of each memory
     file that was read, on which a write of it is based.  Each record read is noted as a use in
-    `place` (default: the source).
+    `place` (default: the source).  `agent` holds the settings of who calls; `is_isolated` says that
+    this is a sub-agent with a content store of its own.
     """
 
     owner: User
@@ -65,6 +83,37 @@ class ToolContext:
     messages: Sequence[str] = ()
     seen: dict[str, int] = field(default_factory=dict)
     place: str = ""
+    agent: Agent | None = None
+    is_isolated: bool = False
+
+    def for_subagent(self, name: str) -> ToolContext:
+        """Return the context of a sub-agent: it shares the content store, or has one of its own.
+
+        The agent's setting `share_with_subagents` decides (on, where no agent is known).  Its own
+        store is the scope `run:12/<name>`: it sees nothing of this one's, unless a snapshot seeds
+        it, and this one sees nothing of what it stores.  It begins with the trust of what was read
+        until now; what it answers derives from what it read, so whoever takes its words over
+        lowers the own trust to its.
+        """
+        shares = self.agent is None or self.agent.share_with_subagents
+        if shares:
+            return replace(self, seen=dict(self.seen))
+        name = shorten(clean(name)[0].replace("/", " "), LONGEST_SUBAGENT)
+        if not name:
+            raise ValueError("a sub-agent with a store of its own needs a name")
+        scope = self.content_scope if self.content_scope != OWNER else "agent:sub-agents"
+        return replace(self, seen=dict(self.seen), scope=f"{scope}/{name}", is_isolated=True)
+
+    @property
+    def content_scope(self) -> str:
+        """Return the scope in which this caller's content is stored."""
+        is_nowhere = self.scope == OWNER and self.by.kind == "agent"
+        return str(self.by) if is_nowhere else self.scope
+
+    @property
+    def content_scopes(self) -> tuple[str, ...]:
+        """Return the scopes whose content items this caller sees."""
+        return (self.scope,) if self.is_isolated else self.scopes
 
     @property
     def write_trust(self) -> Trust:
@@ -91,7 +140,8 @@ class ToolContext:
     def may_read(self, record: Any) -> bool:
         """Whether an agent may see the record: nothing sensitive, quarantined or of others' scope."""
         is_open = record.sensitivity != "sensitive" and record.trust != Trust.QUARANTINED
-        return is_open and getattr(record, "scope", OWNER) in self.scopes
+        scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
+        return is_open and getattr(record, "scope", OWNER) in scopes
 
     def read(self, records: Iterable[Any]) -> None:
         """Take note that the caller read these: their trust, and a use of each."""

@@ -8,6 +8,7 @@ a line in Activity.  What the caller did wrong is an answer that says what to do
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from beacon_site.providers.llm import Tool
 from memory import (
+    tool_content,
     tool_context,
     tool_files,
     tool_notes,
@@ -47,7 +49,7 @@ def register(*tools: MemoryTool) -> None:
 
 
 register(*tool_files.TOOLS, *tool_notes.TOOLS, *tool_recall.TOOLS)
-register(*tool_context.TOOLS, *tool_scratchpad.TOOLS)
+register(*tool_context.TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
 
 
 def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
@@ -86,7 +88,7 @@ def call_tool(
     else:
         result = _carried_out(context, tool, arguments)
     # An answer may name what the caller wrote, and goes into prompts and rows.
-    result = ToolResult(clean(result.text)[0], result.is_error, _cleaned(result.data))
+    result = replace(result, text=clean(result.text)[0], data=_cleaned(result.data))
     _log(context, name, arguments, result)
     return result
 

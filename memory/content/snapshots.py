@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.content.clearing import checked_scope
-from memory.models import ContentItem, Revision, Snapshot, SnapshotItem, Trust, User
+from memory.models import ContentItem, Revision, Sensitivity, Snapshot, SnapshotItem, Trust, User
 from memory.models.content import ContentQuerySet
 from memory.text import clean, one_line, shorten
 
@@ -78,6 +78,7 @@ def keep_snapshot(
         size=sum(one.size for one in copies),
         source=str(by)[:200],
         trust=Trust.OWNER if by.is_person else Trust.AGENT,
+        sensitivity=_strictest(copies),
     )
     with transaction.atomic():
         snapshot.save(force_insert=True)
@@ -86,6 +87,11 @@ def keep_snapshot(
         SnapshotItem.objects.bulk_create(copies, batch_size=_AT_ONCE)
         Revision.record_first([snapshot], by=by, source=snapshot.source)
     return snapshot
+
+
+def _strictest(copies: Iterable[SnapshotItem]) -> str:
+    is_sensitive = any(one.sensitivity == Sensitivity.SENSITIVE for one in copies)
+    return Sensitivity.SENSITIVE if is_sensitive else Sensitivity.NORMAL
 
 
 # --- and back -------------------------------------------------------------------------------------
