@@ -55,23 +55,26 @@ def listing(
 
     `name` is the list's own, to which its cursors are bound.  Raises Problem for a bad cursor.
     """
-    at = _opened(page.cursor, name) if page.cursor else ""
+    at = opened(page, name)
     found = page_of(rows, by=by, falling=falling, cursor=at, size=page.limit)
-    following = _closed(found.next_cursor, name) if found.next_cursor else None
-    return Listing(items=[out(row) for row in found.rows], next=following)
+    return Listing(items=[out(row) for row in found.rows], next=closed(found.next_cursor, name))
 
 
 def _signer(name: str) -> signing.Signer:
     return signing.Signer(salt=f"memory.api.cursor.{name}", sep="~")
 
 
-def _closed(cursor: str, name: str) -> str:
-    return _signer(name).sign(cursor)
+def closed(cursor: str | None, name: str) -> str | None:
+    """Return what a list's answer gives as `next`; None for the last page."""
+    return _signer(name).sign(cursor) if cursor else None
 
 
-def _opened(cursor: str, name: str) -> str:
+def opened(page: Paged, name: str) -> str:
+    """Return the cursor that a list goes on from; empty for its first page.  Raises Problem."""
+    if not page.cursor:
+        return ""
     try:
-        return _signer(name).unsign(cursor)
+        return _signer(name).unsign(page.cursor)
     except signing.BadSignature:
         words = _(
             "This cursor is none of this list's. Take `next` of the page before as it is, with the "

@@ -28,6 +28,19 @@ IF_MATCH: dict[str, Any] = {
         }
     ]
 }
+# … and of one that makes what is not there.
+IF_MATCH_OR_NONE: dict[str, Any] = {
+    "parameters": [
+        {**IF_MATCH["parameters"][0], "required": False},
+        {
+            "in": "header",
+            "name": "If-None-Match",
+            "required": False,
+            "schema": {"type": "string", "enum": ["*"]},
+            "description": "In place of If-Match, where there is nothing yet: * only.",
+        },
+    ]
+}
 
 
 def tag_of(version: int) -> str:

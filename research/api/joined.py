@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from memory.api import notes
+from memory.api import (
+    content,
+    context,
+    files,
+    notes,
+    observations,
+    own_settings,
+    proposals,
+    recall,
+    scratchpad,
+    sessions,
+    trash,
+)
 from memory.api.frame import BeaconAPI
+from research.api import runs, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -20,3 +33,15 @@ api = BeaconAPI(
     ),
 )
 api.add_router("/notes", notes.api)
+api.add_router("/observations", observations.api)
+api.add_router("/sessions", sessions.api)
+api.add_router("/recall", recall.api)
+api.add_router("/scratchpad", scratchpad.api)
+api.add_router("/content", content.api)
+api.add_router("/topics", topics.api)
+api.add_router("/runs", runs.api)
+api.add_router("/files", files.api)
+api.add_router("/context", context.api)
+api.add_router("/trash", trash.api)
+api.add_router("/proposals", proposals.api)
+api.add_router("/settings", own_settings.api)

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from research.models import DeltaItem, Report, Run, Step, TopicSettings
+from memory.api.frame import Body
+from research.api.topic_schemas import Depth
+from research.models import DeltaItem, Report, Run, Step
 
 
-class RunAsked(Schema):
+class RunIn(Body):
     """How a run is to be carried out."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    depth: TopicSettings.Depth | None = Field(None, description="Left out: as the topic says.")
+    depth: Depth | None = Field(None, description="Left out: as the topic says.")
 
 
-class RetryAsked(Schema):
+class RetryIn(Body):
     """From which finished step on a run is carried out anew."""
-
-    model_config = ConfigDict(extra="forbid")
 
     step: str | None = Field(None, max_length=40, description="Left out: where it stopped.")
 
 
-class StepTold(Schema):
+class StepOut(BaseModel):
     """One stage of a run, or what follows its save."""
 
     name: str
@@ -44,8 +41,14 @@ class StepTold(Schema):
     started_at: datetime | None
     finished_at: datetime | None
 
+    @classmethod
+    def of(cls, step: Step) -> Self:
+        """Return the step as it is told."""
+        same = cls.model_fields.keys() - {"money"}
+        return cls(money=str(step.money), **{name: getattr(step, name) for name in same})
 
-class RunCounts(Schema):
+
+class RunCounts(BaseModel):
     """What a run's searches returned, and how much of it was read."""
 
     new: int
@@ -54,7 +57,14 @@ class RunCounts(Schema):
     read: int
 
 
-class RunTold(Schema):
+_OF_RUN = (
+    "id", "number", "status", "depth", "trigger", "actor", "is_baseline", "error", "stop_reason",
+    "warnings", "model_calls", "prompt_tokens", "completion_tokens", "created", "started_at",
+    "finished_at",
+)  # fmt: skip
+
+
+class RunOut(BaseModel):
     """A run; `number` is given when it is saved."""
 
     id: int
@@ -78,21 +88,33 @@ class RunTold(Schema):
     started_at: datetime | None
     finished_at: datetime | None
 
+    @classmethod
+    def of(cls, run: Run, **more: Any) -> Self:
+        """Return the run as it is told; its topic is loaded with it."""
+        counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
+        return cls(
+            topic=run.topic.slug,
+            counts=RunCounts(**counted),
+            money=str(run.money),
+            waits_for_a_person=run.waiting_since is not None,
+            **{name: getattr(run, name) for name in _OF_RUN},
+            **more,
+        )
 
-class RunWithSteps(RunTold):
+
+class RunWithSteps(RunOut):
     """A run with its steps, the follow-ups last."""
 
-    steps: list[StepTold]
+    steps: list[StepOut]
+
+    @classmethod
+    def whole(cls, run: Run) -> Self:
+        """Return the run with its steps: one query more."""
+        steps = run.steps.defer("output").order_by("is_follow_up", "position", "part")
+        return cls.of(run, steps=[StepOut.of(step) for step in steps])
 
 
-class RunList(Schema):
-    """A page of a topic's runs, the latest first."""
-
-    items: list[RunTold]
-    next: str | None
-
-
-class DeltaItemTold(Schema):
+class DeltaItemOut(BaseModel):
     """One changed fact; one with `withheld` is in no section, and says why."""
 
     position: int
@@ -104,8 +126,15 @@ class DeltaItemTold(Schema):
     quote: str
     withheld: str
 
+    @classmethod
+    def of(cls, item: DeltaItem) -> Self:
+        """Return the item as it is told."""
+        same = cls.model_fields.keys() - {"previous", "previous_fact"}
+        fields = {name: getattr(item, name) for name in same}
+        return cls(previous=item.previous_text, previous_fact=item.previous_fact_id, **fields)
 
-class QuoteTold(Schema):
+
+class QuoteOut(BaseModel):
     """A sentence of the report, and the words of the source that bear it out."""
 
     sentence: str
@@ -113,7 +142,7 @@ class QuoteTold(Schema):
     found: bool
 
 
-class SourceTold(Schema):
+class SourceOut(BaseModel):
     """One entry of the numbered list of sources."""
 
     n: int
@@ -123,10 +152,29 @@ class SourceTold(Schema):
     domain: str
     published_at: str | None
     state: str
-    quotes: list[QuoteTold]
+    quotes: list[QuoteOut]
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Self:
+        """Return one entry of a report's list; one of an import may lack what came later."""
+        named = ("title", "url", "link", "domain", "state")
+        at = stored.get("published_at")
+        return cls(
+            n=stored["n"],
+            published_at=str(at) if at else None,
+            quotes=[
+                QuoteOut(
+                    sentence=one.get("sentence", ""),
+                    quote=one.get("quote", ""),
+                    found=bool(one.get("found")),
+                )
+                for one in stored.get("quotes") or []
+            ],
+            **{name: stored.get(name) or "" for name in named},
+        )
 
 
-class ReportTold(Schema):
+class ReportOut(BaseModel):
     """What a run wrote; `body` never holds the delta."""
 
     id: UUID
@@ -143,69 +191,19 @@ class ReportTold(Schema):
     delta: str
     delta_heading: str
     delta_since: str
-    delta_items: list[DeltaItemTold]
-    sources: list[SourceTold]
+    delta_items: list[DeltaItemOut]
+    sources: list[SourceOut]
 
-
-_OF_RUN = (
-    "id", "number", "status", "depth", "trigger", "actor", "is_baseline", "error", "stop_reason",
-    "warnings", "model_calls", "prompt_tokens", "completion_tokens", "created", "started_at",
-    "finished_at",
-)  # fmt: skip
-_OF_STEP = tuple(name for name in StepTold.model_fields if name != "money")
-_OF_REPORT = (
-    "id", "title", "created", "written_by", "is_extractive", "is_quiet", "summary", "body",
-    "delta", "delta_heading", "delta_since",
-)  # fmt: skip
-_OF_ITEM = ("position", "status", "sentence", "citations", "quote", "withheld")
-
-
-def run_told(run: Run, slug: str) -> dict[str, Any]:
-    """Return the run of the topic with this slug, without its steps."""
-    counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
-    return {name: getattr(run, name) for name in _OF_RUN} | {
-        "topic": slug,
-        "counts": counted,
-        "money": str(run.money),
-        "waits_for_a_person": run.waiting_since is not None,
-    }
-
-
-def run_with_steps(run: Run) -> dict[str, Any]:
-    """Return the run with its steps."""
-    steps = [
-        {name: getattr(step, name) for name in _OF_STEP} | {"money": str(step.money)}
-        for step in run.steps.defer("output")
-    ]
-    return run_told(run, run.topic.slug) | {"steps": steps}
-
-
-def report_told(report: Report) -> dict[str, Any]:
-    """Return the report with its delta items and its sources as they are cited."""
-    run = report.run
-    items = [
-        {name: getattr(item, name) for name in _OF_ITEM}
-        | {"previous": item.previous_text, "previous_fact": item.previous_fact_id}
-        for item in run.delta_items.all()
-    ]
-    return {name: getattr(report, name) for name in _OF_REPORT} | {
-        "run": run.pk,
-        "topic": run.topic.slug,
-        "number": run.number,
-        "delta_items": items,
-        "sources": [_source(source) for source in report.sources],
-    }
-
-
-def _source(stored: dict[str, Any]) -> dict[str, Any]:
-    """Return one entry of a report's list; one of an import may lack what came later."""
-    told: dict[str, Any] = {
-        name: stored.get(name) or "" for name in ("title", "url", "link", "domain", "state")
-    }
-    quotes = [
-        {"sentence": one.get("sentence", ""), "quote": one.get("quote", ""),
-         "found": bool(one.get("found"))}
-        for one in stored.get("quotes") or []
-    ]  # fmt: skip
-    at = stored.get("published_at")
-    return told | {"n": stored["n"], "published_at": str(at) if at else None, "quotes": quotes}
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """Return the report with its delta items and its sources as they are cited."""
+        run = report.run
+        made = {"run", "topic", "number", "delta_items", "sources"}
+        return cls(
+            run=run.pk,
+            topic=run.topic.slug,
+            number=run.number,
+            delta_items=[DeltaItemOut.of(item) for item in run.delta_items.all()],
+            sources=[SourceOut.of(source) for source in report.sources],
+            **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
+        )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from uuid import UUID
 
-from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from memory.api.frame import Body
 from memory.models import Topic
 from memory.models.topics import TITLE_LENGTH
 from research import topic_editing
@@ -17,16 +16,22 @@ from research.models import Schedule, TopicSettings
 
 Line = Annotated[str, Field(max_length=2_000)]
 Word = Annotated[str, Field(max_length=255)]
+# A choice comes as its word: bodies are strict, and a word is no member of an enumeration.
+Depth = Annotated[TopicSettings.Depth, Field(strict=False)]
+TimeFrame = Annotated[TopicSettings.TimeFrame, Field(strict=False)]
+Style = Annotated[TopicSettings.Style, Field(strict=False)]
+Reading = Annotated[TopicSettings.Reading, Field(strict=False)]
+PlanReview = Annotated[TopicSettings.PlanReview, Field(strict=False)]
+Preset = Annotated[Schedule.Preset, Field(strict=False)]
+Missed = Annotated[Schedule.Missed, Field(strict=False)]
 Whole = Annotated[int, Field(ge=1, le=2_000_000_000)]
 LONGEST = 10_000
 
 
-class ScheduleFields(Schema):
+class ScheduleIn(Body):
     """When a topic runs again: a preset, or a cron line, in a time zone."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    preset: Schedule.Preset | None = None
+    preset: Preset | None = None
     hour: int | None = Field(None, ge=0, le=23, description="Of the presets; 7 if left out.")
     weekday: int | None = Field(None, ge=0, le=6, description="Of weekly; 0 is Sunday.")
     day: str | None = Field(
@@ -34,19 +39,17 @@ class ScheduleFields(Schema):
     )
     cron: str | None = Field(None, max_length=100, description="Five fields, such as 0 9 * * 1.")
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
-    missed: Schedule.Missed | None = None
+    missed: Missed | None = None
 
 
-class TopicChanges(Schema):
+class TopicPatch(Body):
     """What may be changed of a topic; what is left out stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     title: str | None = Field(None, min_length=1, max_length=TITLE_LENGTH)
     objective: str | None = Field(None, max_length=LONGEST)
     focus: str | None = Field(None, max_length=LONGEST)
-    depth: TopicSettings.Depth | None = None
-    time_frame: TopicSettings.TimeFrame | None = None
+    depth: Depth | None = None
+    time_frame: TimeFrame | None = None
     languages: list[Word] | None = Field(None, max_length=10, description="Codes or names.")
     services: list[Word] | None = Field(None, max_length=20, description="None: the usual ones.")
     feeds: list[Line] | None = Field(None, max_length=200)
@@ -54,29 +57,31 @@ class TopicChanges(Schema):
     block_domains: list[Word] | None = Field(None, max_length=200)
     block_pages: list[Line] | None = Field(None, max_length=200)
     always_check: list[Line] | None = Field(None, max_length=5)
-    report_style: TopicSettings.Style | None = None
-    reading: TopicSettings.Reading | None = None
-    plan_review: TopicSettings.PlanReview | None = None
+    report_style: Style | None = None
+    reading: Reading | None = None
+    plan_review: PlanReview | None = None
     max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
     max_minutes: Annotated[int, Field(ge=1, le=240)] | None = None
     max_tokens: Whole | None = None
-    max_money: Annotated[Decimal, Field(ge=0, max_digits=8, decimal_places=2)] | None = None
+    max_money: Annotated[float, Field(ge=0, le=999_999)] | None = Field(
+        None, description="In dollars, with two places at most."
+    )
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
     private: bool | None = None
-    schedule: ScheduleFields | None = None
+    schedule: ScheduleIn | None = None
 
     def asked(self) -> dict[str, Any]:
         """Return what was named, as plain values; null means: as a new topic has it."""
-        return self.model_dump(exclude_unset=True, mode="python")
+        return self.model_dump(exclude_unset=True, mode="json")
 
 
-class NewTopic(TopicChanges):
+class TopicIn(TopicPatch):
     """A topic to be made."""
 
     title: str = Field(min_length=1, max_length=TITLE_LENGTH, description="What to research.")
 
 
-class ScheduleTold(Schema):
+class ScheduleOut(BaseModel):
     """A topic's schedule as it stands."""
 
     preset: Schedule.Preset
@@ -87,7 +92,13 @@ class ScheduleTold(Schema):
     next_run_at: datetime | None
 
 
-class TopicTold(Schema):
+_OWN = (
+    "id", "slug", "version", "summary", "run_count", "last_run_at", "expires_at", "archived_at",
+    "created", "updated", *topic_editing.TOPIC_FIELDS,
+)  # fmt: skip
+
+
+class TopicOut(BaseModel):
     """A topic with its settings; `version` is what If-Match names."""
 
     id: UUID
@@ -123,17 +134,21 @@ class TopicTold(Schema):
     max_pages: int | None
     max_minutes: int | None
     intent: str
-    schedule: ScheduleTold
+    schedule: ScheduleOut
+
+    @classmethod
+    def of(cls, topic: Topic) -> Self:
+        """Return the topic as it is told: no query where settings and schedule are loaded."""
+        settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
+        schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
+        fields = {name: getattr(topic, name) for name in _OWN}
+        for name in topic_editing.SETTINGS_FIELDS:
+            fields[name] = topic_editing.plain(getattr(settings, name))
+        when = {name: getattr(schedule, name) for name in ScheduleOut.model_fields}
+        return cls(schedule=ScheduleOut(**when), **fields)
 
 
-class TopicList(Schema):
-    """A page of topics, the newest first."""
-
-    items: list[TopicTold]
-    next: str | None
-
-
-class AgentMemory(Schema):
+class AgentMemory(BaseModel):
     """What is known of a topic, in seed 000's shape."""
 
     topic: str
@@ -142,21 +157,3 @@ class AgentMemory(Schema):
     lastRunAt: datetime | None
     runCount: int
     reportSummary: str
-
-
-_OWN = (
-    "id", "slug", "version", "summary", "run_count", "last_run_at", "expires_at", "archived_at",
-    "created", "updated",
-)  # fmt: skip
-
-
-def told(topic: Topic) -> dict[str, Any]:
-    """Return the topic as programs get it: no query where settings and schedule are loaded."""
-    settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
-    schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
-    state = {name: getattr(topic, name) for name in topic_editing.TOPIC_FIELDS}
-    for name in topic_editing.SETTINGS_FIELDS:
-        state[name] = topic_editing.plain(getattr(settings, name))
-    own = {name: getattr(topic, name) for name in _OWN}
-    when = {name: getattr(schedule, name) for name in ScheduleTold.model_fields}
-    return own | state | {"schedule": when}

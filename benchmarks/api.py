@@ -1,0 +1,295 @@
+"""How fast the REST interface answers: recall at a steady rate, and remembering.
+
+    .venv/bin/python benchmarks/api.py [--size 100000] [--rate 20] [--seconds 60] [--writes 200]
+
+It makes one owner's space of memories (as benchmarks/recall.py does) in an embedded Postgres of its
+own with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
+with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
+answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.
+Both kinds are measured twice: beside a worker that waits, and beside one that carries out runs of
+the sample topic one after another.
+
+To be reached at 100,000 memories and 20 requests a second on two cores: recall's p95 under 100 ms,
+remembering under 50 ms (p50), both beside a running worker.  Ends with exit code 1 if it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
+WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
+WARM = 40  # requests before the clock runs
+THREADS = 32
+
+
+def main() -> int:
+    """Start what is needed, measure, print the table; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--size", type=int, default=100_000, help="memories")
+    parser.add_argument("--rate", type=float, default=20.0, help="recalls a second")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement")
+    parser.add_argument("--writes", type=int, default=200, help="of each kind")
+    parser.add_argument("--texts", type=Path, help="a folder of texts instead of Python's own")
+    asked = parser.parse_args()
+    from beacon_site import embedded
+
+    with tempfile.TemporaryDirectory(prefix="beacon-bench-") as folder:
+        port = _free_port()
+        _configure(folder, port)
+        servers = embedded.ensure(Path(folder))
+        os.environ |= servers.urls
+        try:
+            return _measured(asked, Path(folder), port)
+        finally:
+            servers.close()
+
+
+def _configure(folder: str, port: int) -> None:
+    os.environ |= {
+        "BEACON_DATA_DIR": folder,
+        "BEACON_PORT": str(port),
+        "BEACON_EMBEDDINGS": "none",
+        "BEACON_RUNS_PER_HOUR": "100000",
+        "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
+        "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
+    import django
+
+    django.setup()
+    import structlog
+    from django.core.management import call_command
+
+    structlog.configure(processors=[structlog.testing.LogCapture()])
+    call_command("migrate", verbosity=0)
+    texts, owner, token = _made(asked.size, asked.texts)
+    base = f"http://127.0.0.1:{port}"
+    print(f"{asked.size:,} memories, {asked.rate:g} recalls a second for {asked.seconds:g} s")
+    print(f"{'':44}" + "".join(f"{name:>9}" for name in ("p50 ms", "p95 ms", "p99 ms", "failed")))
+    with _processes(port, folder) as stopped, _client(base, token) as client:
+        _wait_for(base, stopped)
+        rows = [_rows(client, texts, asked, "the worker waits")]
+        with _runs_one_after_another(owner) as carried_out:
+            rows.append(_rows(client, texts, asked, "the worker carries out runs"))
+        print(f"{len(carried_out)} sample runs were carried out meanwhile")
+    recall, remember = rows[-1]
+    return int(recall > MOST_RECALL or remember > MOST_REMEMBER)
+
+
+# --- what is there --------------------------------------------------------------------------------
+
+
+def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
+    """Return the texts, their owner, and a token of theirs."""
+    from benchmarks.memories import memories, pool_of
+    from benchmarks.recall import _analysed, _notes
+    from memory.models import Note, User
+    from memory.recall import bm25
+    from memory.tokens import issue
+
+    owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
+    texts = memories(pool_of(folder), size)
+    notes = _notes(owner, texts)
+    for start in range(0, len(notes), 1000):
+        some = notes[start : start + 1000]
+        Note.objects.bulk_create(some)
+        bm25.index(some)
+    _analysed()
+    _token, text = issue(owner, name="bench", scopes=["read", "write"], by=owner.actor)
+    return texts, owner, text
+
+
+@contextmanager
+def _processes(port: int, folder: Path) -> Iterator[Callable[[], bool]]:
+    """Run web and worker as `make up` starts them; yield whether one of them has ended."""
+    from beacon_site import runner
+
+    commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
+    running = []
+    for name in ("web", "worker"):
+        arguments, more = commands[name]
+        with (folder / f"{name}.log").open("ab") as log:
+            running.append(
+                subprocess.Popen(
+                    arguments, cwd=ROOT, env={**os.environ, **more}, stdout=log, stderr=log
+                )
+            )
+    try:
+        yield lambda: any(process.poll() is not None for process in running)
+    finally:
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextmanager
+def _client(base: str, token: str) -> Iterator[Any]:
+    import httpx
+
+    headers = {"Authorization": f"Bearer {token}"}
+    limits = httpx.Limits(max_connections=THREADS, max_keepalive_connections=THREADS)
+    with httpx.Client(
+        base_url=f"{base}/api/v1", headers=headers, limits=limits, timeout=30, trust_env=False
+    ) as client:
+        yield client
+
+
+def _wait_for(base: str, stopped: Callable[[], bool]) -> None:
+    import httpx
+
+    until = time.monotonic() + 120
+    while time.monotonic() < until and not stopped():
+        try:
+            httpx.get(f"{base}/livez", trust_env=False).raise_for_status()
+        except httpx.HTTPError:
+            time.sleep(0.2)
+        else:
+            return
+    raise SystemExit("web or worker did not start")
+
+
+@contextmanager
+def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
+    """Keep the worker busy with runs of sample topics; yield the ids of those that ended."""
+    ended: list[int] = []
+    over = threading.Event()
+
+    def keep_going() -> None:
+        from django.db import connection
+
+        from research import starting
+        from research.models import Run
+
+        number = 0
+        while not over.is_set():
+            number += 1
+            topic = starting.create_sample_topic(owner, by=owner.actor, title=f"Sample {number}")
+            run = starting.start_run(topic, trigger=Run.Trigger.COMMAND, by=owner.actor)
+            while not over.is_set() and run.is_unfinished:
+                time.sleep(0.1)
+                run.refresh_from_db(fields=["status"])
+            if not run.is_unfinished:
+                ended.append(run.pk)
+        connection.close()
+
+    thread = threading.Thread(target=keep_going)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        over.set()
+        thread.join()
+
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def _rows(
+    client: Any, texts: list[str], asked: argparse.Namespace, beside: str
+) -> tuple[float, float]:
+    """Print the rows of one measurement; return recall's p95 and remembering's slower p50."""
+    from benchmarks.memories import questions
+
+    count = int(asked.rate * asked.seconds)
+    of_each = -(-(count + WARM) // len(WORDS))
+    by_length = [questions(texts, words, of_each) for words in WORDS]
+    mixed = [question for some in zip(*by_length, strict=True) for question in some]
+
+    def recall(question: str) -> int:
+        given = {"q": question, "mode": "lexical", "limit": 10}
+        return int(client.get("/recall", params=given).status_code)
+
+    for question in mixed[:WARM]:
+        recall(question)
+    taken, failed = _at_a_rate(recall, mixed[WARM : WARM + count], asked.rate)
+    p95 = _row(f"GET /recall, {beside}", taken, failed)
+    slowest = 0.0
+    for path, body in _writes().items():
+        took, bad = _one_by_one(client, path, body, asked.writes)
+        _row(f"POST {path}, {beside}", took, bad)
+        slowest = max(slowest, statistics.median(took))
+    return p95, slowest
+
+
+def _writes() -> dict[str, Callable[[str], dict[str, Any]]]:
+    """Return what is remembered, by address: `content` makes each another."""
+    return {
+        "/notes": lambda content: {"kind": "log", "content": content},
+        "/observations": lambda content: {
+            "content": content,
+            "category": "finding",
+            "source": "benchmark",
+        },
+    }
+
+
+def _at_a_rate(
+    act: Callable[[str], int], questions: Sequence[str], rate: float
+) -> tuple[list[float], int]:
+    """Ask each question at its time; return milliseconds from that time on, and how many failed."""
+    began = time.perf_counter() + 0.1
+
+    def ask(number: int) -> tuple[float, int]:
+        due = began + number / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        status = act(questions[number])
+        return (time.perf_counter() - due) * 1000, status
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        answers = list(threads.map(ask, range(len(questions))))
+    return [taken for taken, _status in answers], sum(status != 200 for _taken, status in answers)
+
+
+def _one_by_one(
+    client: Any, path: str, body: Callable[[str], dict[str, Any]], count: int
+) -> tuple[list[float], int]:
+    taken, failed = [], 0
+    for number in range(count + 5):
+        words = f"Remembered by the benchmark, number {number} at {time.time_ns()}, as it is said."
+        began = time.perf_counter()
+        status = client.post(path, json=body(words)).status_code
+        if number >= 5:  # the first ones are warm-up
+            taken.append((time.perf_counter() - began) * 1000)
+            failed += status not in (200, 201)
+    return taken, failed
+
+
+def _row(label: str, taken: Sequence[float], failed: int) -> float:
+    """Print one row and return its p95."""
+    cuts = statistics.quantiles(taken, n=100)
+    cells = (statistics.median(taken), cuts[94], cuts[98])
+    print(f"{label:44}" + "".join(f"{one:9.1f}" for one in cells) + f"{failed:9}", flush=True)
+    return cuts[94]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

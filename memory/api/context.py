@@ -1,0 +1,60 @@
+"""`/context`: what an agent is given before it is asked anything, layer by layer with sizes."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from memory.api.auth import READ, ApiRequest
+from memory.api.frame import Body, router
+from memory.api.reading import topic_of
+from memory.context import build_context
+from memory.context_data import context_data
+
+api = router("context")
+
+
+class ContextIn(Body):
+    """What the context is for; without a message rules and summaries are the newest."""
+
+    message: str = Field("", max_length=10_000)
+    topic: str | None = Field(
+        None, max_length=500, description="A slug: notes of other topics stay out."
+    )
+
+
+class LayerOut(BaseModel):
+    """One of the six layers, with its size; what was left out is counted."""
+
+    name: str
+    title: str
+    lines: int
+    left_out: int
+    bytes: int
+    tokens: int
+    text: str
+
+
+class ContextOut(BaseModel):
+    """The layers in order, the list of memory files, and both joined as a model gets them."""
+
+    layers: list[LayerOut]
+    system: str
+    index: str
+    text: str
+    bytes: int
+    tokens: int
+    tokens_are: str = Field(description="How the tokens were counted.")
+
+
+@api.post("", auth=READ, response=ContextOut)
+def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
+    """Read the context for a message; nothing sensitive, quarantined or expired is ever in it."""
+    caller = request.auth
+    built = build_context(
+        caller.owner,
+        message=asked.message,
+        topic=topic_of(caller, asked.topic),
+        place=caller.place,
+        scopes=caller.context().scopes,
+    )
+    return ContextOut(**context_data(built))

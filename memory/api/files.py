@@ -1,0 +1,217 @@
+"""`/files`: memory files, exact Markdown by path; written by programs as tools and people do.
+
+Data flow of a write: the disk's edits are taken in -> the rows are held -> If-Match or
+If-None-Match is compared with what stands -> a person's write is saved, an agent's goes through
+the tool of the same name, which the review may hold (202).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Status
+
+from memory import record_history
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.file_schemas import (
+    EntryIn,
+    FileIn,
+    FileListed,
+    FileOut,
+    FilePatch,
+    FileSaved,
+    RevisionOut,
+)
+from memory.api.frame import Held, located, router
+from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.problems import Problem, not_found
+from memory.api.reading import used
+from memory.api.tool_answers import problem_of
+from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
+from memory.errors import InvalidValue
+from memory.files.mirror import take_in
+from memory.files.paths import checked_path
+from memory.files.reading import read_file as read_file_at
+from memory.files.saving import Saved, append_to, patch_file, save_file
+from memory.files.writing import rows_held
+from memory.models import MemoryFile, Trust
+from memory.tools import call_tool
+
+api = router("files")
+_ONE = "/{path:path}"
+_SAVED = {200: FileSaved, 201: FileSaved, 202: Held}
+
+
+@api.get("", auth=READ, response=Listing[FileListed])
+def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
+    """List the memory files without their texts: facts first, then the months, the latest first."""
+    caller = request.auth
+    take_in(caller.owner)
+    rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
+    if not caller.by.is_person:
+        rows = rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+    return listing(rows, page, name="files", out=FileListed.of, by="path")
+
+
+# The addresses below a file's come first: a path takes all that follows.
+@api.get(_ONE + "/revisions", auth=READ, response=Listing[RevisionOut])
+def list_file_revisions(request: ApiRequest, path: str, page: Paged = PAGE) -> Listing[RevisionOut]:
+    """List a file's versions, the latest first: who made each, when, and why."""
+    file = _file(request.auth, path)
+    rows = record_history.revisions_of(file).order_by()
+    return listing(rows, page, name=f"revisions of {file.pk}", out=RevisionOut.of)
+
+
+@api.post(_ONE + "/entries", auth=WRITE, response=_SAVED)
+def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: EntryIn) -> Any:
+    """Add an entry at a file's end; a month's file is made by its first (201)."""
+    caller = request.auth
+
+    def save() -> Saved:
+        return append_to(
+            caller.owner, path, entry.entry, summary=entry.summary, by=caller.by, why=entry.why,
+            source=caller.source,
+        )  # fmt: skip
+
+    given = {"path": path, "entry": entry.entry, "summary": entry.summary}
+    return _written(request, response, path, "memory_append", given, save)
+
+
+@api.get(_ONE, auth=READ, response=FileOut)
+def read_file(request: ApiRequest, response: HttpResponse, path: str) -> FileOut:
+    """Read a file: its exact text; the ETag is its version."""
+    file = _file(request.auth, path)
+    used(request.auth, file)
+    tagged(response, file)
+    return FileOut.of(file)
+
+
+@api.put(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH_OR_NONE)
+def write_file(request: ApiRequest, response: HttpResponse, path: str, file: FileIn) -> Any:
+    """Replace a file's text (If-Match), or make a month's file (If-None-Match: *, 201)."""
+    caller = request.auth
+
+    def save() -> Saved:
+        return save_file(
+            caller.owner, path, file.content, by=caller.by, why=file.why, source=caller.source
+        )
+
+    given = {"path": path, "content": file.content}
+    return _written(request, response, path, "memory_write", given, save, check=_check_seen)
+
+
+@api.patch(_ONE, auth=WRITE, response=_SAVED, openapi_extra=IF_MATCH)
+def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch: FilePatch) -> Any:
+    """Replace stretches of a file: each old text stands in it exactly once, all or none."""
+    caller = request.auth
+
+    def save() -> Saved:
+        saved, _count = patch_file(
+            caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source
+        )
+        return saved
+
+    given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
+    return _written(request, response, path, "memory_patch", given, save, check=_check_there)
+
+
+def _written(
+    request: ApiRequest,
+    response: HttpResponse,
+    path: str,
+    tool: str,
+    given: dict[str, Any],
+    save: Callable[[], Saved],
+    *,
+    check: Callable[[ApiRequest, str, MemoryFile | None], None] | None = None,
+) -> Any:
+    """Carry a write out, if it is based on what stands; 202 where it is held for a person."""
+    caller = request.auth
+    path = checked_path(path)
+    take_in(caller.owner)
+    with transaction.atomic():
+        # Held from the comparison to the save: nobody writes between the two.
+        before = rows_held(caller.owner, path).get(path)
+        if before is not None and not caller.may_read(before):
+            raise _for_people(path)
+        if check is not None:
+            check(request, path, before)
+        if caller.by.is_person:
+            warnings = save().warnings
+        else:
+            result = call_tool(
+                caller.context(), tool, {k: v for k, v in given.items() if v is not None}
+            )
+            if result.is_error:
+                raise problem_of(result)
+            if "proposal" in result.data:
+                why = str(result.data.get("why", ""))
+                return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
+            warnings = tuple(result.data.get("warnings", ()))
+    file = read_file_at(caller.owner, path)
+    tagged(response, file)
+    if before is None:
+        located(response, f"/files/{path}")
+    return Status(201 if before is None else 200, FileSaved.of(file, warnings=list(warnings)))
+
+
+def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
+    """Compare what a PUT is based on.  Raises Problem: 428 without it, 412 with `current`."""
+    wants_new = request.headers.get("If-None-Match", "").strip() == "*"
+    if file is not None and not wants_new:
+        _check_version(request, file)
+    elif file is not None:
+        raise _stale(file)
+    elif not wants_new:
+        words = _(
+            "There is no %(path)s yet. Make it with the header If-None-Match: *, or by its first "
+            "entry (POST …/entries). Nothing was stored."
+        )
+        status = 412 if "If-Match" in request.headers else 428
+        raise Problem(status, words % {"path": path})
+
+
+def _check_there(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
+    if file is None:
+        raise not_found(_("There is no %(path)s yet.") % {"path": path})
+    _check_version(request, file)
+
+
+def _check_version(request: ApiRequest, file: MemoryFile) -> None:
+    try:
+        expected_version(request, file)
+    except Problem as exc:
+        if exc.status == 412:
+            raise _stale(file) from exc
+        raise
+
+
+def _stale(file: MemoryFile) -> Problem:
+    """Return the problem that carries the text as it stands, for the caller to join with."""
+    words = _(
+        "%(path)s was changed since you read it: it is at version %(version)d now, whose text "
+        "stands in `current`. Nothing was saved: put your change into that, and send it."
+    )
+    told = {"path": file.path, "version": file.version}
+    tag = {"ETag": tag_of(file.version)}
+    return Problem(412, words % told, headers=tag, current=file.content, version=file.version)
+
+
+def _file(caller: Caller, path: str) -> MemoryFile:
+    try:
+        file = read_file_at(caller.owner, path)
+    except InvalidValue as exc:
+        raise not_found(str(exc)) from exc
+    if not caller.may_read(file):
+        raise _for_people(path)
+    file.owner = caller.owner
+    return file
+
+
+def _for_people(path: str) -> Problem:
+    words = _("%(path)s is shown to people only: a program of theirs takes a token of scope admin.")
+    return Problem(403, words % {"path": path})

@@ -1,0 +1,114 @@
+"""`/proposals`: agents' writes that wait for a person; their own program decides, no agent sees them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Self
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from ninja import Query
+from pydantic import BaseModel, Field
+
+from memory import review
+from memory.api.auth import ADMIN, ApiRequest, Caller
+from memory.api.frame import Body, router
+from memory.api.paging import Listing, Paged, listing
+from memory.api.problems import Problem, not_found
+from memory.models import Proposal
+
+api = router("proposals")
+_ONE = "/{uuid:proposal_id}"
+State = Literal["waiting", "accepted", "rejected", "expired"]
+
+
+class ProposalsWanted(Paged):
+    """Which proposals."""
+
+    state: State | Literal["all"] = "waiting"
+    type: Literal["", "memoryfile", "note", "observation"] = ""
+
+
+class RejectIn(Body):
+    """Why a proposal is rejected."""
+
+    reason: str = Field("", max_length=review.LONGEST_REASON)
+
+
+class ProposalOut(BaseModel):
+    """A held write: what it would change (`target` null: it would make one), and why it waits."""
+
+    id: UUID
+    type: str
+    target: UUID | None
+    version_seen: int | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    actor: str
+    source: str
+    reason: str = Field(description="What its writer says.")
+    held_because: list[str]
+    state: State
+    result: UUID | None = Field(description="The record that came of it.")
+    decided_by: str
+    decided_at: datetime | None
+    decision_reason: str
+    created: datetime
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> Self:
+        """Return the proposal as it is told."""
+        made = {"type", "target", "held_because", "result"}
+        fields = {name: getattr(proposal, name) for name in cls.model_fields.keys() - made}
+        return cls(
+            type=proposal.record_type,
+            target=proposal.target_id,
+            held_because=proposal.reasons,
+            result=proposal.result_id,
+            **fields,
+        )
+
+
+@api.get("", auth=ADMIN, response=Listing[ProposalOut])
+def list_proposals(
+    request: ApiRequest,
+    wanted: ProposalsWanted = Query(...),  # noqa: B008
+) -> Listing[ProposalOut]:
+    """List proposals, the oldest first: those that wait, unless others are asked for."""
+    owner = request.auth.owner
+    rows = review.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
+    if wanted.state not in ("waiting", "all"):
+        rows = rows.filter(state=wanted.state)
+    if wanted.type:
+        rows = rows.filter(record_type=wanted.type)
+    return listing(rows.order_by(), wanted, name="proposals", out=ProposalOut.of, falling=False)
+
+
+@api.post(_ONE + "/accept", auth=ADMIN, response=ProposalOut)
+def accept_proposal(request: ApiRequest, proposal_id: UUID) -> ProposalOut:
+    """Carry a held write out as the person's own.  409: decided, expired, or overtaken."""
+    proposal = _proposal(request.auth, proposal_id)
+    try:
+        review.accept(proposal, by=request.auth.by)
+    except review.Overtaken as exc:
+        raise Problem(409, str(exc), current=exc.theirs) from exc
+    return ProposalOut.of(proposal)
+
+
+@api.post(_ONE + "/reject", auth=ADMIN, response=ProposalOut)
+def reject_proposal(
+    request: ApiRequest, proposal_id: UUID, reject: RejectIn | None = None
+) -> ProposalOut:
+    """Let a held write not be carried out.  409: it waits no more."""
+    proposal = _proposal(request.auth, proposal_id)
+    review.reject(proposal, by=request.auth.by, why=reject.reason if reject else "")
+    return ProposalOut.of(proposal)
+
+
+def _proposal(caller: Caller, key: UUID) -> Proposal:
+    found: Proposal | None = Proposal.objects.of(caller.owner).filter(pk=key).first()
+    if found is None:
+        raise not_found(_("There is no such proposal, or it is not yours."))
+    found.owner = caller.owner
+    return found

@@ -1,0 +1,105 @@
+"""`/runs`: how a run goes on, what it wrote, and what may be done to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Status
+
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.frame import located, router
+from memory.api.problems import Problem, not_found
+from memory.models import Trust
+from research import starting
+from research.api.run_schemas import ReportOut, RetryIn, RunWithSteps
+from research.api.running import MARKDOWN, refusal, report_answer, reports_of
+from research.models import Run, RunInTheWay
+from research.models.reopening import StepNotFinished
+from research.starting import NotNow
+
+api = router("runs")
+_ONE = "/{int:run_id}"
+
+
+@api.get(_ONE, auth=READ, response=RunWithSteps)
+def read_run(request: ApiRequest, run_id: int) -> RunWithSteps:
+    """Read how a run goes on: its state, its steps and counts; `number` once it is saved."""
+    return RunWithSteps.whole(_run(request.auth, run_id))
+
+
+@api.get(_ONE + "/report", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
+def read_run_report(request: ApiRequest, run_id: int) -> Any:
+    """Read what a run wrote, as JSON or, by Accept, as Markdown; 404 tells its state so far."""
+    run = _run(request.auth, run_id)
+    report = reports_of(request.auth).filter(run=run).first()
+    if report is None:
+        raise not_found(f"run is {run.status}")
+    return report_answer(request, report)
+
+
+@api.post(_ONE + "/cancel", auth=WRITE, response=RunWithSteps)
+def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
+    """Cancel a run: nothing of it is saved.  409: it has ended."""
+    run = _run(request.auth, run_id)
+    if not run.ask_to_cancel(by=request.auth.by):
+        raise _over(run)
+    return _anew(request.auth, run)
+
+
+@api.post(_ONE + "/stop", auth=WRITE, response=RunWithSteps)
+def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
+    """Have a run write its report from what is there.  409: it has ended, or not begun."""
+    run = _run(request.auth, run_id)
+    if run.ask_to_stop(by=request.auth.by):
+        return _anew(request.auth, run)
+    if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
+        words = _("Nothing was searched yet, so there is nothing to write from: cancel the run.")
+        raise Problem(409, words)
+    raise _over(run)
+
+
+@api.post(_ONE + "/retry", auth=WRITE, response={202: RunWithSteps})
+def retry_run(
+    request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
+) -> Status[RunWithSteps]:
+    """Queue a failed or cancelled run again, under the same id.  409: it is neither."""
+    caller, run = request.auth, _run(request.auth, run_id)
+    try:
+        done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
+    except (RunInTheWay, NotNow) as exc:
+        raise refusal(exc) from exc
+    except StepNotFinished as exc:
+        raise Problem(422, str(exc), errors={"step": [str(exc)]}) from exc
+    if not done:
+        words = _("Only a failed or cancelled run can be retried; this one is %(status)s.")
+        raise Problem(409, words % {"status": _status(run)})
+    located(response, f"/runs/{run.pk}")
+    return Status(202, _anew(caller, run))
+
+
+def _run(caller: Caller, run_id: int) -> Run:
+    rows = Run.objects.of(caller.owner).filter(topic__trashed_at=None)
+    if not caller.by.is_person:
+        hidden = {"topic__sensitivity": "sensitive"}, {"topic__trust": Trust.QUARANTINED}
+        rows = rows.exclude(**hidden[0]).exclude(**hidden[1])
+    run: Run | None = rows.select_related("topic__owner").filter(pk=run_id).first()
+    if run is None:
+        raise not_found(_("There is no such run, or it is not yours."))
+    return run
+
+
+def _anew(caller: Caller, run: Run) -> RunWithSteps:
+    """Return the run as it is after an act."""
+    return RunWithSteps.whole(_run(caller, run.pk))
+
+
+def _status(run: Run) -> str:
+    run.refresh_from_db(fields=["status"])
+    return str(run.get_status_display())
+
+
+def _over(run: Run) -> Problem:
+    words = _("This run has ended already (%(status)s), so there is nothing to cancel or stop.")
+    return Problem(409, words % {"status": _status(run)})

@@ -1,0 +1,146 @@
+"""`/topics`: what is researched again and again, and what is known of each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.db.models import Q
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from ninja import Query, Status
+from pydantic import Field
+
+from memory import topic_memory
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.frame import located, router
+from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.problems import not_found
+from memory.api.versions import IF_MATCH, expected_version, tagged
+from memory.models import Topic, Trust
+from memory.models.topics import TopicQuerySet
+from memory.text import clean
+from research import topic_asked, topic_editing
+from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
+from research.api.running import MARKDOWN, report_answer, reports_of, start
+from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
+from research.models import Run
+
+api = router("topics")
+_ONE = "/{slug:slug}"
+
+
+class TopicsWanted(Paged):
+    """Which topics."""
+
+    q: str = Field("", max_length=200, description="Words of title, labels or summary.")
+    label: str = Field("", max_length=40, description="Only topics with this label.")
+    show: Literal["active", "archived", "all"] = "active"
+
+
+@api.get("", auth=READ, response=Listing[TopicOut])
+def list_topics(request: ApiRequest, wanted: TopicsWanted = Query(...)) -> Listing[TopicOut]:  # noqa: B008
+    """List topics, the newest first, with their settings and schedules."""
+    rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
+    if wanted.label:
+        rows = rows.filter(labels__contains=[wanted.label])
+    return listing(rows, wanted, name="topics", out=TopicOut.of)
+
+
+def _shown(show: str) -> Q:
+    put_away = Q(archived_at=None)
+    return {"active": put_away, "archived": ~put_away}.get(show, Q())
+
+
+@api.post("", auth=WRITE, response={201: TopicOut, 200: TopicOut})
+def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> Status[TopicOut]:
+    """Make a topic.  200: there is one of this title already, which is given as it is."""
+    caller = request.auth
+    made, is_new = topic_asked.make_topic(caller.owner, topic.asked(), by=caller.by)
+    made = _topics(caller).get(pk=made.pk)
+    located(response, f"/topics/{made.slug}")
+    tagged(response, made)
+    return Status(201 if is_new else 200, TopicOut.of(made))
+
+
+@api.get(_ONE, auth=READ, response=TopicOut)
+def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicOut:
+    """Read a topic; the ETag is its version, which stands for its settings, too."""
+    topic = _topic(request.auth, slug)
+    tagged(response, topic)
+    return TopicOut.of(topic)
+
+
+@api.patch(_ONE, auth=WRITE, response=TopicOut, openapi_extra=IF_MATCH)
+def edit_topic(
+    request: ApiRequest, response: HttpResponse, slug: str, patch: TopicPatch
+) -> TopicOut:
+    """Change a topic: what is left out stays.  It applies from the next run."""
+    caller, topic = request.auth, _topic(request.auth, slug)
+    expected = expected_version(request, topic)
+    topic_asked.change_topic(topic, patch.asked(), by=caller.by, expected_version=expected)
+    changed = _topics(caller).get(pk=topic.pk)
+    tagged(response, changed)
+    return TopicOut.of(changed)
+
+
+@api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
+def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
+    """Move a topic to the trash for 30 days; a run that is going on is cancelled."""
+    topic = _topic(request.auth, slug)
+    topic.version = expected_version(request, topic)
+    topic_editing.trash_topic(topic, by=request.auth.by)
+    return Status(204, None)
+
+
+@api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
+def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
+    """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
+    return AgentMemory(**topic_memory.agent_memory(_topic(request.auth, slug)))
+
+
+# --- its runs and reports ---------------------------------------------------------------------------
+
+
+@api.get(_ONE + "/runs", auth=READ, response=Listing[RunOut])
+def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[RunOut]:
+    """List a topic's runs, the latest first, without their steps."""
+    rows = Run.objects.filter(topic=_topic(request.auth, slug)).select_related("topic")
+    return listing(rows.order_by(), page, name=f"runs of {slug}", out=RunOut.of)
+
+
+@api.post(_ONE + "/runs", auth=WRITE, response={202: RunWithSteps})
+def start_run(
+    request: ApiRequest, response: HttpResponse, slug: str, run: RunIn | None = None
+) -> Status[RunWithSteps]:
+    """Start a run.  409: one is unfinished, which Location names, or the topic is archived."""
+    depth = run.depth if run is not None and run.depth else ""
+    started = start(request.auth, _topic(request.auth, slug), depth=str(depth))
+    located(response, f"/runs/{started.pk}")
+    return Status(202, RunWithSteps.whole(started))
+
+
+@api.get(_ONE + "/reports/{int:number}", auth=READ, response=ReportOut, openapi_extra=MARKDOWN)
+def read_report(request: ApiRequest, slug: str, number: int) -> Any:
+    """Read the report of Run #N, as JSON or, by Accept, as Markdown."""
+    caller = request.auth
+    topic = _topic(caller, slug)
+    found = reports_of(caller).filter(run__topic=topic, run__number=number).first()
+    if found is None:
+        told = {"number": number}
+        raise not_found(_("This topic has no report of Run #%(number)d.") % told)
+    return report_answer(request, found)
+
+
+def _topics(caller: Caller) -> TopicQuerySet:
+    """Return the owner's topics outside the trash; to agents without what only people are shown."""
+    rows = Topic.objects.of(caller.owner).live().select_related("settings", "schedule", "owner")
+    if caller.by.is_person:
+        return rows
+    return rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+
+
+def _topic(caller: Caller, slug: str) -> Topic:
+    topic: Topic | None = _topics(caller).filter(slug=clean(slug)[0]).first()
+    if topic is None:
+        raise not_found(_("There is no such topic outside the trash, or it is not yours."))
+    return topic
