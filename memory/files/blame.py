@@ -2,6 +2,7 @@
 
 Blame is a list of runs `[lines, version]` from the top.  A line that moved counts as new, and so
 does one whose place a very large rewriting leaves unknown (`memory.text_diff` bounds its work).
+A version that is put back brings its own blame along, so its lines are whose they were.
 """
 
 from __future__ import annotations

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from memory.files.blame import Runs
 from memory.files.refusals import FileConflict
 from memory.files.summaries import summary_of, with_summary
 from memory.models import MemoryFile, Revision
 from memory.text_merge import Merge, merge
 
 
+class Kept(NamedTuple):
+    """A text that a file had, and which version each of its lines was from."""
+
+    content: str
+    blame: Runs
+
+
 def content_at(file: MemoryFile, version: int) -> str | None:
     """Return the file's text as it was at a version; None where it never had that version."""
+    kept = kept_at(file, version)
+    return kept.content if kept else None
+
+
+def kept_at(file: MemoryFile, version: int) -> Kept | None:
+    """Return the file's text and blame as they were; None where it never had that version."""
     if version == file.version:
-        return str(file.content)
+        return Kept(str(file.content), file.blame)
     if not 0 < version < file.version:
         return None
     told = Revision.objects.filter(record_type=file.record_type(), record_id=file.pk)
@@ -21,7 +37,7 @@ def content_at(file: MemoryFile, version: int) -> str | None:
     for pk in upto.values_list("pk", flat=True).iterator(chunk_size=500):
         after = told.filter(pk=pk).values_list("after", flat=True).get()
         if "content" in after:
-            return str(after["content"])
+            return Kept(str(after["content"]), after.get("blame") or [])
     return None
 
 

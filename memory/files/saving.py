@@ -16,8 +16,8 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.files.appending import new_file, with_entry
 from memory.files.cleaning import Cleaned, cleaned
-from memory.files.joining import content_at
-from memory.files.limits import OverBudget
+from memory.files.joining import Kept, content_at, kept_at
+from memory.files.limits import OverBudget, check_lines
 from memory.files.patching import PatchRefused, patched
 from memory.files.paths import checked_path
 from memory.files.refusals import FileConflict, NoSuchFile
@@ -121,6 +121,7 @@ def append_to(
         problem = _("There is nothing to append: the entry has no words.")
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(path, fresh.text)
+    check_lines(fresh.text)  # the entry's own: it does not know those of the file
     act = Act(by, why, source, trust, summary, appends=True)
 
     def write() -> Saved:
@@ -146,14 +147,15 @@ def restore_version(
         file = rows_held(owner, path).get(path)
         if file is None:
             raise NoSuchFile(path, paths_of(owner))
-        content = content_at(file, version)
-        if content is None:
+        kept = kept_at(file, version)
+        if kept is None:
             told = {"path": path, "version": version, "last": file.version}
             raise InvalidValue(
                 _("%(path)s has no version %(version)d; the newest is %(last)d.") % told
             )
-        act = Act(by, _("restored version %(n)d") % {"n": version}, is_exact=True)
-        return save(owner, path, Cleaned(content), act, seen=seen, join=False)
+        why = _("restored version %(n)d") % {"n": version}
+        act = Act(by, why, is_exact=True, kept=kept)
+        return save(owner, path, Cleaned(kept.content), act, seen=seen, join=False)
 
     return held(write)
 
@@ -164,9 +166,10 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
     def write() -> Saved:
         stands = rows_held(file.owner, file.path).get(file.path, file)
         if "content" in fields:
-            act = Act(by, why, is_exact=True)
-            text = Cleaned(str(fields["content"]))
-            stands = save(file.owner, file.path, text, act, seen=None, join=False).file
+            text, blame = str(fields["content"]), fields.get("blame")
+            kept = Kept(text, blame) if isinstance(blame, list) else None
+            act = Act(by, why, is_exact=True, kept=kept)
+            stands = save(file.owner, file.path, Cleaned(text), act, seen=None, join=False).file
         locks = {name: fields[name] for name in ("lock", "section_locks") if name in fields}
         if locks:
             stands.change(by=by, why=why, **locks)

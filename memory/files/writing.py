@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import Locked
 from memory.files import limits
-from memory.files.blame import carried
+from memory.files.blame import Runs, carried
 from memory.files.cleaning import Cleaned, cleaned
 from memory.files.entries import readings
-from memory.files.joining import joined
+from memory.files.joining import Kept, joined
 from memory.files.paths import FACTS, is_fact, place_of
 from memory.files.refusals import NoSuchFile
 from memory.files.sections import locked_text
@@ -39,7 +39,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who writes, why, and in which way."""
+    """Who writes, why, and in which way; `kept` is the older version that a restore puts back."""
 
     by: Actor
     why: str = ""
@@ -48,6 +48,7 @@ class Act:
     summary: str | None = None
     is_exact: bool = False  # a version that stood before: its summary line is part of it
     appends: bool = False
+    kept: Kept | None = None
 
 
 def paths_of(owner: User) -> list[str]:
@@ -79,6 +80,7 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
 def save(
     owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
 ) -> Saved:
+    limits.check_lines(fresh.text)  # before a summary line is put in: as the writer counts them
     rows = rows_held(owner, path)
     file = rows.get(path)
     if file is None and seen:
@@ -113,7 +115,7 @@ def _change(
         "content": text,
         "summary": summary_of(text) or "",
         "size": limits.size_of(text),
-        "blame": carried(file.blame, file.content, text, file.version + 1),
+        "blame": _blamed(file, text, act),
     }
     if locks != file.section_locks:
         fields["section_locks"] = locks
@@ -122,6 +124,12 @@ def _change(
         fields["trust"] = trust
     file.change(by=act.by, why=why, source=act.source, **fields)
     file.is_appended = False
+
+
+def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
+    """Return the blame of the new text: what is put back is from whoever wrote it first."""
+    was = act.kept or Kept(file.content, file.blame)
+    return carried(was.blame, was.content, text, file.version + 1)
 
 
 def _made(owner: User, path: str, text: str, act: Act) -> MemoryFile:

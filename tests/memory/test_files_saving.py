@@ -121,6 +121,18 @@ def test_a_line_and_a_month_have_limits_of_their_own(alice: User):
         save(alice, USER, "z\n" * 5_000_000)
 
 
+def test_a_line_that_is_too_long_is_counted_as_its_writer_counts(alice: User):
+    save(alice, MONTH, "# 2026-02\n\n## One\n- Summary: a\n")
+    long = "z" * 8_193
+
+    with pytest.raises(LimitReached, match="Line 2 has"):  # no summary line stands in the text
+        save(alice, MONTH, f"# 2026-02\n{long}\n")
+    with pytest.raises(LimitReached, match="Line 3 has"):  # of the entry, not of the file
+        append_to(alice, MONTH, f"## Two\n- Summary: b\n{long}", by=AGENT)
+    with pytest.raises(LimitReached, match="Line 6 has"):  # of the file as it is read
+        patch_file(alice, MONTH, [("- Summary: a", long)], by=AGENT)
+
+
 @pytest.mark.requirement("R140")
 def test_the_closed_set_holds_for_write_patch_and_append(alice: User):
     for write in (
@@ -285,6 +297,21 @@ def test_a_version_that_only_locked_has_the_text_that_stood_then(alice: User):
     assert restore_version(alice, USER, 3, by=alice.actor).file.content == SEED
     joined = save_file(alice, USER, SEED + "- tea\n", by=alice.actor, seen=3)
     assert joined.file.content.endswith("- tea\n")
+
+
+@pytest.mark.requirement("R184")
+def test_lines_that_are_put_back_are_whose_they_were(alice: User):
+    save(alice, MONTH, "# M\n\n> Summary: s\n\n- one\n- two\n- three\n")
+    save(alice, MONTH, "# M\n\n> Summary: s\n\n- one\n- 2\n- three\n", by=AGENT)
+    save(alice, MONTH, "# M\n\n> Summary: s\n\n- other\n")
+
+    restored = restore_version(alice, MONTH, 2, by=alice.actor).file
+
+    first, by_the_agent, now = 1, 2, 3  # whose change the summary line follows, too
+    was = [[2, first], [1, by_the_agent], [2, first], [1, by_the_agent], [1, first]]
+    assert (restored.version, restored.blame) == (4, was)
+    undo(Revision.objects.get(record_id=restored.pk, version=4), by=alice.actor)
+    assert read_file(alice, MONTH).blame == [[2, first], [1, now], [1, first], [1, now]]
 
 
 def test_undo_puts_the_text_back_with_size_and_blame(alice: User):
