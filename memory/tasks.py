@@ -17,6 +17,7 @@ from memory import (
     conversation_end,
     conversation_turn,
     embedding,
+    file_condensing,
     library_folder,
     maintenance,
     publishing,
@@ -46,6 +47,12 @@ def answer_message(message_id: int) -> None:
 def finish_session(session_id: str) -> None:
     """Work out what an ended session leaves behind; safe to deliver twice."""
     conversation_end.finish(session_id)
+
+
+@shared_task
+def condense_file(file_id: str, version: int) -> None:
+    """Ask the model for a shorter text of a memory file; the page that waits finds its answer."""
+    file_condensing.carry_out(file_id, version)
 
 
 @shared_task

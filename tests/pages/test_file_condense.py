@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
-from memory import connections
+from beacon_site.providers.llm import Answer, Usage
+from memory import connections, file_condensing, tasks
 from memory.actors import REFLECTOR
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
@@ -46,6 +49,14 @@ def now(owner: Any) -> MemoryFile:
     return read_file(owner, USER)
 
 
+def asked(browser: Client, owner: Any) -> str:
+    """Press the button, let a worker ask the model, and return the page that waited."""
+    waits = browser.post(PAGE)["Location"]
+    assert "the model is asked" in text_of(browser.get(waits))
+    tasks.condense_file(str(now(owner).pk), now(owner).version)
+    return text_of(browser.get(waits))
+
+
 def proposed(html: str) -> str:
     """The text that accepting would save."""
     return html.partition('<textarea name="content"')[2].partition(">")[2].partition("<")[0]
@@ -75,11 +86,33 @@ def test_one_that_is_stale_leads_to_the_merge_screen(browser: Client, alice: Any
 def test_the_model_proposes_a_shorter_text(browser: Client, alice: Any, model: Any):
     model.enqueue(f"```markdown\n{SHORT}```")
 
-    html = text_of(browser.post(PAGE, headers=HTMX | {"HX-Target": "file-condense"}))
+    html = asked(browser, alice)
 
-    assert html.startswith('<div id="file-condense"') and "What the model proposes" in html
-    assert "- 建军" in proposed(html) and now(alice).version == 2
+    assert "What the model proposes" in html and "- 建军" in proposed(html)
+    assert now(alice).version == 2
     assert ModelCall.objects.of(alice).get().purpose == "condense"
+
+
+def test_over_htmx_the_page_waits_by_polls_and_then_shows_the_text(
+    browser: Client, alice: Any, model: Any
+):
+    model.enqueue(SHORT)
+    headers = HTMX | {"HX-Target": "file-condense"}
+
+    answer = browser.post(PAGE, headers=headers)
+    waits = answer["HX-Push-Url"]
+
+    html = text_of(answer)
+    assert html.startswith('<div id="file-condense"') and f'hx-get="{waits}"' in html
+    assert browser.get(waits, headers=headers).status_code == 204
+    tasks.condense_file(str(now(alice).pk), 2)
+    assert "What the model proposes" in text_of(browser.get(waits, headers=headers))
+
+
+def test_nobody_waits_for_a_model_within_a_request(browser: Client, model: Any):
+    model.enqueue(SHORT)
+    browser.post(PAGE)
+    assert not model.history
 
 
 @pytest.mark.parametrize(
@@ -87,6 +120,7 @@ def test_the_model_proposes_a_shorter_text(browser: Client, alice: Any, model: A
     [
         (TEXT + "- And more\n", "its text has"),
         ("", "empty or was cut off"),
+        (Answer(SHORT, Usage(10, 5), "fake", "length"), "cut off"),
         ("# User\n\n## Work\n\n- Wed\n", "changed the locked section"),
         (ProviderUnavailable("It is down."), "It is down."),
     ],
@@ -97,14 +131,47 @@ def test_what_cannot_be_proposed_is_told_and_rules_stand_in(
     lock_section(now(alice), ["User", "Work"], by=alice.actor, locked=True)
     model.enqueue(answer)
 
-    html = text_of(browser.post(PAGE))
+    html = asked(browser, alice)
 
     assert why in html and "1 bullet taken out" in html and now(alice).content == TEXT
+
+
+def test_a_proposal_for_a_text_that_was_changed_since_is_none(
+    browser: Client, alice: Any, model: Any
+):
+    model.enqueue(SHORT)
+    waits = browser.post(PAGE)["Location"]
+    save_file(alice, USER, f"{TEXT}- Cat: Mao\n", by=REFLECTOR)
+
+    tasks.condense_file(str(now(alice).pk), 2)
+
+    assert "was changed since the model was asked" in text_of(browser.get(waits))
+    assert not model.history
+
+
+@pytest.mark.parametrize("address", ["x", "2.0", "2.0.0", "-1.0.0", "9" * 40, "2.0.9999999999.1"])
+def test_an_address_that_nobody_asked_from_shows_what_rules_can_do(browser: Client, address: str):
+    assert "1 bullet taken out" in text_of(browser.get(f"{PAGE}?asked={address}"))
+
+
+def test_an_answer_that_never_comes_is_given_up(browser: Client, alice: Any, model: Any):
+    waits = browser.post(PAGE)["Location"]
+    with time_machine.travel(timezone.now() + file_condensing.PATIENCE):
+        assert "No answer came within 10 minutes" in text_of(browser.get(waits))
+
+
+def test_without_a_broker_it_is_said_and_nothing_waits(
+    browser: Client, model: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(file_condensing, "send", lambda *_args, **_more: False)
+    html = text_of(browser.post(PAGE))
+    assert "No worker can be told just now" in html and "1 bullet taken out" in html
 
 
 def test_a_sensitive_file_is_shown_to_no_model(browser: Client, alice: Any, model: Any):
     now(alice).change(by=alice.actor, sensitivity="sensitive")
     assert "marked sensitive" in text_of(browser.post(PAGE))
+    tasks.condense_file(str(now(alice).pk), now(alice).version)
     assert not model.history
 
 
