@@ -7,6 +7,8 @@ what is written over must still have it.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import secrets
 import stat
@@ -14,8 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from memory.files.limits import MOST_EPISODES
 from memory.files.paths import FACTS, month_of
@@ -27,6 +31,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD_TEMP = 60.0  # seconds after which a file half written was left by a killed process
 _TRIES = 20  # before a file that never keeps still is read as it is
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+_CANNOT = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOENT}
 _QUIET = 0.1  # seconds for which a file must have been left alone: an editor may still write it
 
 
@@ -92,7 +98,7 @@ class Disk:
     def write(self, path: str, content: bytes, expected: str) -> tuple[str, bytes | None]:
         """Put `content` at `path` in one step that survives a power cut; return its stamp.
 
-        What an editor that had the old file open wrote into it in that very moment is returned
+        What an editor wrote there since the last look, up to that very moment, is returned
         beside it.  Raises ChangedMeanwhile where the file has no longer the stamp `expected`,
         OSError.
         """
@@ -100,21 +106,28 @@ class Disk:
         with self._inside(folder, make=True) as inside, _held(inside, name) as old:
             _sweep(inside, name)
             temp = f".{name}.{secrets.token_hex(6)}.tmp"
-            handle = os.open(temp, _NEW, 0o600, dir_fd=inside)
+            handle, is_swapped = os.open(temp, _NEW, 0o600, dir_fd=inside), False
             try:
                 _fill(handle, content, like=_mode_at(inside, name))
                 if _stamp_at(inside, name) != expected:
                     raise ChangedMeanwhile(path)
-                os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
+                is_swapped = bool(expected) and _swapped(inside, temp, name)
+                if not is_swapped:
+                    os.rename(temp, name, src_dir_fd=inside, dst_dir_fd=inside)
                 stamp = _stamp(os.fstat(handle))
             except BaseException:
-                with suppress(FileNotFoundError):
-                    os.unlink(temp, dir_fd=inside)
+                if not is_swapped:  # else it is what an editor wrote
+                    with suppress(FileNotFoundError):
+                        os.unlink(temp, dir_fd=inside)
                 raise
             finally:
                 os.close(handle)
             os.fsync(inside)
-            return stamp, _late(old, expected)
+            if not is_swapped:
+                return stamp, _late(old, expected)
+            late = _replaced(inside, temp, expected)
+            os.unlink(temp, dir_fd=inside)
+            return stamp, late
 
     def remove(self, path: str, expected: str) -> None:
         """Delete the file.  Raises ChangedMeanwhile, OSError."""
@@ -204,6 +217,47 @@ def _held(folder: int, name: str) -> Iterator[int | None]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _swapped(folder: int, one: str, other: str) -> bool:
+    """Exchange the names of two files in one step; False where this system or disk cannot.
+
+    A plain rename loses what an editor put there by a rename of its own since our last look.
+    """
+    exchange = _exchange()
+    if exchange is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if exchange(folder, names[0], folder, names[1], _EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _CANNOT:
+        return False
+    raise OSError(code, os.strerror(code), other)
+
+
+@cache
+def _exchange() -> Any:
+    """Return the C library's function, that of Linux or that of macOS."""
+    library = ctypes.CDLL(None, use_errno=True)
+    for name in ("renameat2", "renameatx_np"):
+        if found := getattr(library, name, None):
+            found.argtypes = [ctypes.c_int, ctypes.c_char_p] * 2 + [ctypes.c_uint]
+            return found
+    return None
+
+
+def _replaced(folder: int, name: str, expected: str) -> bytes | None:
+    """Return what the file that was replaced holds, if it is not what was last looked at."""
+    found = None
+    for _try in range(_TRIES):
+        found, _age = _read(folder, name)
+        if found is not None:
+            break
+    # Its name changed, and with it the last part of its stamp.
+    if found is None or found.stamp.rpartition(":")[0] == expected.rpartition(":")[0]:
+        return None
+    return found.content
 
 
 def _late(handle: int | None, expected: str) -> bytes | None:

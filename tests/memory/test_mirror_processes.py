@@ -72,7 +72,7 @@ def test_killed_between_write_and_rename_the_old_file_stands_and_the_new_one_fol
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(mirror_disk.os, "rename", killed)
+        patched.setattr(mirror_disk, "_swapped", killed)
         patched.setattr(mirror_disk.os, "unlink", killed)
         with pytest.raises(Killed):
             save_file(owner, USER, TEXT + "- More\n", by=owner.actor)
@@ -104,23 +104,51 @@ def test_an_edit_between_our_look_and_our_write_is_taken_in_first(
     assert (root / USER).read_text() == stored(owner)
 
 
-def test_an_editor_that_writes_the_old_file_in_the_moment_of_the_rename_loses_nothing(
-    owner: User, root: Path, monkeypatch: pytest.MonkeyPatch
+def _in_place(file: Path) -> None:
+    """Write into the file that is there, as an editor does that had it open."""
+    with file.open("r+") as editor:
+        editor.write(TEXT.replace("Berlin", "Porto!"))
+
+
+def _by_rename(file: Path) -> None:
+    subprocess.run(["sed", "-i", "s/Berlin/Porto!/", str(file)], check=True)
+
+
+@pytest.mark.parametrize("edit", [_in_place, _by_rename])
+def test_an_edit_in_the_moment_of_our_rename_is_not_lost(
+    owner: User, root: Path, monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], None]
 ):
-    really = os.rename
-    editors = [(root / USER).open("r+")]
+    really, edits = mirror_disk._swapped, [edit]
 
-    def rename(*args: Any, **more: Any) -> None:
-        while editors:
-            with editors.pop() as editor:
-                editor.write(TEXT.replace("Berlin", "Porto!"))
-        really(*args, **more)
+    def swapped(*args: Any) -> bool:
+        while edits:
+            edits.pop()(root / USER)
+        return really(*args)
 
-    monkeypatch.setattr(mirror_disk.os, "rename", rename)
+    monkeypatch.setattr(mirror_disk, "_swapped", swapped)
     save_file(owner, USER, TEXT.replace("Name: Ann", "Name: Anna"), by=owner.actor)
 
     assert "City: Porto!" in stored(owner)
     assert "Name: Anna" in stored(owner)
+    assert (root / USER).read_text() == stored(owner)
+    assert list((root / "facts").glob(".*.tmp")) == []
+
+
+def test_where_names_cannot_be_exchanged_an_open_editor_loses_nothing(
+    owner: User, root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    really = os.rename
+
+    def rename(*args: Any, **more: Any) -> None:
+        _in_place(root / USER)
+        monkeypatch.setattr(mirror_disk.os, "rename", really)
+        really(*args, **more)
+
+    monkeypatch.setattr(mirror_disk, "_exchange", lambda: None)
+    monkeypatch.setattr(mirror_disk.os, "rename", rename)
+    save_file(owner, USER, TEXT.replace("Name: Ann", "Name: Anna"), by=owner.actor)
+
+    assert "City: Porto!" in stored(owner)
     assert (root / USER).read_text() == stored(owner)
 
 
