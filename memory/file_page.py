@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 
 from memory import markdown, origins
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
@@ -19,6 +21,9 @@ from memory.files.paths import is_fact, month_of
 from memory.files.reading import Budget, facts_budget, files_of
 from memory.files.sections import anchor_of, sections_of
 from memory.models import FileDraft, MemoryFile, MirroredFile, Revision, User
+
+LONGEST_KEPT = 4_000  # characters of a section whose HTML a process keeps
+MOST_KEPT = 2_000  # of such sections: a month's largest file has some 550
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,21 @@ def last_changes(user: User, files: Sequence[MemoryFile]) -> dict[Any, LastChang
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
-    """One section as the page shows it; `anchor` is its id there."""
+    """One section as the page shows it; `anchor` is its id there.
+
+    It is locked by a lock of its own (`locks_itself`), or with the section that it lies in.
+    """
 
     anchor: str
     heading: tuple[str, ...]
     html: SafeString
     is_locked: bool
+    locks_itself: bool
+
+    @property
+    def title(self) -> str:
+        """Return its own heading, empty above the first one."""
+        return self.heading[-1] if self.heading else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +146,9 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
         ShownSection(
             anchor_of(one.heading),
             one.heading,
-            markdown.render(one.text),
+            _html_of(one.text),
             any(one.heading[: len(path)] == path for path in locked),
+            one.heading in locked,
         )
         for one in sections_of(file.content)
     ]
@@ -146,6 +161,18 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
         mirrored.problem if mirrored else "",
         FileDraft.objects.of(user).filter(path=file.path).first(),
     )
+
+
+def _html_of(text: str) -> SafeString:
+    """Return a section's text as HTML; of the largest file most sections say what they said."""
+    if len(text) > LONGEST_KEPT:
+        return markdown.render(text)
+    return _kept_html(text, get_language())
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _kept_html(text: str, _language: str | None) -> SafeString:
+    return markdown.render(text)
 
 
 def budget_of(user: User, file: MemoryFile) -> Budget:

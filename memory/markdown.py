@@ -188,8 +188,12 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def _clean(html: str) -> str:
-    return nh3.clean(
-        html,
+    return _cleaner().clean(html)
+
+
+@cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
         tags=TAGS,
         attributes=ATTRIBUTES,
         attribute_filter=_attribute,

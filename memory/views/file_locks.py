@@ -12,7 +12,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import file_locks, record_acts
-from memory.answers import go_to, refused
+from memory.answers import go_to, next_of, refused
 from memory.errors import MemoryRefused
 from memory.file_answers import file_or_404, number, say_with_undo
 from memory.models import MemoryFile
@@ -37,7 +37,7 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
         else:
             say_with_undo(request, file, said)
         if not request.htmx:
-            return go_to(request, request.get_full_path())
+            return go_to(request, _next(request))
     context = {
         "file": file,
         "tab": "lock",
@@ -47,6 +47,13 @@ def lock(request: BeaconRequest, path: str) -> HttpResponse:
     in_place = request.htmx and request.htmx.target == "file-locks"
     template = "memory/_file_locks.html" if in_place else "memory/file_locks.html"
     return render(request, template, context)
+
+
+def _next(request: BeaconRequest) -> str:
+    """Return where to go on: at the section on the page from which it was locked, else here."""
+    anchor = request.POST.get("lock-section") or request.POST.get("unlock") or ""
+    page = next_of(request)
+    return f"{page}#{anchor}" if page else request.get_full_path()
 
 
 def _set(request: BeaconRequest, file: MemoryFile) -> str:

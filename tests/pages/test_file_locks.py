@@ -63,6 +63,20 @@ def test_a_section_is_unlocked_over_htmx(browser: Client, alice: Any):
     assert html.startswith('<div id="file-locks"') and "Unlocked: User › Home" in html
 
 
+def test_a_section_is_locked_and_unlocked_where_it_is_read(browser: Client, alice: Any):
+    page, work = f"/files/{USER}/", anchor(alice, "User", "Work")
+    assert f'name="lock-section" value="{work}"' in text_of(browser.get(page))
+
+    answer = browser.post(LOCK, {"lock-section": work, "next": page})
+
+    assert answer["Location"] == f"{page}#{work}"
+    html = text_of(browser.get(page))
+    assert now(alice).section_locks == [["User", "Work"]] and "Locked: User › Work" in html
+    assert html.count('name="unlock"') == 1 and html.count("only you may change") == 2
+    browser.post(LOCK, {"unlock": work, "next": page})
+    assert now(alice).section_locks == []
+
+
 @pytest.mark.parametrize("lock", ["append-only", "read-only"])
 def test_the_whole_file_is_locked_and_opened(browser: Client, alice: Any, lock: str):
     browser.post(LOCK, {"lock": lock})
