@@ -21,7 +21,8 @@ from memory.models.users import User
 from memory.recall import ranking
 from memory.recall.terms import query_terms, stemmed_as, vector_of
 
-BATCH = 100
+BATCH = 100  # records of a rebuild that are held at a time
+MOST_BYTES = 4_000_000  # of the terms that one statement brings
 MOST_TERMS = ranking.MOST_TERMS
 
 
@@ -64,34 +65,52 @@ class Marked(Protocol):
         ...
 
 
-_COLUMNS = ("length", "words", "kind", "topic_id", "created", "until", "stands")
+# Each column as an array: a thousand records are one statement of few parameters, and its
+# triggers count them once.
+_COLUMNS = {
+    "record_id": "uuid", "length": "int", "words": "text", "kind": "text", "topic_id": "uuid",
+    "created": "timestamptz", "until": "timestamptz", "stands": "boolean",
+}  # fmt: skip
+_NAMES = ", ".join(_COLUMNS)
+_VALUES = _NAMES.replace("words", "words::tsvector")
+_ARRAYS = ", ".join(f"%s::{kind}[]" for kind in _COLUMNS.values())
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "record_id")
+_INDEX = (
+    f"INSERT INTO memory_searchentry (space_id, {_NAMES}) "  # noqa: S608  our own names
+    f"SELECT %s, {_VALUES} FROM unnest({_ARRAYS}) AS new ({_NAMES}) "
+    f"ON CONFLICT (space_id, record_id) DO UPDATE SET {_CHANGES}"
+)
 
 
 def index(records: Iterable[Searchable]) -> None:
     """Make the records findable by what they say now, those that were before included."""
     for space, members in _by_space(records):
-        for start in range(0, len(members), BATCH):
-            some = members[start : start + BATCH]
-            rows = [value for record in some for value in _row(space, record)]
-            marks = ", ".join(
-                ["(%s, %s, %s, %s::tsvector, %s, %s::uuid, %s, %s::timestamptz, %s)"] * len(some)
-            )
-            changes = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    f"INSERT INTO memory_searchentry (space_id, record_id, {', '.join(_COLUMNS)}) "  # noqa: S608
-                    f"VALUES {marks} ON CONFLICT (space_id, record_id) DO UPDATE SET {changes}",
-                    rows,
-                )
+        rows: list[list[Any]] = []
+        room = MOST_BYTES
+        for record in {record.pk: record for record in members}.values():
+            row = _row(space, record)
+            rows.append(row)
+            room -= len(row[2])
+            if room < 0:
+                _store(space, rows)
+                rows, room = [], MOST_BYTES
+        _store(space, rows)
+
+
+def _store(space: SearchSpace, rows: list[list[Any]]) -> None:
+    if rows:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        with connection.cursor() as cursor:
+            cursor.execute(_INDEX, [space.pk, *columns])
 
 
 def _row(space: SearchSpace, record: Searchable) -> list[Any]:
+    """Return the columns of a record's entry, in the order of _COLUMNS."""
     marks = record.search_marks() if isinstance(record, Marked) else Marks()
     words, length = vector_of(record.search_text(), marks.labels, space.language)
     created = marks.created or timezone.now()
     return [
-        space.pk, record.pk, length, words, marks.kind, marks.topic_id, created, marks.until,
-        marks.stands,
+        record.pk, length, words, marks.kind, marks.topic_id, created, marks.until, marks.stands,
     ]  # fmt: skip
 
 

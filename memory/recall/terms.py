@@ -47,6 +47,13 @@ _TERM = re.compile(
     rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
     rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
 )
+# The same in a line of plain ASCII, of which a save of a large text looks at thousands.
+_ASCII_TERM = re.compile(
+    r"(?P<number>\d+(?:\.\d+)+(?!\w))"
+    r"|(?P<named>[0-9A-Za-z]+(?:\+\+|\#)(?!\w))"
+    r"|(?P<word>[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*)",
+    re.ASCII,
+)
 _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _ENGLISH = re.compile(r"[a-z']+")
 
@@ -167,7 +174,7 @@ def search_terms(text: str, language: str = ENGLISH) -> list[str]:
     Words are stemmed as `language` does, letters lose case and accents; runs of a script without
     spaces give each character and each pair of neighbours.
     """
-    return [term.text for _place, term in _indexed(text, language)]
+    return [term for _place, term in _indexed(text, language)]
 
 
 def query_terms(text: str, language: str = ENGLISH) -> list[str]:
@@ -195,7 +202,7 @@ def phrase_query(text: str, language: str = ENGLISH) -> str:
     """
     at: dict[int, str] = {}
     for place, term in _indexed(text, language):
-        at.setdefault(place, term.text)
+        at.setdefault(place, term)
     return " <-> ".join(map(_quoted, at.values()))
 
 
@@ -226,12 +233,12 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
     places: dict[str, list[int]] = {}
     room = VECTOR_BYTES
     for place, term in _indexed(text, language):
-        known = places.get(term.text)
+        known = places.get(term)
         if known is None:
-            room -= len(term.text.encode()) + 6
+            room -= len(term.encode()) + 6
             if room < 0:
                 break
-            places[term.text] = [place]
+            places[term] = [place]
         elif len(known) < MOST_TIMES:
             room -= 2
             known.append(place)
@@ -262,22 +269,26 @@ def _held(places: list[int]) -> list[int]:
     return sorted([*held, *(next(free) for _ in range(len(places) - len(held)))])
 
 
-def _indexed(text: str, language: str) -> Iterator[tuple[int, Term]]:
+def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
     """Yield each term that is indexed with its position, counted from 1."""
     place = 0
-    for found in _TERM.finditer(text):
+    for found in _matches(text):
         if found.lastgroup != "unspaced":
             place += 1
-            term = _normal(found.group(), found.lastgroup, language)
-            yield place, Term(term, *found.span())
+            yield place, _normal(found.group(), found.lastgroup, language)
             continue
-        pairs = list(_pairs(found))
-        start = found.start()
-        for offset, char in enumerate(found.group()):
+        run = found.group()
+        for offset, char in enumerate(run):
             place += 1
-            yield place, Term(_folded(char), start + offset, start + offset + 1)
-            if len(found.group()) > 1 and offset < len(pairs):
-                yield place, pairs[offset]
+            yield place, _folded(char)
+            if offset + 1 < len(run):
+                yield place, _folded(run[offset : offset + 2])
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """Yield what may become terms; none goes beyond the end of its line."""
+    for line in text.split("\n"):
+        yield from (_ASCII_TERM if line.isascii() else _TERM).finditer(line)
 
 
 def _pairs(found: re.Match[str]) -> Iterator[Term]:
