@@ -19,6 +19,7 @@ LOG_WORDS = {
     "account-disabled": _L("account disabled"),
     "account-enabled": _L("account enabled"),
     "account-made": _L("account made"),
+    "agent-changed": _L("settings of an agent changed"),
     "connection-changed": _L("connection changed"),
     "held": _L("held for a person"),
     "follow-up-failed": _L("a follow-up failed"),
@@ -85,6 +86,7 @@ _SUBJECTS = {
     "proposal": _L("proposal"),
     "step": _L("step"),
     "reflection": _L("finished work"),
+    "agent": _L("agent"),
 }
 
 

@@ -1,0 +1,120 @@
+"""How a program is told of this Beacon: its addresses, and what to write into which file.
+
+The words hold the token where one was just made, else a place for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+PLACE = "bcn_…"  # where the token belongs
+MCP_PATH = "/mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One program's setup: its key, name, where the words belong, and the words."""
+
+    key: str
+    name: str
+    where: str
+    text: str
+    note: str = ""
+
+
+def mcp_url() -> str:
+    """Return the address of the MCP server, as programs use it.
+
+    Behind https a proxy passes /mcp of the same host on to its port; else it is that port itself.
+    """
+    if settings.BEACON_HTTPS:
+        return f"{settings.BEACON_URL}{MCP_PATH}"
+    host = urlsplit(settings.BEACON_URL).hostname or "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
+
+
+def setups(token: str = "", *, with_paths: bool = False) -> list[Setup]:
+    """Return the setups of the programs that are usual; `with_paths` names this machine's folders."""
+    return [*_by_address(token or PLACE), _by_pipe(token or PLACE, with_paths=with_paths)]
+
+
+def _by_address(token: str) -> list[Setup]:
+    url = mcp_url()
+    bearer = f"Bearer {token}"
+    headers = {"Authorization": bearer}
+    asked = {"type": "promptString", "id": "beacon-token", "password": True}
+    code = {
+        "inputs": [{**asked, "description": "Beacon API token"}],
+        "servers": {
+            "beacon": {
+                "type": "http",
+                "url": url,
+                "headers": {"Authorization": "Bearer ${input:beacon-token}"},
+            }
+        },
+    }
+    return [
+        Setup(
+            "claude-code",
+            "Claude Code",
+            _("In a terminal, once:"),
+            f'claude mcp add --transport http beacon {url} --header "Authorization: {bearer}"',
+        ),
+        Setup(
+            "cursor",
+            "Cursor",
+            _("In ~/.cursor/mcp.json, or .cursor/mcp.json of a project:"),
+            _json({"mcpServers": {"beacon": {"url": url, "headers": headers}}}),
+        ),
+        Setup(
+            "vs-code",
+            "VS Code",
+            _("In .vscode/mcp.json:"),
+            _json(code),
+            _("VS Code asks for the token when the server first starts, and keeps it."),
+        ),
+        Setup(
+            "other",
+            _("Any other, by address"),
+            _("Transport “streamable HTTP”:"),
+            f"{url}\nAuthorization: {bearer}",
+        ),
+    ]
+
+
+def _by_pipe(token: str, *, with_paths: bool) -> Setup:
+    folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
+    python = sys.executable if with_paths else f"{folder}/.venv/bin/python"
+    environment = {"BEACON_API_TOKEN": token}
+    if with_paths:
+        environment["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
+    server = {
+        "command": python,
+        "args": [f"{folder}/manage.py", "mcp", "--stdio"],
+        "env": environment,
+    }
+    return Setup(
+        "claude-desktop",
+        _("Claude Desktop, and any other by standard input and output"),
+        _("In claude_desktop_config.json, on the machine that Beacon runs on:"),
+        _json({"mcpServers": {"beacon": server}}),
+        _("It works while Beacon runs, and on its own when Beacon does not."),
+    )
+
+
+def rest_example(token: str = "") -> str:
+    """Return a first call of the REST API."""
+    bearer = f"Authorization: Bearer {token or PLACE}"
+    return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

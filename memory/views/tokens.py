@@ -1,0 +1,115 @@
+"""Settings of programs: API tokens, and the agents that they open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from memory import agent_settings, program_setup, tokens
+from memory.errors import InvalidValue
+from memory.forms.tokens import AgentForm, TokenForm
+from memory.models import Agent, ApiToken
+
+MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
+
+
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required
+def token_list(request: BeaconRequest) -> HttpResponse:
+    """List the person's tokens; POST makes one, whose text is shown this once."""
+    form = TokenForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            token, text = tokens.issue(
+                request.user,
+                name=form.cleaned_data["name"],
+                scopes=form.wanted_scopes,
+                expires_at=form.expires_at,
+                by=request.actor,
+            )
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            return _tokens_page(request, TokenForm(), made=token, text=text)
+    return _tokens_page(request, form)
+
+
+def _tokens_page(
+    request: BeaconRequest, form: TokenForm, *, made: ApiToken | None = None, text: str = ""
+) -> HttpResponse:
+    mine = ApiToken.objects.of(request.user).select_related("agent").order_by("-created", "-pk")
+    now = timezone.now()
+    rows = list(mine.usable(now))
+    ended = mine.exclude(pk__in=[row.pk for row in rows])[:MOST_ENDED]
+    context: dict[str, Any] = {
+        "form": form,
+        "rows": rows,
+        "ended": ended,
+        "made": made,
+        "text": text,
+        "setups": program_setup.setups(text, with_paths=request.user.is_staff),
+        "rest": program_setup.rest_example(text),
+        "tab": "tokens",
+    }
+    template = "memory/_tokens.html" if request.htmx else "memory/settings_tokens.html"
+    return render(request, template, context)
+
+
+@require_POST
+@login_required
+def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
+    """End a token at once."""
+    token = get_object_or_404(
+        ApiToken.objects.of(request.user).select_related("agent__owner"), pk=pk
+    )
+    if tokens.revoke(token, by=request.actor):
+        text = _(
+            "The token of %(name)s opens nothing any more. It cannot be brought back: make a new "
+            "one if the program shall come in again."
+        )
+        messages.success(request, text % {"name": token.agent})
+    else:
+        messages.info(request, _("That token was revoked before."))
+    if request.htmx:
+        return _tokens_page(request, TokenForm())
+    return redirect("memory:tokens")
+
+
+@require_safe
+@login_required
+def agent_list(request: BeaconRequest) -> HttpResponse:
+    """List the agents that act for the person, with their settings."""
+    context = {"agents": agent_settings.agents_of(request.user), "tab": "agents"}
+    return render(request, "memory/settings_agents.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
+    """Show and change the settings of one agent."""
+    agent = get_object_or_404(Agent.objects.filter(owner=request.user), pk=pk)
+    # A copy: what a refused form held must not stand in the heading as saved.
+    form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
+    if request.method == "POST" and form.is_valid():
+        try:
+            changed = agent_settings.change(agent, form.cleaned_data, by=request.actor)
+        except InvalidValue as exc:
+            form.take(exc)
+        else:
+            said = _("The settings of %(name)s are saved.") if changed else _("Nothing changed.")
+            messages.success(request, said % {"name": agent} if changed else said)
+            if not request.htmx:
+                return redirect("memory:agents")
+            form = AgentForm(instance=agent)
+    template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
+    return render(request, template, {"agent": agent, "form": form, "tab": "agents"})

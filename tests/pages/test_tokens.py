@@ -1,0 +1,217 @@
+"""Settings, API tokens: made and shown once, listed, revoked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory import tokens
+from memory.models import Activity, Agent, ApiToken, Invitation, User
+
+HTMX = {"HX-Request": "true"}
+PAGE = "/settings/tokens/"
+WANTED = {"name": "claude", "scopes": "read write", "days": "365"}
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    """Alice's browser."""
+    return client_of(alice)
+
+
+def _token(owner: User, name: str = "claude", **more: Any) -> ApiToken:
+    scopes = more.pop("scopes", ["read", "write"])
+    return tokens.issue(owner, name=name, scopes=scopes, by=owner.actor, **more)[0]
+
+
+def _text(body: str) -> str:
+    return body.partition('id="new-token"')[2].partition('value="')[2].partition('"')[0]
+
+
+def test_a_token_is_shown_once_and_only_its_hash_is_stored(browser: Client) -> None:
+    text = _text(browser.post(PAGE, WANTED).content.decode())
+
+    token = ApiToken.objects.get()
+    assert text.startswith("bcn_")
+    assert token.hash == Invitation.hash_of(text)
+    assert text not in browser.get(PAGE).content.decode()
+
+
+def test_it_acts_as_an_agent_of_its_name_within_its_scopes_and_time(browser: Client) -> None:
+    browser.post(PAGE, WANTED | {"scopes": "read", "days": "7"})
+
+    token = ApiToken.objects.get()
+    assert (token.agent.name, token.scopes) == ("claude", ["read"])
+    assert token.expires_at is not None
+    assert timedelta(days=6) < token.expires_at - timezone.now() <= timedelta(days=7)
+    assert Activity.objects.filter(kind="token-made", subject_id=str(token.pk)).exists()
+
+
+def test_over_htmx_the_list_comes_back_alone_with_the_token(browser: Client) -> None:
+    body = browser.post(PAGE, WANTED, headers=HTMX).content.decode()
+
+    assert body.lstrip().startswith('<div id="tokens"')
+    assert _text(body).startswith("bcn_")
+
+
+def test_the_setups_hold_the_token_that_was_just_made_and_this_beacons_address(
+    browser: Client,
+) -> None:
+    body = browser.post(PAGE, WANTED).content.decode()
+
+    assert body.count(_text(body)) >= 4
+    assert "http://127.0.0.1:8001/mcp" in body
+    assert "bcn_…" in browser.get(PAGE).content.decode()
+
+
+def test_only_staff_are_told_the_folders_of_this_machine(
+    browser: Client, admin: User, client_of: Callable[[User], Client], settings: Any
+) -> None:
+    folder = f"{settings.BASE_DIR}/manage.py"
+
+    assert folder not in browser.get(PAGE).content.decode()
+    assert folder in client_of(admin).get(PAGE).content.decode()
+
+
+def test_behind_https_programs_come_in_by_the_same_host(browser: Client, settings: Any) -> None:
+    settings.BEACON_URL, settings.BEACON_HTTPS = "https://beacon.example", True
+
+    assert "https://beacon.example/mcp" in browser.get(PAGE).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"name": ""}, "This field is required"),
+        ({"name": "research"}, "is one of Beacon&#x27;s own"),
+        ({"name": "a:b"}, "A name has no colon"),
+        ({"name": "x" * 81}, "at most 80 characters"),
+        ({"scopes": "root"}, "Select a valid choice"),
+        ({"days": "-1"}, "Select a valid choice"),
+    ],
+)
+def test_bad_input_is_explained_and_what_was_typed_stays(
+    browser: Client, wrong: dict[str, str], said: str
+) -> None:
+    answer = browser.post(PAGE, WANTED | wrong)
+
+    assert answer.status_code == 200
+    assert said in answer.content.decode()
+    assert not ApiToken.objects.exists()
+
+
+def test_a_revoked_token_opens_nothing_and_it_is_said_that_this_is_for_good(
+    browser: Client, alice: User
+) -> None:
+    token, text = tokens.issue(alice, name="claude", scopes=["read"], by=alice.actor)
+    assert tokens.find(text) == token
+
+    body = browser.post(f"{PAGE}{token.pk}/revoke/", headers=HTMX).content.decode()
+
+    assert tokens.find(text) is None
+    assert "cannot be brought back" in body
+    assert Activity.objects.filter(kind="token-revoked", subject_id=str(token.pk)).count() == 1
+
+
+def test_revoked_twice_it_is_told_once(browser: Client, alice: User) -> None:
+    token = _token(alice)
+    for _time in range(2):
+        browser.post(f"{PAGE}{token.pk}/revoke/")
+
+    assert Activity.objects.filter(kind="token-revoked").count() == 1
+
+
+def test_a_strangers_tokens_are_neither_seen_nor_revoked(
+    browser: Client, bob: User, client_of: Callable[[User], Client], alice: User
+) -> None:
+    token = _token(alice, "alices-secretary")
+
+    assert "alices-secretary" not in client_of(bob).get(PAGE).content.decode()
+    assert client_of(bob).post(f"{PAGE}{token.pk}/revoke/").status_code == 404
+    assert ApiToken.objects.usable().count() == 1
+
+
+def test_the_number_of_queries_does_not_grow_with_tokens(
+    browser: Client, alice: User, django_assert_num_queries: Any
+) -> None:
+    for number in range(8):
+        token = _token(alice, f"program {number}")
+        if number % 2:
+            tokens.revoke(token, by=alice.actor)
+    with django_assert_num_queries(6):
+        browser.get(PAGE)
+
+
+# --- the agents that tokens open ------------------------------------------------------------------
+
+AGENTS = "/settings/agents/"
+SETTINGS = {"enable_memory": "on", "compaction_prompt": "Say what is new."}
+
+
+@pytest.mark.requirement("R132")
+def test_an_agent_begins_with_memory_off_sharing_on_and_no_model(alice: User) -> None:
+    agent = _token(alice).agent
+
+    assert (agent.enable_memory, agent.share_with_subagents) == (False, True)
+    assert (agent.use_model_compaction, agent.compaction_prompt) == (False, "")
+    assert Agent.objects.get(name="research").enable_memory is True
+
+
+@pytest.mark.requirement("R132")
+def test_a_person_changes_the_four_settings_of_an_agent(browser: Client, alice: User) -> None:
+    agent = _token(alice).agent
+
+    browser.post(f"{AGENTS}{agent.pk}/", SETTINGS | {"use_model_compaction": "on"})
+
+    agent.refresh_from_db()
+    assert (agent.enable_memory, agent.share_with_subagents) == (True, False)
+    assert (agent.use_model_compaction, agent.compaction_prompt) == (True, "Say what is new.")
+    assert Activity.objects.filter(kind="agent-changed", subject_id=str(agent.pk)).count() == 1
+
+
+def test_over_htmx_the_form_of_an_agent_comes_back_alone(browser: Client, alice: User) -> None:
+    agent = _token(alice).agent
+
+    body = browser.post(f"{AGENTS}{agent.pk}/", SETTINGS, headers=HTMX).content.decode()
+
+    assert body.lstrip().startswith('<form id="agent"')
+    assert "are saved" in body
+
+
+def test_a_prompt_that_is_too_long_is_refused_with_numbers_and_kept(
+    browser: Client, alice: User
+) -> None:
+    agent = _token(alice).agent
+    long = "x" * 4001
+
+    body = browser.post(f"{AGENTS}{agent.pk}/", {"compaction_prompt": long}).content.decode()
+
+    assert "4,001 characters; at most 4,000 fit" in body
+    assert long in body
+    agent.refresh_from_db()
+    assert agent.compaction_prompt == ""
+
+
+def test_a_strangers_agents_are_neither_seen_nor_changed(
+    alice: User, bob: User, client_of: Callable[[User], Client]
+) -> None:
+    agent = _token(alice, "alices-secretary").agent
+
+    assert "alices-secretary" not in client_of(bob).get(AGENTS).content.decode()
+    assert client_of(bob).post(f"{AGENTS}{agent.pk}/", SETTINGS).status_code == 404
+
+
+def test_the_number_of_queries_does_not_grow_with_agents(
+    browser: Client, alice: User, django_assert_num_queries: Any
+) -> None:
+    for number in range(8):
+        _token(alice, f"program {number}")
+    with django_assert_num_queries(5):
+        body = browser.get(AGENTS).content.decode()
+    assert "program 7" in body
+    assert "built in" in body
