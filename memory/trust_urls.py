@@ -1,10 +1,10 @@
-"""Addresses of the scratchpad, recall and the trash, and the one address of every record."""
+"""Addresses of the scratchpad, recall, context and the trash, and the one of every record."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import recall, record_open, scratchpad, trash
+from memory.views import context, recall, record_open, scratchpad, trash
 
 urlpatterns: list[URLPattern] = [
     path("scratchpad/", scratchpad.scratchpad_list, name="scratchpad"),
@@ -12,6 +12,8 @@ urlpatterns: list[URLPattern] = [
     path("scratchpad/<uuid:pk>/", scratchpad.scratchpad_edit, name="scratchpad-edit"),
     path("recall/", recall.recall, name="recall"),
     path("recall/<str:kind>", recall.recall_file, name="recall-file"),
+    path("context/", context.context, name="context"),
+    path("context/context.txt", context.context_text, name="context-text"),
     path("trash/", trash.trash, name="trash"),
     path("trash/empty/", trash.trash_empty, name="trash-empty"),
     path("records/<str:kind>/<uuid:pk>/", record_open.record_open, name="record-open"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import ask_urls, file_urls, record_urls, review_urls, trust_urls
+from memory import ask_urls, content_urls, file_urls, record_urls, review_urls, trust_urls
 from memory.views import (
     accounts,
     archive,
@@ -19,7 +19,6 @@ from memory.views import (
     saved_views,
     settings,
     spending,
-    tokens,
 )
 
 app_name = "memory"
@@ -42,10 +41,6 @@ _settings = [
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
     path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
     path("settings/password/", settings.password, name="password"),
-    path("settings/tokens/", tokens.token_list, name="tokens"),
-    path("settings/tokens/<int:pk>/revoke/", tokens.token_revoke, name="token-revoke"),
-    path("settings/agents/", tokens.agent_list, name="agents"),
-    path("settings/agents/<int:pk>/", tokens.agent_edit, name="agent"),
     path("settings/spending/", spending.spending_page, name="spending"),
     path("settings/spending/limits/", spending.spending_limits, name="spending-limits"),
     path("settings/spending/calls.csv", spending.spending_csv, name="spending-csv"),
@@ -115,6 +110,7 @@ urlpatterns: list[URLPattern] = [
     *_library,
     *_lists,
     *ask_urls.urlpatterns,
+    *content_urls.urlpatterns,
     *record_urls.urlpatterns,
     *file_urls.urlpatterns,
     *trust_urls.urlpatterns,

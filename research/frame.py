@@ -63,11 +63,13 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
         _item(path, _("Files"), reverse("memory:files"), "f", "files"),
         _item(path, _("Notes"), reverse("memory:notes"), "n", "notes"),
         _item(path, _("Observations"), reverse("memory:observations"), "o", "observations"),
+        _item(path, _("Content"), reverse("memory:content"), "k", "content"),
         _item(path, _("Scratchpad"), reverse("memory:scratchpad"), "p", "scratchpad"),
     ]
     trust = [
         _item(path, _("Review"), reverse("memory:review"), "v", "review", count=proposals),
         _item(path, _("Recall"), reverse("memory:recall"), "c", "recall"),
+        _item(path, _("Context"), reverse("memory:context"), "x", "context"),
         _item(path, _("Activity"), reverse("research:activity"), "a", "activity"),
     ]
     more = [

@@ -33,7 +33,7 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
     """
     scope, at = checked_scope(scope), at or timezone.now()
     held = ContentItem.objects.of(owner).live().filter(scope=scope)
-    moved = _change_all(held, {"trashed_at": at}, by=by, why=_("the store was cleared"))
+    moved = change_all(held, {"trashed_at": at}, by=by, why=_("the store was cleared"))
     if moved:
         Activity.log(owner, by, "content-cleared", label=scope, items=moved, at=at.isoformat())
     return moved
@@ -42,11 +42,11 @@ def clear(owner: User, scope: str, *, by: Actor, at: datetime | None = None) -> 
 def put_back(owner: User, scope: str, at: datetime, *, by: Actor) -> int:
     """Bring back what `clear` moved to the trash at that moment, and return how much that was."""
     gone = ContentItem.objects.of(owner).filter(scope=checked_scope(scope), trashed_at=at)
-    return _change_all(gone, {"trashed_at": None}, by=by, why=_("restored from the trash"))
+    return change_all(gone, {"trashed_at": None}, by=by, why=_("restored from the trash"))
 
 
-def _change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:
-    """Change all the rows as one, a few hundred at a time."""
+def change_all(rows: ContentQuerySet, fields: dict[str, Any], *, by: Actor, why: str) -> int:
+    """Change all the rows in one transaction, a few hundred at a time, and return how many."""
     changed = 0
     with transaction.atomic():
         keys = list(rows.order_by("pk").values_list("pk", flat=True))

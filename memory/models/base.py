@@ -60,6 +60,7 @@ NO_VOUCHING = frozenset(
         "superseded_by_id",
         "tags",
         "category",
+        "sensitivity",
     }
 )
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from memory.models.base import Remembered, RememberedQuerySet, Sensitivity, Trust
@@ -92,6 +93,10 @@ class ContentItem(Remembered, Kept):
     def __str__(self) -> str:
         return self.title or self.url or self.action or str(self.pk)
 
+    def get_absolute_url(self) -> str:
+        """Return the item's page."""
+        return reverse("memory:content-item", args=[self.pk])
+
 
 class Snapshot(Remembered):
     """What one scope of the content store held at a moment; kept until it is deleted itself.
@@ -115,6 +120,10 @@ class Snapshot(Remembered):
 
     def __str__(self) -> str:
         return self.title or self.scope
+
+    def get_absolute_url(self) -> str:
+        """Return the snapshot's page."""
+        return reverse("memory:content-snapshot", args=[self.pk])
 
 
 class SnapshotItem(Kept):

@@ -32,6 +32,7 @@ from tests.browser import (  # noqa: E402
     cast_archive,
     cast_ask,
     cast_compare,
+    cast_content,
     cast_file_history,
     cast_files,
     cast_memory,
@@ -255,6 +256,7 @@ def main() -> None:
         | cast_records.records(owner)
         | cast_review.proposed(owner)
         | cast_ask.asked(owner)
+        | cast_content.stored(owner)
         | cast_files.files(owner)
         | cast_file_history.histories(owner)
     )

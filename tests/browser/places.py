@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tests.browser import (
     ask_places,
+    content_places,
     file_history_places,
     file_places,
     record_places,
@@ -121,6 +122,8 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in review_places.found(cast)),
         *(Place(name, path, FULL, act) for name, path, act in ask_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in ask_places.empty()),
+        *(Place(name, path, FULL, act) for name, path, act in content_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in content_places.empty()),
         *(Place(name, path, EMPTY) for name, path in review_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in file_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in file_places.empty()),

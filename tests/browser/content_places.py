@@ -1,0 +1,48 @@
+"""The looked-at states of Content and Context: name, path, act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.browser.visitor import Visitor
+
+Act = Callable[[Visitor], None] | None
+
+
+def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
+    """Return the states of a person who has something."""
+    return [
+        ("content", "/content/", None),
+        ("content scope", cast["content scope"], None),
+        ("content none", "/content/?q=nothing-is-like-this", None),
+        ("content item", cast["content"], None),
+        ("content filtered", f"{cast['content']}?transform=filtered&q=cell&unit=lines&n=12", None),
+        ("content wrong", f"{cast['content']}?transform=first_n&n=-1", None),
+        ("content private", cast["content private"], None),
+        ("snapshots", "/content/snapshots/", _no_scope),
+        ("snapshot", cast["snapshot"], None),
+        ("context", "/context/", None),
+        ("context topic", cast["context topic"], _unfold),
+        ("context tight", "/context/?budget=300&unit=tokens&topic=gone", None),
+    ]
+
+
+def empty() -> list[tuple[str, str]]:
+    """Return the pages of a person who has nothing."""
+    return [
+        ("content empty", "/content/"),
+        ("snapshots empty", "/content/snapshots/"),
+        ("context empty", "/context/"),
+    ]
+
+
+def _unfold(visitor: Visitor) -> None:
+    visitor.page.evaluate(
+        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
+    )
+
+
+def _no_scope(visitor: Visitor) -> None:
+    visitor.page.locator("[name=scope]").fill("no scope at all")
+    visitor.page.locator("form:has([name=scope]) button[type=submit]").click()
+    visitor.page.locator("[aria-invalid]").wait_for()

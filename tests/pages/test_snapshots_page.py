@@ -1,0 +1,186 @@
+"""Snapshots of the content store: taken, looked at, brought back and taken back, as files and from files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from memory.content import snapshot_as_json, store, take_snapshot
+from memory.models import ContentItem, Snapshot, User
+from tests.pages.record_cast import text_of
+
+HTMX = {"HX-Request": "true"}
+SNAPSHOTS = reverse("memory:content-snapshots")
+TAKE = reverse("memory:content-snapshot-take")
+UPLOAD = reverse("memory:content-snapshot-upload")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def item(alice: User) -> ContentItem:
+    return store(alice, "Cells cost 89.", by=alice.actor, title="Prices", scope="agent:desk")
+
+
+@pytest.fixture
+def kept(alice: User, item: ContentItem) -> Snapshot:
+    return take_snapshot(alice, "agent:desk", by=alice.actor, title="Before the trip")
+
+
+def restore(browser: Client, snapshot: Snapshot, scope: str = "") -> Any:
+    url = reverse("memory:content-snapshot-restore", args=[snapshot.pk])
+    return browser.post(url, {"scope": scope}, follow=True)
+
+
+def undo_of(answer: Any) -> str:
+    return str(next(iter(answer.context["messages"])).extra_tags).removeprefix("undo:")
+
+
+def in_scope(owner: User, scope: str) -> list[str]:
+    rows = ContentItem.objects.of(owner).live().filter(scope=scope)
+    return sorted(rows.values_list("title", flat=True))
+
+
+def test_one_is_taken_listed_and_shows_what_it_holds(browser: Client, item: ContentItem):
+    answer = browser.post(TAKE, {"scope": "agent:desk", "title": "First"}, follow=True)
+    assert "1 item is kept as it is now." in text_of(answer)
+    assert "Prices" in text_of(answer)
+    html = text_of(browser.get(SNAPSHOTS))
+    assert "First" in html
+    assert "the agent “desk”" in html
+
+
+def test_over_htmx_the_parts_alone_answer(browser: Client, kept: Snapshot):
+    listed = browser.get(SNAPSHOTS, headers=HTMX).content.decode()
+    one = browser.get(kept.get_absolute_url(), headers=HTMX).content.decode()
+    assert listed.lstrip().startswith('<section id="snapshots"')
+    assert one.lstrip().startswith('<section id="snapshot"')
+
+
+def test_none_is_kept_yet_says_what_they_are_for(browser: Client):
+    assert "No snapshot is kept" in text_of(browser.get(SNAPSHOTS))
+
+
+@pytest.mark.parametrize("scope", ["", "every thing", "run:", "x" * 300])
+def test_what_is_no_scope_is_explained_and_kept(browser: Client, item: ContentItem, scope: str):
+    answer = browser.post(TAKE, {"scope": scope})
+    assert answer.status_code == 200
+    assert answer.context["take"].errors["scope"]
+    assert not Snapshot.objects.exists()
+
+
+@pytest.mark.requirement("R118")
+def test_restored_the_scope_holds_the_same_again_and_that_is_taken_back(
+    browser: Client, alice: User, item: ContentItem, kept: Snapshot
+):
+    item.change(by=alice.actor, title="Other prices")
+    store(alice, "Later", by=alice.actor, title="Later", scope="agent:desk")
+    answer = restore(browser, kept)
+    assert in_scope(alice, "agent:desk") == ["Prices"]
+    assert "1 item is back in agent:desk." in text_of(answer)
+    browser.post(undo_of(answer))
+    assert in_scope(alice, "agent:desk") == ["Later", "Other prices"]
+
+
+@pytest.mark.requirement("R242")
+def test_restored_into_another_scope_it_seeds_that_and_leaves_its_own(
+    browser: Client, alice: User, kept: Snapshot
+):
+    answer = restore(browser, kept, "agent:news")
+    assert in_scope(alice, "agent:news") == in_scope(alice, "agent:desk") == ["Prices"]
+    browser.post(undo_of(answer))
+    assert in_scope(alice, "agent:news") == []
+
+
+def test_a_scope_that_cannot_be_restored_into_is_explained(
+    browser: Client, alice: User, kept: Snapshot
+):
+    answer = restore(browser, kept, "no scope")
+    assert answer.context["form"].errors["scope"]
+    assert Snapshot.objects.count() == 1
+
+
+def test_as_json_it_can_be_taken_in_again(browser: Client, alice: User, kept: Snapshot):
+    answer = browser.get(reverse("memory:content-snapshot-json", args=[kept.pk]))
+    assert answer["Content-Disposition"].startswith("attachment")
+    file = SimpleUploadedFile("s.json", answer.content)
+    page = browser.post(UPLOAD, {"file": file}, follow=True)
+    assert "The snapshot is here." in text_of(page)
+    assert Snapshot.objects.of(alice).count() == 2
+
+
+def changed(kept: Snapshot, **fields: Any) -> bytes:
+    return json.dumps(json.loads(snapshot_as_json(kept)) | fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ({"format": 99}, "Update Beacon"),
+        ({"owner": "bob"}, "nobody takes another"),
+        ({"kind": "shopping list"}, "is no snapshot"),
+        ({"items": "none"}, "must be a list"),
+        ({"items": [{"id": "x"}]}, "Item 1 cannot be read"),
+    ],
+)
+def test_a_file_that_is_not_taken_in_is_refused_in_words(
+    browser: Client, kept: Snapshot, what: dict[str, Any], why: str
+):
+    answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept, **what))})
+    assert answer.status_code == 200
+    assert why in text_of(answer)
+    assert Snapshot.objects.count() == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"{", b"[" * 100_000, b"null"])
+def test_a_file_that_is_broken_is_refused_in_words(browser: Client, kept: Snapshot, data: bytes):
+    answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", data)})
+    assert answer.status_code == 200
+    assert answer.context["upload"].errors["file"]
+    assert Snapshot.objects.count() == 1
+
+
+def test_a_file_that_is_too_large_is_refused_unread(
+    browser: Client, kept: Snapshot, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory.forms.snapshots.LARGEST", 10)
+    answer = browser.post(UPLOAD, {"file": SimpleUploadedFile("s.json", changed(kept))})
+    assert "at most 64 MiB are taken" in text_of(answer)
+
+
+def test_it_goes_to_the_trash_and_comes_back(browser: Client, kept: Snapshot):
+    browser.post(reverse("memory:record-trash", args=["snapshot", kept.pk]))
+    assert "Before the trip" not in text_of(browser.get(SNAPSHOTS))
+    assert "This lies in the trash." in text_of(browser.get(kept.get_absolute_url()))
+    browser.post(reverse("memory:record-restore", args=["snapshot", kept.pk]))
+    assert "Before the trip" in text_of(browser.get(SNAPSHOTS))
+
+
+def test_a_stranger_finds_nothing(kept: Snapshot, bob: User, client_of: Callable[[User], Client]):
+    bobs = client_of(bob)
+    assert "Before the trip" not in text_of(bobs.get(SNAPSHOTS))
+    for name in ("content-snapshot", "content-snapshot-json"):
+        assert bobs.get(reverse(f"memory:{name}", args=[kept.pk])).status_code == 404
+    for name in ("content-snapshot-restore", "content-snapshot-take-back"):
+        assert bobs.post(reverse(f"memory:{name}", args=[kept.pk])).status_code == 404
+
+
+def test_the_pages_take_a_fixed_number_of_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(20):
+        store(alice, "x", by=alice.actor, title=f"Item {number}", scope=f"run:{number}")
+        last = take_snapshot(alice, f"run:{number}", by=alice.actor)
+    with django_assert_max_num_queries(12):
+        browser.get(SNAPSHOTS)
+    with django_assert_max_num_queries(12):
+        browser.get(last.get_absolute_url())
