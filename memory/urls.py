@@ -19,6 +19,7 @@ from memory.views import (
     saved_views,
     settings,
     spending,
+    tokens,
 )
 
 app_name = "memory"
@@ -41,6 +42,10 @@ _settings = [
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
     path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
     path("settings/password/", settings.password, name="password"),
+    path("settings/tokens/", tokens.token_list, name="tokens"),
+    path("settings/tokens/<int:pk>/revoke/", tokens.token_revoke, name="token-revoke"),
+    path("settings/agents/", tokens.agent_list, name="agents"),
+    path("settings/agents/<int:pk>/", tokens.agent_edit, name="agent"),
     path("settings/spending/", spending.spending_page, name="spending"),
     path("settings/spending/limits/", spending.spending_limits, name="spending-limits"),
     path("settings/spending/calls.csv", spending.spending_csv, name="spending-csv"),
