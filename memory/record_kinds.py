@@ -57,7 +57,8 @@ class RecordKind:
     `put_back` sets fields (never `trashed_at`) to what they were; all acts raise MemoryRefused
     where the record's rules forbid them.  `more` gives fields that revisions hold though the row
     does not (a topic's settings).  `purge_page` names the page that deletes one for good, by its id
-    alone, if it is another than every record's.  `many` counts them: "3 notes".
+    alone, if it is another than every record's.  `many` counts them: "3 notes".  `derived` are fields
+    that follow from the others, so that a change of them alone is none.
     """
 
     noun: str | Promise
@@ -68,6 +69,7 @@ class RecordKind:
     address: Address = _address
     purge_page: str = ""
     many: Any = None  # an ngettext_lazy of %(n)s; the stubs know no type for it
+    derived: tuple[str, ...] = ()
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
@@ -151,6 +153,7 @@ _KINDS: dict[str, RecordKind] = {
         _("memory file"),
         put_back=put_file_back,
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
+        derived=("summary", "size", "blame"),
     ),
     "session": RecordKind(_("session")),
 }

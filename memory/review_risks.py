@@ -257,7 +257,8 @@ def _is_said(write: Write, line: str) -> bool:
 def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> bool:
     """Whether the words stand, as words, in one of the owner's own messages.
 
-    Those are what they typed into a session of their own: not an agent's, not the list of files.
+    Those are what they typed into a session of their own: not an agent's, not one that came with
+    somebody else's archive, not the list of files.
     """
     wanted = match_key(quote)
     if len(wanted.replace(" ", "")) < LEAST_QUOTED:
@@ -266,7 +267,7 @@ def is_owners_word(owner: User, quote: str, messages: Iterable[str] = ()) -> boo
         return True
     own = Message.objects.filter(
         session__owner=owner, session__agent=None, session__trashed_at=None,
-        role="user", is_index=False,
+        session__trust=Trust.OWNER, role="user", is_index=False,
     )  # fmt: skip
     # The longest word finds the few messages that can hold the quote; the rest is compared here.
     longest = max(one_line(quote).split(), key=len).strip(".,;:!?()[]'’")

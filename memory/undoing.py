@@ -16,6 +16,8 @@ from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
 
 TRASHED = "trashed_at"
+# What no change sets: whoever makes an archive by hand may write any name into a revision.
+_NEVER_SET = frozenset({"id", "owner", "owner_id", "version", "created", "updated"})
 
 
 class Gone(MemoryRefused):
@@ -80,8 +82,8 @@ def state_at(record: Remembered, version: int) -> dict[str, Any]:
 
 
 def _not_changed_since(record: Remembered, after: dict[str, Any]) -> None:
-    now = _now(record, after)
-    names = [name for name, value in now.items() if value != after[name]]
+    now, derived = _now(record, after), kind_of(record.record_type()).derived
+    names = [name for name in now if now[name] != after[name] and name not in derived]
     if names == [TRASHED] and record.trashed_at is not None:
         raise ChangedSince(_("“%(label)s” lies in the trash already.") % {"label": record})
     if names:
@@ -112,6 +114,9 @@ def field_words(record: Remembered | type[Remembered], names: list[str]) -> list
 def _put_back(record: Remembered, state: dict[str, Any], by: Actor, why: str) -> None:
     """Set the fields to what a revision held, by the rules of the record's kind."""
     kind, label = kind_of(record.record_type()), str(record)
+    if _NEVER_SET.intersection(state):
+        told = {"label": label}
+        raise InvalidValue(_("That change of “%(label)s” is none that could be taken back.") % told)
     values = {name: _python(record, name, value) for name, value in state.items()}
     try:
         with transaction.atomic():
@@ -138,8 +143,10 @@ def _python(record: Remembered, name: str, value: Any) -> Any:
     if field is None or value is None:
         return value
     if isinstance(field, models.ForeignKey):
-        linked = field.related_model._default_manager.filter(pk=value)
-        if not linked.exists():
+        rows: Any = field.related_model._default_manager.all()
+        # A revision that came with an archive may name what is somebody else's here.
+        mine = rows.of(record.owner) if hasattr(rows, "of") else rows
+        if not mine.filter(pk=value).exists():
             raise Gone(_("What “%(label)s” named then was deleted for good.") % {"label": record})
         return field.target_field.to_python(value)
     return field.to_python(value)

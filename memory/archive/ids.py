@@ -23,8 +23,10 @@ MOST_AHEAD = 1_000_000  # how far beyond the last run's id one may be kept: ids 
 _REFERENCE = re.compile(
     r"\b(run):(\d{1,18})\b|\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b"
 )
+_ID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_RUN = re.compile(r"run:\d{1,18}")
 # Columns whose text names where a record came from or entered, or what a line tells of.
-_NAMING = ("source", "scope", "place", "job", "subject_id")
+_NAMING = ("source", "scope", "place", "job", "subject_id", "kept_with")
 
 
 @dataclass(slots=True)
@@ -104,6 +106,10 @@ class Ids:
                 line[name] = self.numbers.get(_numbered(kind, column), {}).get(value, value)
             elif isinstance(value, str) and (name in _NAMING or name in _keys(kind)):
                 line[name] = self.text(value)
+            elif isinstance(value, dict | list | str) and (
+                isinstance(column, models.JSONField) or name in kind.citing
+            ):
+                line[name] = self.within(value)
         for name in kind.many:
             if isinstance(line.get(name), list):
                 line[name] = sorted(self.text(str(key)) for key in line[name])
@@ -112,6 +118,23 @@ class Ids:
     def text(self, text: str) -> str:
         """Return a text with the ids that it names as they are here."""
         return _REFERENCE.sub(self._reference, text)
+
+    def within(self, value: Any) -> Any:
+        """Return what a column of JSON or prose holds, with the ids in it as they are here.
+
+        A record's id is nobody's word and follows wherever it stands, such as in “[note:0190…]”; a
+        run is named by a whole value alone, for “run:12” may be somebody's words.
+        """
+        if isinstance(value, dict):
+            return {name: self.within(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self.within(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        return self.text(value) if _RUN.fullmatch(value) else _ID.sub(self._by_id, value)
+
+    def _by_id(self, found: re.Match[str]) -> str:
+        return self.uuids.get(found[0], found[0])
 
     def _reference(self, found: re.Match[str]) -> str:
         if found[1]:

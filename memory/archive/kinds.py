@@ -32,9 +32,9 @@ class Kind:
     `owner` is the path to the owner; `key` the columns by which a row without an id of its own is
     the same again, the first of them one by which rows can be fetched; `without` columns that say
     nothing elsewhere; `named` foreign keys written by a name and not by id; `many` many-to-many
-    fields; `only` narrows what is written, as far as it can be carried anywhere.  `problem` says
-    why a row cannot be taken in, `prepare` changes it before it is, `finish` is called with the
-    new rows once all of the archive is in.
+    fields; `citing` columns whose text names records by their ids; `only` narrows what is written,
+    as far as it can be carried anywhere.  `problem` says why a row cannot be taken in, `prepare`
+    changes it before it is, `finish` is called with the new rows once all of the archive is in.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Kind:
     without: tuple[str, ...] = ()
     named: Mapping[str, str] = field(default_factory=dict)
     many: tuple[str, ...] = ()
+    citing: tuple[str, ...] = ()
     only: models.Q | None = None
     own_alone: bool = False
     problem: Callable[[Any], str] = _fine

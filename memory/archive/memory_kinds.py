@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from memory import models as memory
 from memory.actors import SYSTEM
-from memory.archive import file_kinds
+from memory.archive import content_kinds, file_kinds, talk_kinds
 from memory.archive.kinds import Kind, register
 from memory.models.notes import MOST_CONTENT
 
@@ -86,6 +86,7 @@ MEMORY_KINDS = [
         gettext_lazy("sessions"),
         memory.Session,
         named={"agent_id": "name"},
+        prepare=talk_kinds.end_strangers,
     ),
     Kind(
         "messages",
@@ -93,12 +94,35 @@ MEMORY_KINDS = [
         memory.Message,
         owner="session__owner",
         key=("session_id", "position"),
+        citing=("content",),
+        problem=talk_kinds.message_problem,
+        prepare=talk_kinds.lay_down,
+        finish=talk_kinds.lead_home,
     ),
     Kind(
         "content",
         gettext_lazy("content items"),
         memory.ContentItem,
         many=("related_to",),
+        problem=content_kinds.item_problem,
+        prepare=content_kinds.measure,
+        finish=content_kinds.check_relations,
+    ),
+    Kind(
+        "snapshots",
+        gettext_lazy("snapshots of the content store"),
+        memory.Snapshot,
+        problem=content_kinds.snapshot_problem,
+    ),
+    Kind(
+        "snapshot-items",
+        gettext_lazy("items of snapshots"),
+        memory.SnapshotItem,
+        owner="snapshot__owner",
+        key=("snapshot_id", "item_id"),
+        citing=("item_id", "related_to"),
+        problem=content_kinds.item_problem,
+        prepare=content_kinds.measure,
     ),
     Kind(
         "notes",
@@ -117,14 +141,33 @@ MEMORY_KINDS = [
         prepare=file_kinds.make_room,
         finish=file_kinds.finish,
     ),
-    Kind("file-drafts", gettext_lazy("drafts of memory files"), memory.FileDraft),
-    Kind("reflections", gettext_lazy("reflections"), memory.Reflection, key=("source",)),
-    Kind("proposals", gettext_lazy("proposals"), memory.Proposal),
+    Kind(
+        "file-drafts",
+        gettext_lazy("drafts of memory files"),
+        memory.FileDraft,
+        problem=talk_kinds.draft_problem,
+    ),
+    Kind(
+        "reflections",
+        gettext_lazy("reflections"),
+        memory.Reflection,
+        key=("source",),
+        problem=talk_kinds.reflection_problem,
+        prepare=talk_kinds.look_back_no_more,
+    ),
+    Kind(
+        "proposals",
+        gettext_lazy("proposals"),
+        memory.Proposal,
+        problem=talk_kinds.proposal_problem,
+        prepare=talk_kinds.say_whose,
+    ),
     Kind(
         "revisions",
         gettext_lazy("revisions"),
         memory.Revision,
         key=("record_id", "version", "created"),
+        problem=talk_kinds.revision_problem,
     ),
     Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
     Kind(
