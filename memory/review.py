@@ -14,13 +14,21 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Count
+from django.db.models import Count, Max
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
-from memory.models import Activity, Proposal, Remembered, ReviewLevel, Trust, User
+from memory.models import (
+    Activity,
+    Proposal,
+    Remembered,
+    ReviewLevel,
+    Revision,
+    Trust,
+    User,
+)
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.note_checks import LONGEST_SCOPE
@@ -30,8 +38,8 @@ from memory.review_risks import Write, reasons
 from memory.text import clean, one_line, shorten
 
 __all__ = [
-    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "expire_due", "hold", "lines_of",
-    "put_back", "reject", "verdict", "waiting",
+    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "expire_due", "held_in", "hold",
+    "lines_of", "put_back", "reject", "verdict", "wait_again", "waiting",
 ]  # fmt: skip
 
 MOST_WAITING = 1_000  # of one owner: an agent that never stops must not bury its owner
@@ -207,29 +215,44 @@ def accept(
     by: Actor,
     after: Mapping[str, Any] | None = None,
     seen: str = "",
+    at: datetime | None = None,
 ) -> Applied:
     """Carry the write out as the person's own, and return the record that came of it.
 
-    `after` is what they made of it, `seen` the token of what it is based on by now (of `Overtaken`).  Raises Decided
-    if it waits no more, Overtaken (with base, mine and theirs) where what it would change was
-    changed meanwhile and the two do not go together, and what the record's own
-    rules raise; it waits on in all these cases.
+    `after` is what they made of it, `seen` the token of what it is based on by now (of
+    `Overtaken`), `at` the moment that those accepted in one act share (default: now).  Raises
+    Decided if it waits no more, Overtaken (with base, mine and theirs) where what it would change
+    was changed meanwhile and the two do not go together, and what the record's own rules raise; it
+    waits on in all these cases.
     """
     _only_people(by)
     with transaction.atomic():
         held = _held(proposal)
         wanted = {**held.after, **_stored(after)} if after is not None else held.after
+        last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
         applied = APPLY[held.record_type].carry_out(held, wanted, by, seen)
         edited = wanted if wanted != held.after else {}
-        held = _decide(
-            held, Proposal.State.ACCEPTED, by, edited=edited, result_id=applied.record.pk
-        )
+        fields = {
+            "edited": edited,
+            "result_id": applied.record.pk,
+            "results": _written(held, applied, by, last),
+            "decided_at": at or timezone.now(),
+        }
+        held = _decide(held, Proposal.State.ACCEPTED, by, **fields)
         Activity.log(
             held.owner, by, "proposal-accepted", subject=held, label=label_of(held),
             edited=_("yes") if edited else "",
         )  # fmt: skip
     _tell(proposal, held)
     return applied
+
+
+def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
+    """Return the revisions that the acceptance made: those of its records behind the last before."""
+    ids = [applied.record.pk, *(one.pk for one in applied.others)]
+    made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
+    rows = made.order_by("id").values_list("record_type", "record_id", "version")
+    return [[record_type, str(key), version] for record_type, key, version in rows]
 
 
 def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None = None) -> None:
@@ -252,19 +275,36 @@ def put_back(proposal: Proposal, *, by: Actor) -> None:
     """Let a rejected proposal wait again.  Raises Decided for one that was not rejected."""
     _only_people(by)
     with transaction.atomic():
-        held = _locked(proposal)
-        if held.state != Proposal.State.REJECTED:
-            raise Decided(_("Only what was rejected can be put back; this was not."))
-        held.state, held.decided_by, held.decided_at = Proposal.State.WAITING, "", None
-        held.decision_reason = ""
-        # One that lay rejected for long would expire at once: it has a day at least.
-        held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
-        held.save(update_fields=[*_DECISION, "expires_at"])
-        Activity.log(held.owner, by, "proposal-put-back", subject=held, label=label_of(held))
+        held = held_in(proposal, Proposal.State.REJECTED)
+        wait_again(held, by=by)
     _tell(proposal, held)
 
 
-_DECISION = ("state", "decided_by", "decided_at", "decision_reason", "edited", "result_id")
+def held_in(proposal: Proposal, state: Proposal.State) -> Proposal:
+    """Return the proposal's row, held.  Raises Decided where it is in another state."""
+    held = _locked(proposal)
+    if held.state != state:
+        told = {"wanted": state.label, "state": held.get_state_display()}
+        raise Decided(_("Only what was %(wanted)s can be put back; this is %(state)s.") % told)
+    return held
+
+
+def wait_again(held: Proposal, *, by: Actor) -> None:
+    """Let a decided proposal, whose row the caller holds, wait as if nobody had looked at it."""
+    _only_people(by)
+    for name, value in _UNDECIDED.items():
+        setattr(held, name, value)
+    # One that was decided long ago would expire at once: it has a day at least.
+    held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
+    held.save(update_fields=[*_DECISION, "expires_at"])
+    Activity.log(held.owner, by, "proposal-put-back", subject=held, label=label_of(held))
+
+
+_UNDECIDED: dict[str, Any] = {
+    "state": Proposal.State.WAITING, "decided_by": "", "decided_at": None, "decision_reason": "",
+    "edited": {}, "result_id": None, "results": [],
+}  # fmt: skip
+_DECISION = tuple(_UNDECIDED)
 
 
 def _only_people(by: Actor) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory import review
+from memory import review, review_undo
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Proposal, User
@@ -28,7 +28,7 @@ MOST_TOLD = 3
 class Decided:
     """What became of many proposals: how many were decided, which could not be, how many are left.
 
-    `at` is the moment that all rejected ones bear, by which they are put back together.
+    `at` is the moment that all decided ones bear, by which they are put back together.
     """
 
     act: str
@@ -80,7 +80,7 @@ def decide(
         one.owner = owner
         try:
             if act == "accept":
-                review.accept(one, by=by)
+                review.accept(one, by=by, at=done.at)
             else:
                 review.reject(one, by=by, why=why, at=done.at)
         except MemoryRefused as exc:
@@ -90,20 +90,36 @@ def decide(
     return done
 
 
-def put_back(owner: User, at: datetime, *, by: Actor) -> int:
-    """Let wait again what was rejected in one act, at that moment; return how many that was."""
+@dataclass(slots=True)
+class Waiting:
+    """How many proposals wait again, and why others do not."""
+
+    number: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
+    """Let wait again what was decided in one act, at that moment; what it wrote is taken back.
+
+    The last first: of two changes of one file only the newer can be taken back by itself.
+    """
+    decided = (Proposal.State.REJECTED, Proposal.State.ACCEPTED)
     rows: Any = Proposal.objects.of(owner).filter(
-        state=Proposal.State.REJECTED, decided_at=at, decided_by=str(by)
+        state__in=decided, decided_at=at, decided_by=str(by)
     )
-    number = 0
-    for one in rows.order_by("created", "pk"):
+    again = Waiting()
+    for one in rows.order_by("-created", "-pk"):
         one.owner = owner
+        was_accepted = one.state == Proposal.State.ACCEPTED
         try:
-            review.put_back(one, by=by)
+            (review_undo.take_back if was_accepted else review.put_back)(one, by=by)
         except review.Decided:
             continue  # another window was quicker
-        number += 1
-    return number
+        except MemoryRefused as exc:
+            again.problems.append(f"{title_of(one)}: {exc}")
+        else:
+            again.number += 1
+    return again
 
 
 # --- what waits from one source -------------------------------------------------------------------
@@ -129,9 +145,14 @@ def rejected_for(owner: User, why: str) -> Any:
 def put_back_for(owner: User, why: str, *, by: Actor) -> int:
     """Let wait again what was rejected for that reason; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
-    return sum(put_back(owner, at, by=by) for at in moments)
+    return sum(put_back(owner, at, by=by).number for at in moments)
 
 
 def nothing_chosen() -> str:
     """Return what is said where no proposal was ticked."""
     return _("Tick the proposals first, or “all that wait”.")
+
+
+def decided_already() -> str:
+    """Return what is said where all that were ticked wait no more."""
+    return _("What you ticked was decided already; nothing was changed.")

@@ -47,8 +47,9 @@ def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: 
     if kind == Note.Kind.SOUL:
         content = str(wanted["content"])
         source = proposal.source or None
+        standing = identity.active(owner, Note.Kind.SOUL)
         soul = identity.write_soul(owner, content, by=by, why=why_of(proposal), source=source)
-        return Applied(soul)
+        return Applied(soul, others=(standing,) if standing is not None else ())
     note = notes.write_note(
         owner,
         kind,
@@ -81,7 +82,7 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
             expected=standing.pk,
             source=proposal.source or None,
         )
-        return Applied(soul, was_merged)
+        return Applied(soul, was_merged, others=(standing,))
     note = notes.supersede(
         standing,
         content,
@@ -91,7 +92,7 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
         source=proposal.source or None,
         **{name: wanted[name] for name in _MORE if name in wanted},
     )
-    return Applied(note, was_merged)
+    return Applied(note, was_merged, others=(standing,))
 
 
 def _standing(proposal: Proposal) -> Note:
@@ -151,7 +152,8 @@ def _remember(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, _seen: s
     for one in done.observations:
         if one.trust != Trust.OWNER and one.trashed_at is None:
             one.change(by=by, why=why_of(proposal), trust=Trust.OWNER)
-    return Applied((done.new or done.observations)[0])
+    first, *others = [*done.new, *(one for one in done.observations if one not in done.new)]
+    return Applied(first, others=tuple(others))
 
 
 APPLY: dict[str, Applier] = {

@@ -11,7 +11,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.files.paths import checked_path
 from memory.files.saving import FileConflict, Saved, append_to, save_file
-from memory.models import Proposal
+from memory.models import MemoryFile, Proposal
 from memory.review_types import Applied, Applier, Overtaken, why_of
 
 
@@ -30,7 +30,7 @@ def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
     is_as_proposed = wanted["content"] == proposal.after["content"]
     if not seen and is_as_proposed and wanted.get("entry"):
         return _applied(_append(proposal, wanted, by))
-    version = int(seen) if seen.isdecimal() else (proposal.version_seen or 0)
+    version = int(seen) if seen.isdecimal() else _based_on(proposal, str(wanted["path"]))
     try:
         return _applied(_save(proposal, wanted, by, str(wanted["content"]), version))
     except FileConflict as exc:
@@ -38,6 +38,26 @@ def _carry_out(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
             raise Overtaken(exc.path, exc.merge, token=str(exc.version)) from exc
         both = exc.merge.text(dict.fromkeys(range(len(exc.merge.conflicts)), "both"))
         return Applied(_save(proposal, wanted, by, both, exc.version).file, merged=True)
+
+
+def _based_on(proposal: Proposal, path: str) -> int:
+    """Return the version that the whole text was made from; 0 where the file is gone for good.
+
+    Raises InvalidValue for a file in the trash: a person put it there.
+    """
+    rows = MemoryFile.objects.of(proposal.owner).at(path)
+    if not proposal.version_seen or rows.live().exists():
+        return proposal.version_seen or 0
+    if rows.in_trash().exists():
+        told = {"path": path}
+        raise InvalidValue(
+            _(
+                "%(path)s, which this would change, lies in the trash: restore it first, or reject "
+                "this proposal."
+            )
+            % told
+        )
+    return 0
 
 
 def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Saved:

@@ -265,7 +265,9 @@ def _height(text: str) -> int:
 def edited(proposal: Proposal, typed: Mapping[str, str]) -> dict[str, Any]:
     """Return what the form's texts make of `after`; an observation left empty is left out."""
     if proposal.record_type != "observation":
-        text = typed.get("content", "")
+        text = typed.get("content")
+        if text is None:  # a form without the field leaves the text as it is
+            return {}
         same = _as_sent(str(proposal.after.get("content", "")))
         return {} if text == same else {"content": text}
     rows: list[dict[str, Any]] = proposal.after.get("lines") or [proposal.after]

@@ -16,11 +16,15 @@ from memory.text_merge import Merge
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What came of an accepted proposal: the record, whether both changes were put together."""
+    """What came of an accepted proposal: the record, whether both changes were put together.
+
+    `others` are records that were changed with it: the note that it supersedes, further observations.
+    """
 
     record: Remembered
     merged: bool = False
     warnings: tuple[str, ...] = ()
+    others: tuple[Remembered, ...] = ()
 
 
 class Overtaken(MemoryRefused):

@@ -28,6 +28,11 @@ class Migration(migrations.Migration):
             field=models.UUIDField(blank=True, null=True),
         ),
         migrations.AddField(
+            model_name="proposal",
+            name="results",
+            field=models.JSONField(blank=True, default=list),
+        ),
+        migrations.AddField(
             model_name="message",
             name="attempt",
             field=models.PositiveIntegerField(default=0),

@@ -36,7 +36,8 @@ class Proposal(models.Model):
 
     `record_type` and `target_id` name the record it would change (no target: it would make one),
     `before` and `after` what the writer saw and wants.  `edited` is what a person made of `after`
-    before accepting it, `result_id` the record that came of it.
+    before accepting it, `result_id` the record that came of it, `results` each revision that this
+    made, in order, as `[record type, record, version]`: by these it can be taken back.
     """
 
     class State(models.TextChoices):
@@ -56,6 +57,7 @@ class Proposal(models.Model):
     after = models.JSONField(default=dict, encoder=DjangoJSONEncoder)
     edited = models.JSONField(default=dict, encoder=DjangoJSONEncoder, blank=True)
     result_id = models.UUIDField(null=True, blank=True)
+    results = models.JSONField(default=list, blank=True)
     reason = models.TextField(blank=True)
     held_because = models.TextField(blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)

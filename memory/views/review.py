@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
@@ -19,7 +20,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import review as reviewing
-from memory import review_acts, review_page, review_undo
+from memory import review_acts, review_page
 from memory import review_levels as levels
 from memory.answers import go_back, go_to, next_of
 from memory.errors import MemoryRefused
@@ -90,16 +91,19 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, mine)
         return _page(request, found, conflict=exc, fields=fields, is_open=True)
     except reviewing.Decided as exc:
+        if after:  # what was typed stays in sight
+            found = _proposal(request, pk)
+            fields = review_page.edit_fields(found, typed)
+            return _page(request, found, problem=str(exc), fields=fields, is_late=True)
         messages.info(request, str(exc))
         return go_to(request, found.get_absolute_url())
     except MemoryRefused as exc:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
-    undo = review_undo.address(applied.record)
     said = _("Put together with what stands, and stored.") if applied.merged else _("Stored.")
     words = " ".join([said, *map(str, applied.warnings)])
-    messages.success(request, words, extra_tags=f"undo:{undo}" if undo else "")
+    messages.success(request, words, extra_tags=_put_back(found.decided_at))
     return go_to(request, _on(request))
 
 
@@ -113,13 +117,16 @@ def proposal_reject(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.info(request, str(exc))
         return go_to(request, found.get_absolute_url())
-    messages.success(request, _("Rejected: nothing was stored."), extra_tags=_put_back(found))
+    undo = _put_back(found.decided_at)
+    messages.success(request, _("Rejected: nothing was stored."), extra_tags=undo)
     return go_to(request, _on(request))
 
 
-def _put_back(found: Proposal) -> str:
-    at = found.decided_at.isoformat() if found.decided_at else ""
-    return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at})}"
+def _put_back(at: datetime | None) -> str:
+    """Return the way back of what was decided at this moment, for a toast."""
+    if at is None:
+        return ""
+    return f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': at.isoformat()})}"
 
 
 def _on(request: BeaconRequest) -> str:
@@ -133,16 +140,21 @@ def _on(request: BeaconRequest) -> str:
 @require_POST
 @login_required
 def review_put_back(request: BeaconRequest) -> HttpResponse:
-    """Let what was rejected in one act wait again."""
+    """Let what was decided in one act wait again; what accepting it wrote is taken back."""
     try:
         at = parse_datetime(request.GET.get("at", ""))
     except ValueError:
         at = None
-    number = review_acts.put_back(request.user, at, by=request.actor) if at and at.tzinfo else 0
-    if number:
-        words = ngettext("It waits again.", "%(n)d proposals wait again.", number)
-        messages.success(request, words % {"n": number})
-    else:
+    again = review_acts.Waiting()
+    if at is not None and at.tzinfo:
+        again = review_acts.put_back(request.user, at, by=request.actor)
+    if again.number:
+        words = ngettext("It waits again.", "%(n)d proposals wait again.", again.number)
+        messages.success(request, words % {"n": again.number})
+    if again.problems:
+        why = " ".join(again.problems[: review_acts.MOST_TOLD])
+        messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
+    elif not again.number:
         messages.info(request, _("There is nothing to put back: it was decided anew meanwhile."))
     return go_back(request, reverse("memory:review"))
 
@@ -158,14 +170,14 @@ def review_bulk(request: BeaconRequest) -> HttpResponse:
         rows = rows.filter(pk__in=_ticked(request))
     chosen = list(rows) if act in review_acts.ACTS else []
     if not chosen:
-        messages.warning(request, review_acts.nothing_chosen())
+        is_late = act in review_acts.ACTS and bool(_ticked(request))
+        why = review_acts.decided_already() if is_late else review_acts.nothing_chosen()
+        messages.warning(request, why)
         return go_back(request, reverse("memory:review"))
     why = request.POST.get("why", "")
     done = review_acts.decide(request.user, chosen, act, by=request.actor, why=why)
     level = messages.SUCCESS if done.done and not done.problems else messages.WARNING
-    undo = ""
-    if act == "reject" and done.done and done.at:
-        undo = f"undo:{reverse('memory:review-put-back')}?{urlencode({'at': done.at.isoformat()})}"
+    undo = _put_back(done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
     return go_back(request, reverse("memory:review"))
 
