@@ -6,7 +6,7 @@ An agent sees what lies in the owner's scope and in its own, and what it names i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -60,7 +60,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
 @api.get("", auth=READ, response=Listing[ItemOut])
 def query_content(
     request: ApiRequest,
-    wanted: ContentWanted = Query(...),  # noqa: B008
+    wanted: Query[ContentWanted],
 ) -> Listing[ItemOut]:
     """List items, the newest first, without their content."""
     caller = request.auth
@@ -88,7 +88,7 @@ def query_content(
 def show_content(
     request: ApiRequest,
     item_id: UUID,
-    wanted: ViewWanted = Query(...),  # noqa: B008
+    wanted: Query[ViewWanted],
 ) -> ShownOut:
     """Show an item whole or in part, with how much of how much that is."""
     caller = request.auth
@@ -103,7 +103,7 @@ def show_content(
 
 
 @api.delete("", auth=WRITE, response=ClearedOut)
-def clear_content(request: ApiRequest, scope: str = Query(..., max_length=200)) -> ClearedOut:
+def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move all that this very scope holds to the trash, and nothing else."""
     caller, named = request.auth, _scope(request.auth, scope)
     _check_owners(caller, named)

@@ -108,7 +108,7 @@ class ShownOut(ItemOut):
     related_to: list[UUID]
 
     @classmethod
-    def view_of(cls, item: ContentItem, name: str, view: View) -> Self:
+    def view_of(cls, item: ContentItem, name: TransformName, view: View) -> Self:
         """Return the item with what the view shows of it."""
         related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
         return cls(

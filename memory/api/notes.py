@@ -55,7 +55,7 @@ class NotesWanted(Paged):
 
 
 @api.get("", auth=READ, response=Listing[NoteOut])
-def list_notes(request: ApiRequest, wanted: NotesWanted = Query(...)) -> Listing[NoteOut]:  # noqa: B008
+def list_notes(request: ApiRequest, wanted: Query[NotesWanted]) -> Listing[NoteOut]:
     """List notes, the newest first; without the trash, and to agents without what is sensitive."""
     caller = request.auth
     rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")

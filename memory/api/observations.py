@@ -53,7 +53,7 @@ class ObservationsWanted(Paged):
 @api.get("", auth=READ, response=Listing[ObservationOut])
 def list_observations(
     request: ApiRequest,
-    wanted: ObservationsWanted = Query(...),  # noqa: B008
+    wanted: Query[ObservationsWanted],
 ) -> Listing[ObservationOut]:
     """List observations, the newest first."""
     caller = request.auth
@@ -74,7 +74,7 @@ def list_observations(
 def remember_observations(request: ApiRequest, observations: ObservationsIn) -> Any:
     """Remember one observation, or a batch; the same words again from the same source add nothing."""
     caller, sent = request.auth, observations
-    more = {
+    more: dict[str, Any] = {
         "tags": tuple(sent.tags),
         "step_name": sent.step_name,
         "step_type": sent.step_type or "",

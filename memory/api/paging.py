@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from django.core import signing
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from ninja import Query
+from ninja.params.functions import Query as in_query
 from pydantic import BaseModel, Field
 
 from memory.api.problems import Problem
@@ -39,7 +39,7 @@ class Listing(BaseModel, Generic[T]):
     next: str | None = None
 
 
-PAGE: Any = Query(...)  # def notes(request, page: Paged = PAGE)
+PAGE: Any = in_query(...)  # def list_notes(request, page: Paged = PAGE)
 
 
 def listing(

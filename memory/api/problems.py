@@ -140,7 +140,7 @@ def install(api: NinjaAPI) -> None:
         MemoryRefused: _refused,
         NoSuchKey: _refused,
         Http404: lambda _request, _exc: not_found(),
-        HttpError: lambda _request, exc: Problem(exc.status_code, str(exc)),
+        HttpError: lambda _request, exc: _of_framework(exc),
         ValidationError: lambda _request, exc: _invalid(exc),
         OperationalError: _of_database,
         InterfaceError: _of_database,
@@ -167,6 +167,12 @@ def _refused(request: HttpRequest, exc: Exception) -> Problem | None:
 
 def _of_database(_request: HttpRequest, exc: Exception) -> Problem | None:
     return unavailable() if is_database_gone(exc) else None
+
+
+def _of_framework(exc: HttpError) -> Problem:
+    """Return the problem that the framework wrapped (of a body that cannot be read), or its own."""
+    cause = exc.__cause__
+    return cause if isinstance(cause, Problem) else Problem(exc.status_code, str(exc))
 
 
 def _invalid(exc: ValidationError) -> Problem:

@@ -152,7 +152,7 @@ class GroupedOut(BaseModel):
 @api.get("", auth=READ, response=RecalledOut | GroupedOut)
 def recall(
     request: ApiRequest,
-    wanted: RecallWanted = Query(...),  # noqa: B008
+    wanted: Query[RecallWanted],
 ) -> Any:
     """Return what answers the question best; nothing expired, superseded or in the trash."""
     caller = request.auth

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
@@ -23,7 +23,9 @@ from memory.models.scratchpad import MOST_VALUE
 
 api = router("scratchpad")
 _ONE = "/{path:key}"
-_SESSION: Any = Query("", max_length=100, description="The id of a session: its own entries alone.")
+Named = Annotated[
+    str, Query(max_length=100, description="The id of a session: its own entries alone.")
+]
 
 
 class EntriesWanted(Paged):
@@ -60,7 +62,7 @@ class EntryOut(BaseModel):
 @api.get("", auth=READ, response=Listing[EntryOut])
 def list_entries(
     request: ApiRequest,
-    wanted: EntriesWanted = Query(...),  # noqa: B008
+    wanted: Query[EntriesWanted],
 ) -> Listing[EntryOut]:
     """List entries, sorted by key."""
     caller, scope = request.auth, _scope(wanted.session)
@@ -77,7 +79,7 @@ def list_entries(
 
 @api.get(_ONE, auth=READ, response=EntryOut)
 def read_entry(
-    request: ApiRequest, response: HttpResponse, key: str, session: str = _SESSION
+    request: ApiRequest, response: HttpResponse, key: str, session: Named = ""
 ) -> EntryOut:
     """Read the value under a key; the key is URL-encoded, slashes included."""
     caller = request.auth
@@ -89,7 +91,7 @@ def read_entry(
 
 @api.put(_ONE, auth=WRITE, response={200: EntryOut, 201: EntryOut})
 def set_entry(
-    request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: str = _SESSION
+    request: ApiRequest, response: HttpResponse, key: str, entry: ValueIn, session: Named = ""
 ) -> Any:
     """Put a value under a key, whatever stood there before; that stays in its history."""
     caller = request.auth
@@ -107,7 +109,7 @@ def set_entry(
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None})
-def trash_entry(request: ApiRequest, key: str, session: str = _SESSION) -> Status[None]:
+def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[None]:
     """Move an entry to the trash."""
     _entry(request.auth, key, session).trash(by=request.auth.by)
     return Status(204, None)

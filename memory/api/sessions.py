@@ -124,7 +124,7 @@ def read_session(
     request: ApiRequest,
     response: HttpResponse,
     session_id: UUID,
-    before: int | None = Query(None, ge=0, le=2_000_000_000),
+    before: Annotated[int | None, Query(ge=0, le=2_000_000_000)] = None,
 ) -> WholeSessionOut:
     """Read a session with its last 200 messages, or those before the position `before`."""
     session = _session(request.auth, session_id)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import cast
 
 import structlog
 from django.conf import settings
@@ -77,6 +76,6 @@ def _count_in_redis(name: str) -> int:
     if cache.add(name, 1, timeout=2 * WINDOW):
         return 1
     try:
-        return cast("int", cache.incr(name))
+        return cache.incr(name)
     except ValueError:
         return 1
