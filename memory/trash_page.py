@@ -71,7 +71,7 @@ def trashed(
     """
     for name, model in record_models().items():
         if record_type in ("", name):
-            rows = model.objects.of(user).in_trash().order_by()
+            rows: QuerySet[Any] = model.objects.of(user).in_trash().order_by()
             if scopes is not None:
                 rows = _readable(rows, scopes)
             yield name, rows.filter(path="") if model is LibraryDocument else rows

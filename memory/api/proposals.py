@@ -7,13 +7,12 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from django.utils.translation import gettext as _
-from ninja import Query
 from pydantic import BaseModel, Field
 
 from memory import review
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
 from memory.models import Proposal
 
@@ -73,7 +72,7 @@ class ProposalOut(BaseModel):
 @api.get("", auth=ADMIN, response=Listing[ProposalOut])
 def list_proposals(
     request: ApiRequest,
-    wanted: ProposalsWanted = Query(...),  # noqa: B008
+    wanted: ProposalsWanted = PAGE,
 ) -> Listing[ProposalOut]:
     """List proposals, the oldest first: those that wait, unless others are asked for."""
     owner = request.auth.owner

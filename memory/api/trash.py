@@ -8,13 +8,13 @@ from uuid import UUID
 
 from django.db.models import RestrictedError
 from django.utils.translation import gettext as _
-from ninja import Query, Status
+from ninja import Status
 from pydantic import BaseModel, Field
 
 from memory import record_acts, record_kinds, trash_page
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import Listing, Paged, closed, opened
+from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.errors import InvalidValue
 from memory.text import clean, one_line, plain, shorten
@@ -56,7 +56,7 @@ class PurgeIn(Body):
 
 
 @api.get("", auth=READ, response=Listing[TrashedOut])
-def list_trash(request: ApiRequest, wanted: TrashWanted = Query(...)) -> Listing[TrashedOut]:  # noqa: B008
+def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[TrashedOut]:
     """List what lies in the trash, the latest first; to agents without what only people see."""
     caller, kinds = request.auth, record_kinds.models()
     if wanted.type and wanted.type not in kinds:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from memory.api.frame import Body
 from research.api.topic_schemas import Depth
 from research.models import DeltaItem, Report, Run, Step
+from research.models.run_queries import RunStatus, RunTrigger
 
 
 class RunIn(Body):
@@ -45,7 +46,7 @@ class StepOut(BaseModel):
     def of(cls, step: Step) -> Self:
         """Return the step as it is told."""
         same = cls.model_fields.keys() - {"money"}
-        return cls(money=str(step.money), **{name: getattr(step, name) for name in same})
+        return cls(money=f"{step.money:.6f}", **{name: getattr(step, name) for name in same})
 
 
 class RunCounts(BaseModel):
@@ -70,9 +71,9 @@ class RunOut(BaseModel):
     id: int
     topic: str = Field(description="The topic's slug.")
     number: int | None
-    status: Run.Status
+    status: RunStatus
     depth: str
-    trigger: Run.Trigger
+    trigger: RunTrigger
     actor: str
     is_baseline: bool
     waits_for_a_person: bool = Field(description="Its plan is to be looked at first.")
@@ -95,7 +96,7 @@ class RunOut(BaseModel):
         return cls(
             topic=run.topic.slug,
             counts=RunCounts(**counted),
-            money=str(run.money),
+            money=f"{run.money:.6f}",
             waits_for_a_person=run.waiting_since is not None,
             **{name: getattr(run, name) for name in _OF_RUN},
             **more,

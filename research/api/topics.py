@@ -7,7 +7,7 @@ from typing import Any, Literal
 from django.db.models import Q
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
-from ninja import Query, Status
+from ninja import Status
 from pydantic import Field
 
 from memory import topic_memory
@@ -38,7 +38,7 @@ class TopicsWanted(Paged):
 
 
 @api.get("", auth=READ, response=Listing[TopicOut])
-def list_topics(request: ApiRequest, wanted: TopicsWanted = Query(...)) -> Listing[TopicOut]:  # noqa: B008
+def list_topics(request: ApiRequest, wanted: TopicsWanted = PAGE) -> Listing[TopicOut]:
     """List topics, the newest first, with their settings and schedules."""
     rows = _topics(request.auth).filter(_shown(wanted.show)).matching(wanted.q)
     if wanted.label:

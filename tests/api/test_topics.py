@@ -1,0 +1,231 @@
+"""Topics by REST: made once a title, changed with If-Match, read as seed 000's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test.utils import CaptureQueriesContext
+
+from memory.models import Topic
+from research.models import Run, Schedule, TopicSettings
+from tests.api.cast import Program, items, problem
+from tests.research import factories
+
+WEEKLY = {"preset": "weekly", "weekday": 1, "hour": 9, "time_zone": "Europe/Berlin"}
+WHOLE = {
+    "title": "Solid-state  batteries",
+    "objective": "Who builds them, and when?",
+    "focus": "sulphide",
+    "depth": "quick",
+    "time_frame": "week",
+    "languages": ["English", "de"],
+    "allow_domains": ["example.org"],
+    "block_domains": ["spam.example"],
+    "labels": ["energy", "cars"],
+    "max_pages": 12,
+    "max_money": 0.5,
+    "schedule": WEEKLY,
+}
+
+
+def test_a_topic_is_made_with_its_settings_and_schedule(agent: Program) -> None:
+    answer = agent.post("/topics", WHOLE)
+
+    made = answer.json()
+    assert answer.status_code == 201
+    assert answer["Location"] == f"/api/v1/topics/{made['slug']}"
+    assert answer["ETag"] == f'"{made["version"]}"'
+    assert made["languages"] == ["en", "de"]
+    assert made["labels"] == ["energy", "cars"]
+    assert (made["max_pages"], made["max_money"]) == (12, "0.50")
+    assert (made["schedule"]["preset"], made["schedule"]["cron"]) == ("weekly", "0 9 * * 1")
+    topic = Topic.objects.of(agent.owner).get()
+    assert (topic.source, topic.trust) == ("agent:desk", "agent")
+
+
+def test_a_title_alone_makes_one_that_is_run_by_hand(agent: Program) -> None:
+    made = agent.post("/topics", {"title": "AI agents"}).json()
+
+    assert made["slug"] == "ai-agents"
+    assert made["schedule"]["preset"] == "none"
+    assert made["schedule"]["next_run_at"] is None
+
+
+def test_a_cron_line_alone_is_a_schedule(agent: Program) -> None:
+    made = agent.post("/topics", {"title": "x y", "schedule": {"cron": "0 9 * * 1-5"}}).json()
+
+    assert made["schedule"]["preset"] == "cron"
+    assert made["schedule"]["next_run_at"] is not None
+
+
+@pytest.mark.requirement("R3")
+def test_the_same_title_is_the_same_topic_which_stays_as_it_is(agent: Program) -> None:
+    first = agent.post("/topics", WHOLE).json()
+    again = agent.post("/topics", {"title": " solid-state batteries ", "focus": "other"})
+
+    assert again.status_code == 200
+    assert again.json() == first
+
+
+BAD = {
+    "no title": ({}, "title"),
+    "blank": ({"title": "\u200b "}, "title"),
+    "domain": ({"title": "x", "allow_domains": ["not a domain"]}, "allow_domains"),
+    "language": ({"title": "x", "languages": ["Klingon"]}, "languages"),
+    "service": ({"title": "x", "services": ["altavista"]}, "services"),
+    "cron": ({"title": "x", "schedule": {"cron": "every day"}}, "schedule.cron"),
+    "zone": ({"title": "x", "schedule": {**WEEKLY, "time_zone": "Mars"}}, "schedule.time_zone"),
+    "depth": ({"title": "x", "depth": "bottomless"}, "depth"),
+    "unknown": ({"title": "x", "colour": "red"}, "colour"),
+    "both lists": ({"title": "x", "allow_domains": ["a.org"], "block_domains": ["a.org"]},
+                   "block_domains"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "field"), BAD.values(), ids=BAD.keys())
+def test_what_cannot_be_is_named_and_no_topic_is_made(
+    agent: Program, body: Any, field: str
+) -> None:
+    told = problem(agent.post("/topics", body), 422)
+
+    assert field in told["errors"]
+    assert not Topic.objects.of(agent.owner).exists()
+
+
+def test_a_change_needs_the_version_that_it_is_based_on(agent: Program) -> None:
+    made = agent.post("/topics", WHOLE).json()
+    path = f"/topics/{made['slug']}"
+
+    problem(agent.patch(path, {"focus": "x"}), 428)
+    changed = agent.patch(path, {"focus": "oxide"}, If_Match=f'"{made["version"]}"')
+    stale = problem(agent.patch(path, {"focus": "y"}, If_Match=f'"{made["version"]}"'), 412)
+
+    assert changed.json()["focus"] == "oxide"
+    assert changed.json()["schedule"] == made["schedule"]
+    assert stale["current"] == changed.json()["version"]
+
+
+def test_null_sets_a_field_back_and_what_is_left_out_stays(agent: Program) -> None:
+    made = agent.post("/topics", WHOLE).json()
+    path, tag = f"/topics/{made['slug']}", f'"{made["version"]}"'
+
+    now = agent.patch(path, {"max_pages": None, "labels": None}, If_Match=tag).json()
+
+    assert (now["max_pages"], now["labels"]) == (None, [])
+    assert now["objective"] == WHOLE["objective"]
+
+
+def test_another_title_is_another_address(agent: Program) -> None:
+    made = agent.post("/topics", {"title": "One"}).json()
+    agent.patch("/topics/one", {"title": "Two"}, If_Match=f'"{made["version"]}"')
+
+    problem(agent.get("/topics/one"), 404)
+    assert agent.get("/topics/two").json()["id"] == made["id"]
+
+
+def test_a_change_that_cannot_be_changes_nothing(agent: Program) -> None:
+    made = agent.post("/topics", WHOLE).json()
+    body = {"focus": "x", "schedule": {"cron": "never"}}
+    path = f"/topics/{made['slug']}"
+
+    problem(agent.patch(path, body, If_Match=f'"{made["version"]}"'), 422)
+
+    assert agent.get(path).json() == made
+
+
+def test_a_topic_goes_to_the_trash_and_its_run_is_cancelled(agent: Program) -> None:
+    made = agent.post("/topics", {"title": "One"}).json()
+    agent.post("/topics/one/runs")
+
+    assert agent.delete("/topics/one", If_Match=f'"{made["version"]}"').status_code == 204
+    problem(agent.get("/topics/one"), 404)
+    assert Topic.objects.of(agent.owner).in_trash().count() == 1
+    assert Run.objects.get().status == "cancelled"
+
+
+def test_the_list_is_narrowed_and_paged(agent: Program) -> None:
+    for title in ("Alpha one", "Beta two", "Alpha three"):
+        agent.post("/topics", {"title": title, "labels": [title.split()[0]]})
+
+    assert [one["title"] for one in items(agent.get("/topics?q=alpha"))] == [
+        "Alpha three",
+        "Alpha one",
+    ]
+    assert len(items(agent.get("/topics?label=Beta"))) == 1
+    first = agent.get("/topics?limit=2").json()
+    rest = agent.get(f"/topics?limit=2&cursor={first['next']}").json()
+    assert (len(first["items"]), len(rest["items"]), rest["next"]) == (2, 1, None)
+
+
+def test_archived_topics_are_listed_when_asked_for(agent: Program, alice: Any) -> None:
+    factories.make_topic(alice, "Old").archive(by=alice.actor)
+
+    assert items(agent.get("/topics")) == []
+    assert [one["slug"] for one in items(agent.get("/topics?show=archived"))] == ["old"]
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_the_list_takes_the_same_queries_however_many_there_are(
+    agent: Program, alice: Any, count: int
+) -> None:
+    from django.db import connection
+
+    for number in range(count):
+        factories.make_topic(alice, f"Topic {number}")
+    agent.get("/topics")
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        assert len(items(agent.get("/topics"))) == count
+    assert len(asked) <= 6
+
+
+@pytest.mark.requirement("R1")
+@pytest.mark.requirement("R237")
+def test_what_is_known_has_the_six_fields_of_the_seed(agent: Program, alice: Any) -> None:
+    topic = factories.make_topic(alice)
+    factories.make_report(factories.make_run(topic))
+    factories.make_fact(topic, "Version 18.1 repairs index corruption.")
+
+    told = agent.get(f"/topics/{topic.slug}/memory").json()
+
+    assert list(told) == [
+        "topic", "seenUrls", "keyFacts", "lastRunAt", "runCount", "reportSummary",
+    ]  # fmt: skip
+    assert told["keyFacts"] == ["Version 18.1 repairs index corruption."]
+    assert told["runCount"] == 1
+    assert told["lastRunAt"].endswith("+00:00") or told["lastRunAt"].endswith("Z")
+
+
+def test_a_stranger_finds_nothing(agent: Program, stranger: Program) -> None:
+    agent.post("/topics", {"title": "One"})
+
+    assert items(stranger.get("/topics")) == []
+    for method, path in (
+        ("GET", "/topics/one"), ("GET", "/topics/one/memory"), ("GET", "/topics/one/runs"),
+        ("POST", "/topics/one/runs"), ("GET", "/topics/one/reports/1"),
+        ("DELETE", "/topics/one"),
+    ):  # fmt: skip
+        problem(stranger.send(method, path, If_Match="*"), 404)
+    problem(stranger.patch("/topics/one", {"focus": "x"}, If_Match="*"), 404)
+
+
+def test_one_who_may_only_read_changes_nothing(alice: Any) -> None:
+    reader = Program(alice, "read", name="reader")
+    factories.make_topic(alice, "One")
+
+    problem(reader.post("/topics", {"title": "Two"}), 403)
+    problem(reader.patch("/topics/one", {"focus": "x"}, If_Match="*"), 403)
+    problem(reader.delete("/topics/one", If_Match="*"), 403)
+    problem(reader.post("/topics/one/runs"), 403)
+    assert not Run.objects.exists()
+
+
+def test_characters_that_cannot_be_stored_are_taken_out_and_told(agent: Program) -> None:
+    answer = agent.post("/topics", '{"title": "One\\u0000 two", "focus": "a\\ud800b"}')
+
+    assert answer.status_code == 201
+    assert answer["Beacon-Cleaned"] == "title, focus"
+    settings = TopicSettings.objects.get()
+    assert (settings.focus, Schedule.objects.count()) == ("ab", 1)
