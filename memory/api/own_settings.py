@@ -13,12 +13,13 @@ from memory.api.frame import Body, router
 api = router("settings")
 Kind = Literal["default", "file", "rule", "soul", "note", "observation"]
 Level = Literal["accept", "hold risky", "hold all"]
+ChosenLevel = Literal["", "accept", "hold risky", "hold all"]
 
 
 class SettingsPatch(Body):
     """What changes; what is left out stays as it is."""
 
-    review_levels: dict[Kind, Level | Literal[""]] | None = Field(
+    review_levels: dict[Kind, ChosenLevel] | None = Field(
         None, description="How agents' writes are reviewed, by kind; empty: as by default."
     )
     language: str | None = Field(None, max_length=16, description="The code of a language.")
