@@ -28,6 +28,7 @@ def every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, An
 TICKS = {
     "tick": every(15.0, "research.tasks.tick"),
     "empty-the-trash": every(6 * 3600.0, "memory.tasks.empty_trash"),
+    "retire-content": every(6 * 3600.0, "memory.tasks.retire_content"),
     "maintain-notes": every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
     "publish-what-is-due": every(60.0, "memory.tasks.publish_due"),
     "embed-what-is-due": every(60.0, "memory.tasks.embed_due"),

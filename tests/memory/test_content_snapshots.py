@@ -1,0 +1,233 @@
+"""Snapshots of a scope: exact, sealed, of one owner, and the seed of a sub-agent's own store."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from memory.actors import Actor
+from memory.content import (
+    clear,
+    query,
+    relate,
+    restore_snapshot,
+    retrieve,
+    snapshot_as_json,
+    snapshot_from_json,
+    store,
+    take_snapshot,
+)
+from memory.content.snapshots import FIELDS
+from memory.errors import InvalidValue, Locked
+from memory.models import Agent, ContentItem, Snapshot, Topic
+from memory.tool_types import ToolContext
+from tests.research.factories import make_topic
+
+AGENT = Actor("agent", "claude")
+RUN = "run:12"
+
+
+def put(owner: Any, text: str = "a result", **more: Any) -> ContentItem:
+    return store(owner, text, **{"by": AGENT, "scope": RUN} | more)
+
+
+def held(owner: Any, scope: str = RUN, *, by_id: bool = True) -> list[Any]:
+    """Return everything that a scope holds, relations too, as it can be compared."""
+    items = ContentItem.objects.of(owner).live().filter(scope=scope).order_by("created", "pk")
+    places = {item.pk: place for place, item in enumerate(items)}
+    return [
+        (
+            item.pk if by_id else places[item.pk],
+            [getattr(item, name) for name in FIELDS],
+            sorted(str(places.get(one.pk, one.pk)) for one in item.related_to.all()),
+        )
+        for item in items
+    ]
+
+
+# What no row can hold is taken out before; times are those of the database, to the microsecond.
+TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=60)
+ITEMS = st.fixed_dictionaries(
+    {
+        "content": TEXTS,
+        "type": st.sampled_from(ContentItem.Type.values),
+        "tags": st.lists(TEXTS.map(str.strip).filter(bool), max_size=3, unique=True),
+        "title": TEXTS.map(lambda text: " ".join(text.split())),
+        "trust": st.sampled_from(["owner", "agent", "external", "quarantined"]),
+        "sensitivity": st.sampled_from(["normal", "sensitive"]),
+        "pinned": st.booleans(),
+        "created": st.datetimes(datetime(2020, 1, 1), datetime(2026, 1, 1), timezones=st.just(UTC)),
+        "links": st.integers(0, 7),
+    }
+)
+
+
+@pytest.mark.requirement("R118")
+@hypothesis_settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.lists(ITEMS, max_size=5), as_json=st.booleans(), cleared=st.booleans())
+def test_what_a_snapshot_held_comes_back_exactly(
+    alice: Any, rows: list[dict[str, Any]], as_json: bool, cleared: bool
+):
+    ContentItem.objects.all().delete()
+    made: list[ContentItem] = []
+    for row in rows:
+        links = [one.pk for n, one in enumerate(made) if row["links"] >> n & 1]
+        fields = {name: value for name, value in row.items() if name != "links"}
+        item = ContentItem.objects.create(
+            owner=alice, scope=RUN, source="search", size=len(row["content"]), **fields
+        )
+        item.related_to.set(links)
+        made.append(item)
+    before = held(alice)
+
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    if as_json:
+        snapshot = snapshot_from_json(alice, snapshot_as_json(snapshot), by=AGENT)
+    if cleared:
+        clear(alice, RUN, by=AGENT)
+    put(alice, "came since")
+    restore_snapshot(snapshot, by=AGENT)
+
+    assert held(alice) == before
+
+
+@pytest.mark.requirement("R118")
+def test_what_was_changed_or_deleted_for_good_is_as_it_was_again(alice: Any):
+    kept, gone = put(alice, title="kept", tags=["a"]), put(alice, title="gone")
+    relate(gone, [kept.pk], by=AGENT)
+    before = held(alice)
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+
+    kept.change(by=alice.actor, title="renamed", tags=[], scope="run:13")
+    gone.purge(by=alice.actor)
+    restore_snapshot(snapshot, by=alice.actor)
+
+    assert held(alice) == before
+
+
+@pytest.mark.requirement("R242")
+def test_a_snapshot_seeds_a_sub_agent_with_items_of_its_own(alice: Any):
+    parent = ToolContext(alice, AGENT, "run:12", scope=RUN)
+    parent.agent = alice_s_agent(alice, share_with_subagents=False)
+    first = put(alice, title="one")
+    put(alice, title="two", related_to=[first.pk])
+    child = parent.for_subagent("news")
+    assert query(alice, scopes=child.content_scopes) == []
+
+    items = restore_snapshot(
+        take_snapshot(alice, RUN, by=AGENT), by=child.by, scope=child.content_scope
+    )
+
+    seen = query(alice, scopes=child.content_scopes)
+    assert {item.title for item in seen} == {"one", "two"} and not {first.pk} & {i.pk for i in seen}
+    assert items[1].related_to.get() == items[0]
+    store(alice, "its own", by=child.by, scope=child.content_scope)
+    assert len(held(alice)) == 2
+
+
+def alice_s_agent(owner: Any, **settings: Any) -> Any:
+    return Agent.objects.create(owner=owner, name="sub", **settings)
+
+
+def test_a_locked_item_keeps_an_agent_from_restoring_anything(alice: Any):
+    put(alice, title="one")
+    locked = put(alice, title="two")
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    locked.change(by=alice.actor, title="hers", lock="read-only")
+    put(alice, title="since")
+    before = held(alice)
+
+    with pytest.raises(Locked):
+        restore_snapshot(snapshot, by=AGENT)
+
+    assert held(alice) == before
+
+
+def test_what_a_topic_s_pages_said_goes_from_snapshots_with_the_topic(alice: Any):
+    topic = make_topic(alice, "Owls")
+    put(alice, "the page of owls", topic=topic)
+    put(alice, "nothing of it")
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+
+    topic.trash(by=alice.actor)
+    Topic.objects.get(pk=topic.pk).purge(by=alice.actor)
+
+    assert [one.content for one in snapshot.items.all()] == ["nothing of it"]
+
+
+# --- as JSON --------------------------------------------------------------------------------------
+
+
+def sample(account: Any, **changes: Any) -> str:
+    """Return a snapshot of one item as JSON, with changes that its seal does not know of."""
+    put(account, "the words", trust="agent")
+    data = json.loads(snapshot_as_json(take_snapshot(account, RUN, by=AGENT)))
+    return json.dumps(data | changes)
+
+
+def test_a_snapshot_that_was_changed_elsewhere_comes_from_outside(alice: Any):
+    changed = json.loads(sample(alice))
+    changed["items"][0] |= {"content": "other words", "trust": "owner"}
+
+    snapshot = snapshot_from_json(alice, json.dumps(changed), by=alice.actor)
+
+    assert snapshot.items.get().trust == "external"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": 2}, "format 2; this Beacon reads up to format 1. Update"),
+        ({"format": "1"}, "does not say which format"),
+        ({"owner": "bob"}, "of the account “bob”, and you are “alice”"),
+        ({"kind": "other"}, "no snapshot of a content store"),
+        ({"items": {}}, "list of at most"),
+        ({"items": [{"id": "x"}]}, "Item 1 cannot be read: id"),
+        ({"scope": "everybody"}, "A scope is"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_words(alice: Any, changes: dict[str, Any], says: str):
+    text = sample(alice, **changes)
+
+    with pytest.raises(InvalidValue, match=says):
+        snapshot_from_json(alice, text, by=alice.actor)
+
+    assert Snapshot.objects.count() == 1
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "[1]", '{"kind": NaN}', "\x00"])
+def test_what_is_no_json_object_is_refused_in_words(alice: Any, text: str):
+    with pytest.raises(InvalidValue, match=r"no JSON|no snapshot"):
+        snapshot_from_json(alice, text, by=alice.actor)
+
+
+def test_items_that_lead_back_to_themselves_are_refused_with_the_path(alice: Any):
+    a = put(alice, title="A")
+    put(alice, title="B", related_to=[a.pk])
+    data = json.loads(snapshot_as_json(take_snapshot(alice, RUN, by=AGENT)))
+    data["items"][0]["related_to"] = [data["items"][1]["id"]]
+
+    with pytest.raises(InvalidValue, match="A → B → A"):
+        snapshot_from_json(alice, json.dumps(data), by=alice.actor)
+
+
+def test_an_id_that_is_another_s_here_becomes_one_of_one_s_own(alice: Any, bob: Any):
+    item = put(bob, "his")
+    data = json.loads(sample(alice))
+    data["items"][0]["id"] = str(item.pk)
+
+    restored = restore_snapshot(
+        snapshot_from_json(alice, json.dumps(data), by=alice.actor), by=alice.actor
+    )
+
+    assert restored[0].pk != item.pk and restored[0].owner_id == alice.pk
+    kept = retrieve(bob, item.pk, scopes=None)
+    assert kept is not None and kept.content == "his"
