@@ -28,6 +28,7 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.recall_kinds").register()
         importlib.import_module("research.run_origins").register()
         importlib.import_module("research.content_uses").register()
+        importlib.import_module("research.content_keeping").register()
         importlib.import_module("research.archive_kinds").register_kinds()
         blocks = importlib.import_module("memory.topic_block")
         blocks.TASKS.append(importlib.import_module("research.offering").task_of)
