@@ -25,6 +25,7 @@ from memory import (
 )
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
+from memory.content import retention
 from memory.errors import InvalidValue
 from memory.files import mirror
 from memory.models import Activity, Remembered, User
@@ -200,3 +201,18 @@ def maintain_notes_of(owner_id: int, by_person: bool = False) -> None:
     except Exception as exc:  # a task's edge: the other owners must still be looked after
         logger.exception("notes not maintained", owner=owner_id)
         Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
+
+
+@shared_task
+def retire_content() -> None:
+    """Move what the content store kept long enough to the trash; safe to deliver twice.
+
+    What fails is told in the log and keeps no other owner's from going.
+    """
+    for owner in User.objects.filter(pk__in=retention.owners_in_need()):
+        try:
+            retention.retire(owner)
+        except Exception as exc:  # a task's edge: the other owners must still be looked after
+            logger.exception("content not retired", owner=owner.pk)
+            why = type(exc).__name__
+            Activity.log(owner, MAINTENANCE, "content-retiring-failed", warning=True, why=why)

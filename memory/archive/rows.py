@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from memory.archive.kinds import Kind
 from memory.text import clean
 
-LONGEST_LINE = 16 * 1024 * 1024  # bytes: the longest document of the library fits thrice
+LONGEST_LINE = 18 * 1024 * 1024  # bytes: the longest content item fits, every character escaped
 
 
 class Broken(ValueError):
