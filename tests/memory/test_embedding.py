@@ -266,8 +266,10 @@ def test_one_task_at_a_time_makes_vectors_and_leaves_the_other_workers_free(alic
     try:
         with other.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s, 0)", [tasks._EMBEDDING])
-        embed_due()
-        assert not Embedding.objects.exists()
+            embed_due()
+            assert not Embedding.objects.exists()
+            # A closed connection lets go of its locks only some time later.
+            cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [tasks._EMBEDDING])
     finally:
         other.close()
 
