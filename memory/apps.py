@@ -28,6 +28,7 @@ class MemoryConfig(AppConfig):
         users = importlib.import_module("memory.models.users")
         users.FIRST_ROWS.append(importlib.import_module("memory.identity").make_first_notes)
         users.FIRST_ROWS.append(importlib.import_module("memory.files.first").make_first_files)
+        users.LAST_ACTS.append(importlib.import_module("memory.files.mirror_account").forget)
         files = importlib.import_module("memory.models.files")
         files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()

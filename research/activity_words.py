@@ -30,6 +30,7 @@ LOG_WORDS = {
     "invited": _L("invitation made"),
     "limits-changed": _L("spending limits changed"),
     "mirror-failed": _L("copy on disk is behind"),
+    "mirror-folder-left": _L("folder of another account on disk"),
     "mirror-git-failed": _L("changes could not be committed"),
     "mirror-renewed": _L("all files written to disk again"),
     "mirror-resumed": _L("files are written to disk again"),
@@ -85,11 +86,11 @@ _SUBJECTS = {
     "signin": _L("sign-in"),
     "invitation": _L("invitation"),
     "connection": _L("connection"),
+    "agent": _L("agent"),
     "apitoken": _L("token"),
     "proposal": _L("proposal"),
     "step": _L("step"),
     "reflection": _L("finished work"),
-    "agent": _L("agent"),
 }
 
 

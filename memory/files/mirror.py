@@ -20,7 +20,7 @@ import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef
 
-from memory.files import mirror_copy, mirror_folder, mirror_git
+from memory.files import mirror_account, mirror_copy, mirror_folder, mirror_git
 from memory.files.mirror_copy import Copy
 from memory.files.mirror_disk import ChangedMeanwhile, Disk
 from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
@@ -42,7 +42,7 @@ def take_in(owner: User) -> None:
             folder = mirror_folder.opened()
             if folder is None:
                 return
-            disk = mirror_folder.disk_of(folder, owner)
+            disk = mirror_account.own_disk(folder, owner)
             suspects = _changed(_known(owner), disk)
         for path in suspects:
             _look_at(Copy(owner, path, disk))
@@ -57,7 +57,7 @@ def write_out(owner_id: int, path: str) -> None:
     try:
         owner, folder = User.objects.filter(pk=owner_id).first(), mirror_folder.opened()
         if owner is not None and folder is not None:
-            _settle(Copy(owner, path, mirror_folder.disk_of(folder, owner)))
+            _settle(folder, Copy(owner, path, mirror_folder.disk_of(folder, owner)))
     except (DatabaseError, OSError) as exc:
         logger.warning("not written to disk", owner=owner_id, path=path, why=str(exc))
 
@@ -89,7 +89,7 @@ def _due(folder: MirrorFolder) -> set[tuple[int, str]]:
         known.setdefault(owner_id, {})[path] = stamp
     for owner in User.objects.filter(is_active=True):
         try:
-            changed = _changed(known.get(owner.pk, {}), mirror_folder.disk_of(folder, owner))
+            changed = _changed(known.get(owner.pk, {}), mirror_account.own_disk(folder, owner))
         except OSError as exc:
             logger.warning("not looked at", owner=owner.pk, why=str(exc))
             continue
@@ -122,10 +122,11 @@ def _look_at(copy: Copy) -> None:
             mirror_copy.fail(copy, exc)
 
 
-def _settle(copy: Copy) -> None:
+def _settle(folder: MirrorFolder, copy: Copy) -> None:
     """Take in what is new on disk, then write what stands, until both are the same."""
     with _turn(copy) as is_mine:
         try:
+            mirror_account.own_disk(folder, copy.owner)
             for _round in range(_ROUNDS if is_mine else 0):
                 with suppress(ChangedMeanwhile):
                     with transaction.atomic():

@@ -124,6 +124,16 @@ def _identity(told: str) -> str:
     return str(found.get("beacon", "")) if isinstance(found, dict) else ""
 
 
+def _put_first(temp: Path, mark: Path) -> None:
+    """Let the mark be this one, unless another Beacon's came there in the same moment."""
+    try:
+        os.link(temp, mark)
+    except FileExistsError:
+        return
+    except OSError:  # a disk that knows no second name of a file
+        temp.rename(mark)
+
+
 def _make(folder: MirrorFolder, root: Path) -> None:
     """Make the folder, or mark one that is there as ours; what was in it before is taken in."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -142,6 +152,6 @@ def _make(folder: MirrorFolder, root: Path) -> None:
             file.write(json.dumps(told) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        temp.rename(root / MARK)
+        _put_first(temp, root / MARK)
     finally:
         temp.unlink(missing_ok=True)

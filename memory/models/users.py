@@ -23,6 +23,8 @@ INVITATION_LIFETIME = timedelta(days=7)
 
 # What an account starts with, each made in the transaction that makes the account.
 FIRST_ROWS: list[Callable[[User], object]] = []
+# Called with an account that is deleted, in that transaction: what of it lies outside the database.
+LAST_ACTS: list[Callable[[User], object]] = []
 
 
 class UserManager(DjangoUserManager["User"]):
@@ -65,6 +67,8 @@ class User(AbstractUser):
     def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
         """Delete the account with all it owns, history included."""
         with transaction.atomic(), pgtrigger.ignore(APPEND_ONLY):
+            for act in LAST_ACTS:
+                act(self)
             return super().delete(*args, **kwargs)
 
 
