@@ -19,6 +19,7 @@ from memory.files.reading import facts_budget, files_of, index_text, read_file, 
 from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
 from memory.models import MemoryFile, Trust
 from memory.own_words import adds_only_own
+from memory.text_diff import lines_of
 from memory.tool_review import held_for_person, why_held
 from memory.tool_types import (
     Arguments,
@@ -113,8 +114,12 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
         return refused("sensitive", _("%(path)s is shown to people only.") % told)
     context.seen[file.path] = file.version
     context.read([file])
-    lines = file.content.splitlines(keepends=True)
+    lines = lines_of(file.content)
     first, last = asked.first_line or 1, asked.last_line or len(lines)
+    if lines and first > min(last, len(lines)):
+        told = {"path": file.path, "n": len(lines), "first": first, "last": last}
+        text = _("%(path)s has %(n)d lines; there are none from %(first)d to %(last)d.") % told
+        return refused("invalid", text)
     content = "".join(lines[first - 1 : last])
     outside = file.trust not in (Trust.OWNER, Trust.AGENT)
     data = {"content": content, "lines": len(lines), **_of_file(file)}

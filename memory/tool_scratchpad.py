@@ -6,7 +6,8 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from memory import scratchpad
-from memory.models import ScratchpadEntry
+from memory.errors import NoSuchKey
+from memory.models import ScratchpadEntry, Sensitivity, Trust
 from memory.text import one_line, shorten
 from memory.tool_types import (
     OWNER,
@@ -67,6 +68,8 @@ def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
 
 
 def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
+    if hidden := _hidden(context, asked):
+        return hidden
     entry = scratchpad.set_value(
         context.owner,
         asked.key,
@@ -83,9 +86,23 @@ def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
     )
 
 
+def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
+    """Return the answer that the key is not for agents; None where it may be set."""
+    try:
+        entry = scratchpad.get_entry(
+            context.owner, asked.key, scope=_scope(context, only_here=asked.only_here)
+        )
+    except NoSuchKey:
+        return None
+    if context.may_read(entry):
+        return None
+    return refused("sensitive", _("“%(key)s” is for people only.") % {"key": entry.key})
+
+
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     scope = _scope(context, only_here=asked.only_here)
     rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
+    rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
     keys = list(rows.values_list("key", flat=True)[: MOST_LISTED + 1])
     if not keys:
         text = (

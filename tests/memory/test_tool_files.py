@@ -64,6 +64,25 @@ def test_lines_of_a_large_file_can_be_read_alone(alice: Any):
     assert answer.data["lines"] == len(whole)
 
 
+def test_lines_are_counted_as_pages_and_blame_count_them(alice: Any):
+    odd = "# Memory\n\n- one\u2028still one\x0band still\n- two\n"
+    save_file(alice, MEMORY, odd, by=alice.actor)
+    stands = read_file(alice, MEMORY).content
+
+    answer = call(alice, "memory_read", path=MEMORY, first_line=stands.count("\n"))
+
+    assert answer.text == "- two\n"
+    assert answer.data["lines"] == stands.count("\n")
+
+
+@pytest.mark.parametrize("lines", [{"first_line": 99}, {"first_line": 3, "last_line": 2}])
+def test_lines_that_there_are_not_are_told(alice: Any, lines: dict[str, int]):
+    answer = call(alice, "memory_read", path=MEMORY, **lines)
+
+    assert answer.is_error
+    assert f"there are none from {lines['first_line']}" in answer.text
+
+
 @pytest.mark.requirement("R152")
 def test_a_write_replaces_the_whole_file(alice: Any):
     answer = call(alice, "memory_write", path=MEMORY, content=LESSON)

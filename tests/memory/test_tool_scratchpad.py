@@ -93,3 +93,15 @@ def test_long_lists_say_that_there_is_more(alice: Any):
 
     assert call(alice, "scratchpad_list").text.endswith("name a longer prefix.")
     assert call(alice, "scratchpad_search", text="same").text.endswith("a longer text.")
+
+
+def test_what_is_for_people_only_is_neither_named_nor_written_over(alice: Any):
+    scratchpad.set_value(alice, "bank pin", "1234", by=alice.actor)
+    ScratchpadEntry.objects.of(alice).update(sensitivity="sensitive")
+
+    listed = call(alice, "scratchpad_list")
+    written = call(alice, "scratchpad_set", key="bank pin", value="mine now")
+
+    assert "pin" not in listed.text
+    assert written.data["error"] == "sensitive"
+    assert ScratchpadEntry.objects.of(alice).get().value == "1234"
