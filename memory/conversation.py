@@ -89,6 +89,23 @@ def start(
     return session
 
 
+def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
+    """Return the session that a first question begins: the same one where its form is sent twice.
+
+    Whoever goes back to the form and asks something else begins another, and so does whoever asks
+    again what stands in a session that is over.  Raises InvalidValue for no such question.
+    """
+    words = checked_message(text)
+    keys = () if key is None else (key, uuid.uuid5(key, words))
+    for one in keys:
+        session = start(owner, words, key=one)
+        is_open = session.ended_at is None and session.trashed_at is None
+        said = session.messages.filter(role="user", is_index=False).order_by("position").first()
+        if is_open and (said is None or said.content == words):
+            return session
+    return start(owner, words)
+
+
 def checked_title(title: str) -> str:
     """Return a title as it is stored, one line; cut where it is too long."""
     return shorten(one_line(clean(title)[0]), LONGEST_TITLE)
@@ -210,7 +227,8 @@ def nudge(message_id: int) -> bool:
 def claim(message_id: int) -> Message | None:
     """Lease a waiting answer, or one whose worker is lost; None if it is taken, done or given up.
 
-    One UPDATE decides.  The returned `attempt` is the fence: every later write asks for it.
+    One UPDATE decides.  The returned `attempt` is the fence: every later write asks for it.  The
+    calls of tools that were carried out stay: what they wrote stands, and is not written twice.
     """
     waiting = Q(state=Message.State.WAITING)
     lost = Q(state=Message.State.ANSWERING, lease_until__lt=Now())
@@ -219,7 +237,6 @@ def claim(message_id: int) -> Message | None:
         attempt=F("attempt") + 1,
         lease_until=Now() + LEASE,
         content="",
-        tool_calls=[],
         notice="",
     )
     if not taken:
@@ -264,14 +281,17 @@ def stop(message: Message) -> bool:
 
 
 def again(message: Message) -> bool:
-    """Let the last answer of a session be worked out anew, if it failed; False if it may not be."""
+    """Let the last answer of a session be worked out anew, if it failed; False if it may not be.
+
+    It goes on behind the calls of tools that were carried out.
+    """
     with transaction.atomic():
         held = _held(message.session)
         last = held.messages.order_by("-position").first()
         if last is None or last.pk != message.pk or last.state != Message.State.FAILED:
             return False
         Message.objects.filter(pk=last.pk).update(
-            state=Message.State.WAITING, attempt=0, notice="", content="", tool_calls=[], cites=[]
+            state=Message.State.WAITING, attempt=0, notice="", content="", cites=[]
         )
         transaction.on_commit(lambda: nudge(last.pk))
     return True
@@ -284,4 +304,6 @@ def rename(session: Session, title: str, *, by: Actor, expected_version: int | N
         problem = _("A session needs a title; it has one line of at most %(most)d characters.")
         problem %= {"most": LONGEST_TITLE}
         raise InvalidValue(problem, errors={"title": [problem]})
+    if title == session.title:  # the form sent twice
+        return
     session.change(by=by, title=title, expected_version=expected_version, why=_("renamed"))

@@ -66,7 +66,7 @@ def talk_of(answer: Message) -> Talk:
         )
     )
     talk = Talk(answer.session, answer, earlier[-1], earlier[:-1])
-    for message in earlier:
+    for message in [*earlier, answer]:
         talk.given |= given_of(message.cites)
         for call in message.tool_calls:
             talk.given |= given_of(call.get("records", []))
@@ -75,7 +75,8 @@ def talk_of(answer: Message) -> Talk:
 
 def caller_of(talk: Talk) -> ToolContext:
     """Return on whose behalf tools are called: with what earlier answers read, and how far to trust it."""
-    calls = [call for message in talk.before for call in message.tool_calls]
+    told = [*talk.before, talk.answer]  # an answer that is gone on with has calls already
+    calls = [call for message in told for call in message.tool_calls]
     trusts = [str(call["trust"]) for call in calls if call.get("trust")]
     caller = ToolContext(
         talk.session.owner,
@@ -116,17 +117,25 @@ def messages_of(talk: Talk, context: Context, *, window: int, hits: str = "") ->
     said = [Said("system", system.strip())]
     for message in talk.before:
         said += _as_said(message)
-    return trimmed([*said, Said("user", question)], int(window * SHARE)).messages
+    said += [Said("user", question), *_called(talk.answer)]
+    return trimmed(said, int(window * SHARE)).messages
 
 
 def _as_said(message: Message) -> list[Said]:
     if message.role == "user":
         return [Said("user", message.content)]
-    said: list[Said] = []
-    for number, calls in groupby(message.tool_calls, key=lambda call: call.get("round", 1)):
-        said += _round(f"m{message.pk}r{number}", list(calls))
+    said = _called(message)
     answered = message.state == Message.State.DONE and message.content
     return [*said, Said("assistant", message.content if answered else _("(no answer)"))]
+
+
+def _called(message: Message) -> list[Said]:
+    """Return the calls of an answer with their results, round by round."""
+    said: list[Said] = []
+    rounds = groupby(message.tool_calls, key=lambda call: call.get("round", 1))
+    for place, (_number, calls) in enumerate(rounds):
+        said += _round(f"m{message.pk}r{place}", list(calls))
+    return said
 
 
 def _round(key: str, calls: Sequence[dict[str, Any]]) -> list[Said]:

@@ -81,7 +81,8 @@ class _Turn:
 
     def __init__(self, message: Message) -> None:
         self._message = message
-        self._calls: list[dict[str, Any]] = []
+        # Those of a worker that was lost stay: it is gone on behind them.
+        self._calls: list[dict[str, Any]] = list(message.tool_calls)
         self._shown_at = 0.0
         self._talk: Talk = talk_of(message)
         self._caller: ToolContext = caller_of(self._talk)

@@ -45,8 +45,7 @@ def ask(request: BeaconRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         text = form.cleaned_data["content"]
         try:
-            conversation.checked_message(text)
-            session = conversation.start(request.user, text, key=form.cleaned_data["key"])
+            session = conversation.begin(request.user, text, key=form.cleaned_data["key"])
             conversation.ask(session, text, by=request.actor, seen=-1)
         except InvalidValue as exc:
             form.add_error("content", str(exc))
