@@ -133,7 +133,10 @@ def hunks_of(
 
 
 def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved:
-    """Append an entry to its month's file, in seed 003's format.  Raises what `append_to` does."""
+    """Append an entry to its month's file, in seed 003's format; once, where its form is sent twice.
+
+    Raises what `append_to` does.
+    """
     day: date = fields["date"]
     lines = [f"## {one_line(fields['title'])}", f"- Summary: {one_line(fields['summary'])}"]
     lines.append(f"- Date: {day.isoformat()}")
@@ -141,4 +144,4 @@ def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved
         if said := fields.get(name, ""):
             first, *more = [line.strip() for line in str(said).splitlines() if line.strip()]
             lines += [f"- {name.capitalize()}: {first}", *(f"  {line}" for line in more)]
-    return append_to(owner, path_of_month(day), "\n".join(lines), by=by)
+    return append_to(owner, path_of_month(day), "\n".join(lines), by=by, once=True)

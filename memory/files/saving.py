@@ -110,10 +110,12 @@ def append_to(
     why: str = "",
     source: str = "",
     trust: str = "",
+    once: bool = False,
 ) -> Saved:
     """Add an entry at a file's end, a blank line before it; a month's file is made by its first.
 
-    `summary` becomes the file's summary line.  Raises what `save_file` raises, and InvalidValue for
+    `summary` becomes the file's summary line.  With `once` an entry that stands at the end already
+    is not added again: a form that is sent twice says it once.  Raises what `save_file` raises, and InvalidValue for
     an entry without words.
     """
     path, fresh = checked_path(path), cleaned(entry)
@@ -126,6 +128,8 @@ def append_to(
 
     def write() -> Saved:
         file = rows_held(owner, path).get(path)
+        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
+            return Saved(file, warnings=fresh.warnings)
         stands = str(file.content) if file else new_file(path)
         text = with_entry(path, stands, fresh.text, owner.time_zone)
         return save(owner, path, Cleaned(text, fresh.warnings), act, seen=None, join=True)
@@ -161,7 +165,15 @@ def restore_version(
 
 
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
-    """Set what a revision held, by the rules of a save (`memory.undoing`): size and blame follow."""
+    """Set what a revision held, by the rules of a save (`memory.undoing`): size and blame follow.
+
+    Raises InvalidValue for a file in the trash: another one may stand at its path.
+    """
+    if file.trashed_at is not None:
+        told = {"path": file.path}
+        raise InvalidValue(
+            _("%(path)s lies in the trash; nothing was changed. Restore it first.") % told
+        )
 
     def write() -> Saved:
         stands = rows_held(file.owner, file.path).get(file.path, file)

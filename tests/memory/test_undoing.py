@@ -8,6 +8,7 @@ import pytest
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
+from memory.files.saving import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
 from memory.notes import edit_note, replace_with, write_note
 from memory.undoing import ChangedSince, Gone, restore_to, undo
@@ -228,3 +229,30 @@ def test_a_rule_keeps_its_evidence_whatever_is_taken_back(alice: User):
 
     with pytest.raises(InvalidValue, match="evidence"):
         undo(change, by=alice.actor)
+
+
+def test_a_change_of_a_file_in_the_trash_touches_no_other_of_its_name(alice: User):
+    month = "episodes/2026-02.md"
+    append_to(alice, month, "## Old\n- Task: one", by=alice.actor)
+    old = append_to(alice, month, "## Older\n- Task: two", by=alice.actor).file
+    last = Revision.objects.filter(record_id=old.pk).latest("id")
+    old.trash(by=alice.actor)
+    new = append_to(alice, month, "## New\n- Task: three", by=alice.actor).file
+
+    with pytest.raises(InvalidValue, match="lies in the trash"):
+        undo(last, by=alice.actor)
+
+    new.refresh_from_db()
+    assert "## New" in new.content
+    assert "## Old" not in new.content
+
+
+def test_changes_of_a_file_are_taken_back_one_after_the_other(alice: User):
+    """Whose line it is follows from the text: that alone is no change since."""
+    for text in ("# User\n\n- Tea\n", "# User\n\n- Coffee\n", "# User\n\n- Water\n"):
+        file = save_file(alice, "facts/user.md", text, by=alice.actor).file
+    for version in (4, 3):
+        undo(Revision.objects.get(record_id=file.pk, version=version), by=alice.actor)
+
+    file.refresh_from_db()
+    assert "- Tea" in file.content

@@ -49,6 +49,13 @@ def test_a_second_one_follows_the_first(browser: Client, alice: Any):
     assert titles == ["First", "Tokyo flights"]
 
 
+def test_the_form_sent_twice_writes_one_entry(browser: Client, alice: Any):
+    for _time in range(2):
+        browser.post(NEW, SENT)
+    file = read_file(alice, PATH)
+    assert ([one.title for one in entries_of(file.content)], file.version) == (["Tokyo flights"], 1)
+
+
 def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
     sent = SENT | {"summary": "one two three four five six seven eight nine ten"}
     assert "has 10 words; keep it under ten" in text_of(browser.post(NEW, sent, follow=True))
