@@ -1,7 +1,8 @@
 """Whether Beacon lives and can work: `/livez`, `/readyz`, and the checks behind the banner.
 
-`python -m beacon_site.health web|worker|beat` is the same question for a container's healthcheck:
-exit code 0 if a process of that kind spoke within its time, or the web server beside it answers.
+`python -m beacon_site.health web|worker|upkeep|beat|mcp` is the same question for a container's
+healthcheck: exit code 0 if a process of that kind spoke within its time, or the server beside it
+answers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 # Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
 # beat sends comes every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
+SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # asked themselves
 
 
 def ages() -> dict[str, float | None]:
@@ -75,10 +77,10 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse(state)
 
 
-def web_answers() -> bool:
-    """Say whether the web server of this machine, or container, answers `/livez`."""
+def answers(port: int) -> bool:
+    """Say whether the server at a port of this machine, or container, answers `/livez`."""
     bind = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
-    server = http.client.HTTPConnection(bind, settings.BEACON_PORT, timeout=5)
+    server = http.client.HTTPConnection(bind, port, timeout=5)
     # A host that the site answers to, whatever address it is asked at.
     host = next((name for name in settings.ALLOWED_HOSTS if name not in {"*", ""}), "localhost")
     try:
@@ -91,10 +93,10 @@ def web_answers() -> bool:
 
 
 def main(kind: str) -> int:
-    """Return 0 if a process of `kind` spoke lately (or, for `web`, answers), else 1."""
+    """Return 0 if a process of `kind` spoke lately (or, for `web` and `mcp`, answers), else 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
-    if kind == "web":
-        return 0 if web_answers() else 1
+    if kind in SERVERS:
+        return 0 if answers(getattr(settings, SERVERS[kind])) else 1
     try:
         age = ages().get(kind)
     except DatabaseError as exc:
@@ -106,6 +108,6 @@ def main(kind: str) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in {"web", *OLDEST}:
-        sys.exit("usage: python -m beacon_site.health web|worker|beat")
+    if len(sys.argv) != 2 or sys.argv[1] not in {*SERVERS, *OLDEST}:
+        sys.exit("usage: python -m beacon_site.health " + "|".join([*SERVERS, *OLDEST]))
     sys.exit(main(sys.argv[1]))

@@ -77,6 +77,7 @@ def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str],
             {"BEACON_PROCESS": "worker", **remapped},
         ),
         "beat": (beat, {"BEACON_PROCESS": "beat"}),
+        "mcp": ([sys.executable, str(PROJECT / "manage.py"), "mcp"], {"BEACON_PROCESS": "mcp"}),
     }
 
 

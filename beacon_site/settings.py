@@ -41,7 +41,9 @@ _bound = f"[{BEACON_BIND}]" if ":" in BEACON_BIND else BEACON_BIND
 BEACON_URL = env.origin("BEACON_URL", f"http://{_bound}:{BEACON_PORT}")
 BEACON_HTTPS = BEACON_URL.startswith("https://")
 BEACON_TRUST_PROXY = env.flag("BEACON_TRUST_PROXY")
-BEACON_PROCESS = env.one_of("BEACON_PROCESS", ("web", "worker", "beat", "command"), "command")
+BEACON_PROCESS = env.one_of(
+    "BEACON_PROCESS", ("web", "worker", "beat", "mcp", "command"), "command"
+)
 
 
 def _secret_key() -> str:
@@ -177,7 +179,7 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
-if BEACON_PROCESS == "web":
+if BEACON_PROCESS in {"web", "mcp"}:
     # A pool only where many threads answer requests; CONN_MAX_AGE must stay 0 beside it.
     # Its attempts to connect again come ever later, so they end after 2 s and a request begins them
     # anew: pages were seen to fail for as long again as Postgres had been gone.
@@ -359,6 +361,8 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "trafilatura": {"level": "ERROR"},
         "psycopg.pool": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
+        "uvicorn": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
         # A tick every 15 s would fill the log; runs and steps have lines of their own.
         "celery.beat": {"level": "WARNING"},

@@ -1,7 +1,7 @@
 """`python -m beacon_site.up`: what `make up` and `make down` call, and what containers run.
 
 up       everything under one runner, the default       down     stop it
-prepare  bring database and static files up to date      web, worker, beat  become that one
+prepare  bring database and static files up to date      web, worker, beat …  become that one
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def up() -> int:
 
 def _run(folder: Path, began: float) -> int:
     django.setup()
-    _check_port(settings.BEACON_BIND, settings.BEACON_PORT)
+    _check_port(settings.BEACON_BIND, settings.BEACON_PORT, "BEACON_PORT")
+    mcp = _mcp_in_words()
     link = _prepare_site(production=settings.PRODUCTION)
     mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
     note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL, "mirror": mirror})
@@ -82,13 +83,14 @@ def _run(folder: Path, began: float) -> int:
         lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
         if link:
             lines.append(f"There is no account yet. Make the first one, once, at {link}")
-        return [*lines, "Ctrl-C stops it."]
+        return [*lines, *mcp, "Ctrl-C stops it."]
 
     manager = runner.Runner(folder, f"http://{host}:{settings.BEACON_PORT}/livez", ready)
     schedule = folder / "celerybeat-schedule"
     processes_of = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)
     for name, (arguments, environment) in processes_of.items():
-        manager.add(name, arguments, environment)
+        if name != "mcp" or settings.BEACON_MCP_PORT:
+            manager.add(name, arguments, environment)
     return manager.run()
 
 
@@ -97,7 +99,24 @@ def _end_leftovers(folder: Path) -> int:
         return janitor.end_leftovers(folder)
 
 
-def _check_port(bind: str, port: int) -> None:
+def _mcp_in_words() -> list[str]:
+    """Return what to say of the MCP server; a port that was asked for must be free.
+
+    The usual one may be another Beacon's: the rest does not wait for it.
+    """
+    bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
+    if not port:
+        return []
+    try:
+        _check_port(bind, port, "BEACON_MCP_PORT")
+    except CannotStart:
+        if os.environ.get("BEACON_MCP_PORT", "").strip():
+            raise
+        return [f"The MCP server waits for port {port}; BEACON_MCP_PORT names another."]
+    return [f"Programs come in by MCP at port {port} (/mcp): Settings, API tokens."]
+
+
+def _check_port(bind: str, port: int, variable: str) -> None:
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET
     try:
         with socket.socket(family) as probe:
@@ -107,7 +126,7 @@ def _check_port(bind: str, port: int) -> None:
     except OSError as exc:
         raise CannotStart(
             f"Beacon cannot listen at {bind}, port {port}: {exc.strerror or exc}. Stop the program "
-            "that has the port, or set BEACON_PORT (and BEACON_BIND) to another."
+            f"that has the port, or set {variable} (and BEACON_BIND) to another."
         ) from exc
 
 
@@ -164,7 +183,7 @@ def prepare_site() -> int:
 
 
 def become(name: str) -> int:
-    """Turn this process into the web server, the worker or beat, in the foreground."""
+    """Turn this process into one of those that `make up` runs, in the foreground."""
     os.environ["BEACON_PROCESS"] = "worker" if name == "upkeep" else name
     schedule = settings.DATA_DIR / "celerybeat-schedule"
     arguments, own = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)[name]
@@ -174,7 +193,7 @@ def become(name: str) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out what the one argument names (see the module); return the exit code."""
     acts: dict[str, Callable[[], int]] = {"up": up, "down": down, "prepare": prepare_site}
-    acts |= {name: partial(become, name) for name in ("web", "worker", "upkeep", "beat")}
+    acts |= {name: partial(become, name) for name in ("web", "worker", "upkeep", "beat", "mcp")}
     name = arguments[0] if arguments else "up"
     if name not in acts or len(arguments) > 1:
         print(f"usage: python -m beacon_site.up [{'|'.join(acts)}]", file=sys.stderr)

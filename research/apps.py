@@ -19,7 +19,8 @@ class ResearchConfig(AppConfig):
         """Load the Celery application, so that shared tasks know their broker in every process.
 
         The health page, which is memory's, learns here how the last searches went, its trash and
-        history how research's records are moved, its records which run they come from.
+        history how research's records are moved, its records which run they come from, and its registry
+        of tools those of research.
         """
         importlib.import_module("beacon_site.celery")
         checkup = importlib.import_module("memory.checkup")
@@ -30,5 +31,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.content_uses").register()
         importlib.import_module("research.content_keeping").register()
         importlib.import_module("research.archive_kinds").register_kinds()
+        importlib.import_module("research.tool_research").register()
         blocks = importlib.import_module("memory.topic_block")
         blocks.TASKS.append(importlib.import_module("research.offering").task_of)

@@ -25,7 +25,15 @@ COMMANDS_WITHOUT_SERVERS = frozenset(
 )
 # Beacon's own commands work on what is there: they make no folder and no database.
 COMMANDS_ON_DATA = frozenset(
-    {"research", "first_account_link", "api_token", "memory_export", "memory_import"}
+    {
+        "research",
+        "first_account_link",
+        "api_token",
+        "memory_export",
+        "memory_import",
+        "import_redis",
+        "mcp",
+    }
 )
 
 

@@ -20,8 +20,9 @@ from tests.research.factories import make_topic
 pytestmark = pytest.mark.django_db
 
 EPISODES = "episodes/2026-11.md"
-# Working memory is read back by the same run only, and enters no other prompt.
-OWN_SPACE = {"scratchpad_set"}
+# Working memory and stored content are read back by tools alone, and enter no other prompt; of
+# research_topic tests/research/test_tool_research.py shows that a page's word begins no topic.
+OWN_SPACE = {"scratchpad_set", "store_in_memory", "research_topic"}
 Call = tuple[str, dict[str, Any]]
 
 

@@ -45,6 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "BEACON_MIRROR_DIR": str(tmp_path_factory.mktemp("memory")),
         "BEACON_BIND": "127.0.0.1",
         "BEACON_PORT": str(processes.free_port()),
+        "BEACON_MCP_PORT": str(processes.free_port()),
     }
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
@@ -68,7 +69,7 @@ def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
     subprocess.run(prepare, env=environment, cwd=ROOT, check=True, capture_output=True)
     running: dict[str, subprocess.Popen[bytes]] = {}
     # Beat's tick is carried out by the worker, so the worker is there before beat.
-    for name in ("web", "worker", "upkeep", "beat"):
+    for name in ("web", "worker", "upkeep", "beat", "mcp"):
         log = (tmp_path / name).open("wb")
         words = command(OURS[name]["command"])
         running[name] = subprocess.Popen(words, env=environment, cwd=ROOT, stdout=log, stderr=log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -35,6 +36,7 @@ class Beacon:
             **{k: v for k, v in os.environ.items() if k not in {"DATABASE_URL", "REDIS_URL"}},
             "BEACON_DATA_DIR": str(folder),
             "BEACON_PORT": str(processes.free_port()),
+            "BEACON_MCP_PORT": "0",
         }
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -76,6 +78,12 @@ class Beacon:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             return probe.connect_ex(("127.0.0.1", int(self.environment["BEACON_PORT"]))) != 0
+
+
+def answers(address: str) -> bool:
+    with contextlib.suppress(OSError):
+        return urllib.request.urlopen(address).status == 200  # type: ignore[no-any-return]
+    return False
 
 
 DUMMIES = """
@@ -158,10 +166,12 @@ def beacon(tmp_path: Path) -> Iterator[Beacon]:
 
 
 def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beacon: Beacon):
+    mcp = beacon.environment["BEACON_MCP_PORT"] = str(processes.free_port())
     beacon.start()
     started = beacon.started()
     port = beacon.environment["BEACON_PORT"]
     assert urllib.request.urlopen(f"http://127.0.0.1:{port}/livez").status == 200
+    assert eventually(lambda: answers(f"http://127.0.0.1:{mcp}/livez"), 60)
 
     twin = beacon.once()
     beacon.process.send_signal(signal.SIGTERM)
@@ -260,6 +270,7 @@ def test_the_commands_are_those_of_the_design(tmp_path: Path):
     assert "--queues=reflect,maintenance" in commands["upkeep"][0]
     assert commands["worker"][1]["REMAP_SIGTERM"] == "SIGQUIT"
     assert f"--schedule={tmp_path / 'schedule'}" in commands["beat"][0]
+    assert commands["mcp"][0][-1] == "mcp"
 
 
 def test_a_process_that_is_killed_is_started_again_and_the_others_go_on(tmp_path: Path):

@@ -41,6 +41,8 @@ def test_every_setting_is_documented():
         ("BEACON_ENV", "staging"),
         ("BEACON_PORT", "http"),
         ("BEACON_PORT", "70000"),
+        ("BEACON_MCP_PORT", "70000"),
+        ("BEACON_MCP_PORT", "8000"),
         ("BEACON_URL", "beacon.example"),
         ("BEACON_URL", "https://beacon.example/app"),
         ("BEACON_URL", "https://beacon.example?x=1"),

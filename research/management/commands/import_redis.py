@@ -1,0 +1,68 @@
+"""`manage.py import_redis URL`: topics from the keys `beacon:memory:*` of another Redis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+from django.core.management.base import CommandError, CommandParser
+from django.utils.translation import gettext as _
+
+from beacon_site.own_command import OwnCommand
+from memory.models import User
+from research.redis_import import LEFT, REFUSED, TAKEN, import_keys
+
+SECONDS = 10.0  # for an answer
+
+
+class Command(OwnCommand):
+    """Take topics in; one that is here already stays as it is, so it may be run again."""
+
+    help = "Make topics of the keys beacon:memory:* of another Redis (seed 000's JSON)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the address, whose the topics shall be, and whether to try only."""
+        parser.add_argument("url", help="such as redis://:password@host:6379/0")
+        parser.add_argument("--user", help="whose topics they become; not needed with one account")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be taken")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Take all keys, telling of each; end with an error if any was refused."""
+        owner = self._owner(options["user"])
+        counts: Counter[str] = Counter()
+        words = {TAKEN: _("taken"), LEFT: _("left"), REFUSED: _("refused")}
+        # An address may hold a password: only its host and port are ever told.
+        parts = urlsplit(options["url"])
+        try:
+            with redis.Redis.from_url(
+                options["url"], socket_connect_timeout=SECONDS, socket_timeout=SECONDS
+            ) as server:
+                for one in import_keys(server, owner, by=owner.actor, dry_run=options["dry_run"]):
+                    counts[one.state] += 1
+                    stream = self.stderr if one.state == REFUSED else self.stdout
+                    stream.write(f"{words[one.state]} {one.key}: {one.words}")
+        except (redis.RedisError, ValueError) as exc:
+            told = {"host": parts.hostname or "?", "why": type(exc).__name__}
+            text = _("The Redis at %(host)s does not answer as one (%(why)s).") % told
+            done = _("Taken until then: %(n)d.") % {"n": counts[TAKEN]}
+            raise CommandError(f"{text} {done}") from exc
+        told = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
+        text = _("%(taken)d taken, %(left)d left as they are, %(refused)d refused.") % told
+        if options["dry_run"]:
+            text += " " + _("Nothing was stored: this was a trial.")
+        if counts[REFUSED]:
+            raise CommandError(text)
+        self.stdout.write(text)
+
+    def _owner(self, username: str | None) -> User:
+        people = User.objects.filter(is_active=True)
+        if username:
+            found = people.filter(username=username).first()
+            if found is None:
+                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
+            return found
+        if people.count() != 1:
+            raise CommandError(_("Say whose topics they become: --user with a username."))
+        return people.get()

@@ -1,0 +1,88 @@
+"""`manage.py mcp`: the MCP server over HTTP; with --stdio over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import anyio
+import structlog
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+from django.db import DatabaseError
+from django.utils.translation import gettext as _
+
+from beacon_site.own_command import OwnCommand
+from memory import tokens
+from memory.program_setup import mcp_url
+from research.mcp import server, web
+from research.mcp.callers import Caller, give_back
+
+logger = structlog.get_logger(__name__)
+
+TRY_AGAIN = 5.0  # s, where `make up` runs it and another program has the port
+
+
+class Command(OwnCommand):
+    """Let programs call the tools of the one registry."""
+
+    help = "Serve MCP: streamable HTTP at BEACON_MCP_PORT /mcp, or --stdio."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the manner."""
+        parser.add_argument(
+            "--stdio",
+            action="store_true",
+            help="speak over standard input and output, by the token in BEACON_API_TOKEN",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until the program leaves, or until SIGTERM or Ctrl-C."""
+        if options["stdio"]:
+            self._by_pipe()
+        else:
+            self._by_address()
+
+    def _by_pipe(self) -> None:
+        text = os.environ.get("BEACON_API_TOKEN", "").strip()
+        try:
+            token = tokens.find(text)
+        except DatabaseError as exc:
+            raise CommandError(_("The database does not answer: %(why)s") % {"why": exc}) from exc
+        if token is None:
+            raise CommandError(
+                _(
+                    "BEACON_API_TOKEN holds no token that opens anything: make one under Settings, "
+                    "API tokens, or by `manage.py api_token USERNAME`."
+                )
+            )
+        give_back()
+        anyio.run(server.serve_stdio, Caller(find=lambda: tokens.find(text)))
+
+    def _by_address(self) -> None:
+        bind, port = settings.BEACON_BIND, settings.BEACON_MCP_PORT
+        if not port:
+            raise CommandError(_("BEACON_MCP_PORT is 0: there is no MCP server over HTTP here."))
+        give_back()
+        told = False
+        while True:
+            try:
+                listener = web.listening(bind, port)
+            except OSError as exc:
+                why = _("The MCP server cannot listen at %(bind)s, port %(port)d: %(why)s.") % {
+                    "bind": bind,
+                    "port": port,
+                    "why": exc.strerror or exc,
+                }
+                if settings.BEACON_PROCESS != "mcp":
+                    raise CommandError(f"{why} " + _("Set BEACON_MCP_PORT to another.")) from exc
+                # Pages and runs do not wait for it: the runner would stop all for a port.
+                if not told:
+                    logger.warning("mcp waits for its port", port=port, why=exc.strerror)
+                told = True
+                time.sleep(TRY_AGAIN)
+            else:
+                break
+        logger.info("mcp listens", url=mcp_url())
+        web.serve(listener)

@@ -1,0 +1,106 @@
+"""Listing and calling the tools of the registry, as MCP tells of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import DatabaseError, InterfaceError
+from django.utils.translation import gettext as _
+from mcp import types
+
+from memory import tools
+from memory.models import Trust
+from memory.tool_types import MemoryTool, ToolResult, refused
+from research.mcp.callers import Caller, NotOpen
+
+logger = structlog.get_logger(__name__)
+
+LONGEST_DOUBLE = 4_000  # characters of an answer that are sent as data, too
+_OPEN_WORLD = frozenset({"research_topic"})  # reaches out to the web
+
+
+def listed() -> list[types.Tool]:
+    """Return the registry's tools."""
+    return [_tool(tool) for tool in tools.REGISTRY.values()]
+
+
+def _tool(tool: MemoryTool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema={"type": "object", **tools.schema_of(tool.arguments)},
+        annotations=types.ToolAnnotations(
+            read_only_hint=not tool.writes,
+            # What is replaced stays in its history; nothing here deletes.
+            destructive_hint=False,
+            open_world_hint=tool.name in _OPEN_WORLD,
+        ),
+    )
+
+
+def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> types.CallToolResult:
+    """Call a tool; whatever hinders it is an answer in words that a model can act on."""
+    try:
+        with caller.entered() as (context, scopes):
+            tool = tools.REGISTRY.get(name)
+            wanted = "write" if tool is not None and tool.writes else "read"
+            if not scopes & {wanted, "admin"}:
+                return answered(_not_allowed(name, wanted))
+            return answered(tools.call_tool(context, name, arguments or {}))
+    except NotOpen:
+        text = _(
+            "This token opens nothing any more: it was revoked, or has expired. Tell the person to "
+            "make a new one under Settings, API tokens."
+        )
+        return answered(refused("unauthorized", text))
+    except (DatabaseError, InterfaceError) as exc:
+        logger.warning("tool not called, the database fails", tool=name[:80], why=str(exc)[:200])
+        return answered(refused("unavailable", no_database()))
+
+
+def _not_allowed(name: str, wanted: str) -> ToolResult:
+    text = _(
+        "“%(tool)s” was not called: it needs the scope %(scope)s, which this token lacks. The "
+        "person can make one that has it under Settings, API tokens."
+    )
+    return refused("forbidden", text % {"tool": name, "scope": wanted})
+
+
+def no_database() -> str:
+    """Return what is said while Postgres does not answer."""
+    return str(
+        _("Beacon's database does not answer just now. Nothing was stored; try again in a minute.")
+    )
+
+
+def answered(result: ToolResult) -> types.CallToolResult:
+    """Return a tool's answer as MCP sends it.
+
+    Some programs show their model the data alone, others the text alone: so the data holds the
+    text, and goes along only where the text is short.
+    """
+    data = None
+    if len(result.text) <= LONGEST_DOUBLE:
+        plain = json.loads(json.dumps(result.data, cls=DjangoJSONEncoder))
+        data = {"text": result.text, **_without_bare(plain)}
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=result.text)],
+        structured_content=data,
+        is_error=result.is_error,
+    )
+
+
+def _without_bare(value: Any) -> Any:
+    """Return data without what came from outside and would stand there without its marks."""
+    if isinstance(value, list):
+        return [_without_bare(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    outside = value.get("trust", Trust.OWNER.value) not in (Trust.OWNER.value, Trust.AGENT.value)
+    return {
+        key: _without_bare(one) for key, one in value.items() if not (outside and key == "content")
+    }

@@ -1,0 +1,186 @@
+"""The MCP server over HTTP (streamable HTTP at /mcp), and its door: host, origin, method, token.
+
+It keeps no sessions: a restart loses nothing, and a token that was revoked opens nothing with the
+next request.  Uvicorn runs it in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio.to_thread
+import structlog
+import uvicorn
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+from django.http.request import split_domain_port, validate_host
+from django.utils.translation import gettext as _
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory import tokens
+from memory.api import throttling
+from memory.api.auth import caller_of
+from memory.api.problems import Problem
+from memory.models import ApiToken
+from memory.program_setup import MCP_PATH
+from research.mcp.callers import Caller, give_back
+from research.mcp.calls import no_database
+from research.mcp.server import Context, build
+
+logger = structlog.get_logger(__name__)
+
+MOST_BYTES = 12 * 1024 * 1024  # of one message, as of one form
+MOST_CONNECTIONS = 200
+FOUND = "beacon.token"  # where the door leaves a request's token
+
+
+class Door:
+    """Let only those through who may come in; everybody else is told why, as JSON."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass it on with its token."""
+        if scope["type"] != "http" or scope["path"] != MCP_PATH:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        answer = foreign(headers) or _wrong_method(scope["method"])
+        if answer is None:
+            found = await anyio.to_thread.run_sync(_token_of, headers.get("authorization", ""))
+            if isinstance(found, ApiToken):
+                await self._app({**scope, FOUND: found}, receive, send)
+                return
+            answer = found
+        await answer(scope, receive, send)
+
+
+def foreign(headers: Headers) -> Response | None:
+    """Return a refusal for a host or origin that is not Beacon's (DNS rebinding), else None."""
+    host = headers.get("host", "")
+    if not _is_known(host):
+        text = _("This host is not one that Beacon answers to; ALLOWED_HOSTS names them.")
+        return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
+    origin = headers.get("origin")
+    if origin is not None and not _is_known(urlsplit(origin).netloc):
+        text = _("Pages of other sites may not call Beacon: this origin is not its own.")
+        return problem(HTTPStatus.FORBIDDEN, text)
+    return None
+
+
+def _is_known(host: str) -> bool:
+    domain, _port = split_domain_port(host)
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def _wrong_method(method: str) -> Response | None:
+    if method == "POST":
+        return None
+    text = _("Send each message by POST: this server keeps no sessions and sends none by itself.")
+    return problem(HTTPStatus.METHOD_NOT_ALLOWED, text, {"Allow": "POST"})
+
+
+def _token_of(header: str) -> ApiToken | Response:
+    """Return the request's token, or the answer that there is none; in a thread of its own."""
+    scheme, _space, text = header.strip().partition(" ")
+    try:
+        token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
+    except (DatabaseError, InterfaceError) as exc:
+        logger.warning("token not looked up, the database fails", why=str(exc)[:200])
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(), {"Retry-After": "30"})
+    finally:
+        give_back()
+    if token is not None:
+        return _too_many(token) or token
+    text = _(
+        "This needs a token that holds, as “Authorization: Bearer bcn_…”. It is missing, unknown, "
+        "revoked or expired: make one under Settings, API tokens."
+    )
+    return problem(HTTPStatus.UNAUTHORIZED, text, {"WWW-Authenticate": 'Bearer realm="Beacon"'})
+
+
+def _too_many(token: ApiToken) -> Response | None:
+    """Return the answer to a token that has sent its requests of this minute, REST's included."""
+    try:
+        throttling.check(caller_of(token))
+    except Problem as exc:
+        return problem(HTTPStatus.TOO_MANY_REQUESTS, str(exc), dict(exc.headers))
+    return None
+
+
+def problem(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
+    """Return a refusal as the REST API gives it, too."""
+    body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": text}
+    return Response(
+        json.dumps(body, ensure_ascii=False),
+        status_code=status.value,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def who(context: Context) -> Caller:
+    """Return who sent the request: the token that the door found."""
+    token: ApiToken = context.request.scope[FOUND]  # type: ignore[union-attr]
+    return Caller(find=lambda: token)
+
+
+async def _livez(request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def application() -> ASGIApp:
+    """Return the whole ASGI application; each is for one run."""
+    app: Starlette = build(who).streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=MOST_BYTES,
+        host=settings.BEACON_BIND,
+        custom_starlette_routes=[Route("/livez", _livez)],
+    )
+    app.add_middleware(Door)
+    return app
+
+
+def listening(bind: str, port: int) -> socket.socket:
+    """Return a socket that listens there.  Raises OSError."""
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((bind, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def made() -> uvicorn.Server:
+    """Return the server, for one run; it finishes the calls that are under way before it ends."""
+    options: dict[str, Any] = {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "limit_concurrency": MOST_CONNECTIONS,
+        "timeout_graceful_shutdown": 10,
+    }
+    return uvicorn.Server(uvicorn.Config(application(), **options))
+
+
+def serve(listener: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    asyncio.run(made().serve(sockets=[listener]))

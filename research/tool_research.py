@@ -1,0 +1,251 @@
+"""The tools of research: start a run of a topic, and read what one found.
+
+A run is started as whoever calls, within the owner's runs an hour; it goes on in the background,
+and the answer says how to ask for its report.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Literal
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from pydantic import Field
+
+from beacon_site import health
+from memory import tools
+from memory.models import Topic, Trust
+from memory.recall.filters import named_topic
+from memory.text import clean, one_line, shorten
+from memory.tool_types import (
+    Arguments,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    as_data,
+    named,
+    refused,
+)
+from research import starting
+from research.models import Report, Run, RunInTheWay
+from research.starting import NotNow
+
+LONGEST_WAIT = 50  # s; programs give up on a call after a minute
+POLL_SECONDS = 0.5
+LONGEST_REPORT = 60_000  # characters of a report that are read at once
+# A call that waits keeps a thread and a connection: further ones come back at once.
+_WAITING = threading.BoundedSemaphore(3)
+
+
+class TopicArguments(Arguments):
+    """What is to be researched."""
+
+    topic: str = Field(
+        min_length=1,
+        max_length=500,
+        description="The topic, as a person would name it; the title or slug of one that there is "
+        "starts its next run, which tells what changed.",
+    )
+    objective: str = Field(
+        "", max_length=2000, description="What a new topic is to answer, in a sentence or two."
+    )
+    depth: Literal["quick", "deep"] = Field(
+        "quick", description="quick: some minutes at most; deep: up to three tracks, much longer."
+    )
+    wait_seconds: int = Field(
+        0, ge=0, le=LONGEST_WAIT, description="How long to wait for the report; else ask later."
+    )
+
+
+class ReportArguments(Arguments):
+    """Which report; without any argument the newest."""
+
+    run: int | None = Field(None, ge=1, le=2**62, description="The run's id.")
+    topic: str | None = Field(None, max_length=500, description="The topic's title or slug.")
+    number: int | None = Field(
+        None, ge=1, le=2**31 - 1, description="Which report of the topic, as in Run #3."
+    )
+
+
+# --- research_topic -------------------------------------------------------------------------------
+
+
+def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
+    title = one_line(clean(asked.topic)[0])
+    topic = _topic(context, title)
+    if topic is None and not _may_make(context, title):
+        text = _(
+            "There is no topic “%(topic)s”, and none was made: what you read came from outside, "
+            "and a new topic then takes a person. Tell them what you would have researched."
+        )
+        return refused("refused", text % {"topic": shorten(title, 80)})
+    try:
+        topic = topic or _new_topic(context, title, asked.objective)
+        run = starting.start_run(topic, trigger=Run.Trigger.AGENT, by=context.by, depth=asked.depth)
+    except RunInTheWay as exc:
+        return _in_the_way(exc)
+    except NotNow as exc:
+        more = {"retry_after": exc.retry_after} if exc.retry_after else {}
+        return refused("limit" if exc.retry_after else "refused", str(exc), **more)
+    if asked.wait_seconds and _waited_for(run, asked.wait_seconds):
+        return _told(context, run)
+    return ToolResult(_started(run), data=_run_data(run))
+
+
+def _topic(context: ToolContext, name: str) -> Topic | None:
+    """Return the owner's topic of this title or slug."""
+    return Topic.objects.titled(context.owner, name) or (
+        Topic.objects.of(context.owner).live().filter(named_topic(name.rstrip("*"))).first()
+    )
+
+
+def _may_make(context: ToolContext, title: str) -> bool:
+    """Whether this caller may begin a new topic: not on the word of a page from outside."""
+    return context.trust_of(title) in (Trust.OWNER, Trust.AGENT)
+
+
+def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
+    objective = clean(objective)[0].strip()
+    return starting.create_topic(
+        owner=context.owner,
+        title=title,
+        by=context.by,
+        source=context.source,
+        settings={"objective": objective},
+    )
+
+
+def _in_the_way(exc: RunInTheWay) -> ToolResult:
+    if exc.run is None:
+        return refused("conflict", str(exc))
+    told = _("%(what)s It is run %(run)d: get_report with run %(run)d gives its report.")
+    text = told % {"what": exc, "run": exc.run.pk}
+    return ToolResult(text, data=_run_data(exc.run))
+
+
+def _started(run: Run) -> str:
+    parts = [
+        _("Run %(run)d of “%(topic)s” is %(status)s (depth %(depth)s).")
+        % {
+            "run": run.pk,
+            "topic": shorten(run.topic.title, 80),
+            "status": run.get_status_display(),
+            "depth": run.depth,
+        },
+        _("It goes on by itself: get_report with run %(run)d gives its report once it is there.")
+        % {"run": run.pk},
+    ]
+    if run.waiting_since is not None:
+        parts.append(_("A person is to look at its plan first."))
+    if "worker" in health.silent(health.ages()):
+        parts.append(_("No worker is running just now: it begins when one is back."))
+    return " ".join(parts)
+
+
+def _waited_for(run: Run, seconds: int) -> bool:
+    """Wait for the run's end and return whether it came in time."""
+    if not _WAITING.acquire(blocking=False):
+        return False
+    try:
+        until = time.monotonic() + seconds
+        while run.is_unfinished and run.waiting_since is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(POLL_SECONDS, left))
+            run.refresh_from_db()
+        return not run.is_unfinished
+    finally:
+        _WAITING.release()
+
+
+def _run_data(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "number": run.number,
+        "status": run.status,
+        "topic": run.topic.slug,
+        "depth": run.depth,
+    }
+
+
+# --- get_report -----------------------------------------------------------------------------------
+
+
+def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
+    runs = Run.objects.of(context.owner).filter(topic__trashed_at=None).select_related("topic")
+    if asked.run is not None:
+        runs = runs.filter(pk=asked.run)
+    if asked.topic:
+        topic = _topic(context, one_line(clean(asked.topic)[0]))
+        if topic is None:
+            text = _("There is no topic “%(topic)s”. research_topic begins one.")
+            return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
+        runs = runs.filter(topic=topic)
+    if asked.number is not None:
+        if not asked.topic and asked.run is None:
+            return refused("bad_arguments", _("A number needs its topic: name that too."))
+        runs = runs.filter(number=asked.number)
+    run = _wanted(runs, any_of_topic=asked.run is None)
+    if run is None:
+        return refused("not_found", _("There is no such run. research_topic starts one."))
+    return _told(context, run)
+
+
+def _wanted(runs: QuerySet[Any], *, any_of_topic: bool) -> Run | None:
+    """Return the newest of the runs that has a report, else the newest at all."""
+    found: Run | None = None
+    if any_of_topic:
+        found = runs.exclude(number=None).order_by("-created", "-pk").first()
+    return found or runs.order_by("-created", "-pk").first()
+
+
+def _told(context: ToolContext, run: Run) -> ToolResult:
+    """Return the report of a run, or how far the run is."""
+    report = Report.objects.of(context.owner).live().filter(run=run).first()
+    data = _run_data(run)
+    if report is None:
+        if run.is_unfinished:
+            return ToolResult(_started(run), data=data)
+        text = _("There is no report: run %(run)d is %(status)s. %(why)s")
+        told = {"run": run.pk, "status": run.get_status_display(), "why": run.error}
+        return refused("not_found", (text % told).strip(), **data)
+    if not context.may_read(report):
+        return refused("sensitive", _("That report is shown to people only."))
+    report.run = run
+    context.read([report])
+    whole = report.as_markdown()
+    text = whole[:LONGEST_REPORT]
+    if len(whole) > LONGEST_REPORT:
+        told = {"most": f"{LONGEST_REPORT:,}", "have": f"{len(whole):,}"}
+        text += "\n" + _("… (the first %(most)s of %(have)s characters)") % told
+    if report.trust not in (Trust.OWNER, Trust.AGENT):
+        text = as_data(text)
+    known = {"title": report.title, "warnings": run.warnings, "sources": len(report.sources)}
+    return ToolResult(text, data={**data, **known, "records": [named(report)]})
+
+
+TOOLS = (
+    MemoryTool(
+        "research_topic",
+        "Research a topic on the web: starts its next run in the background, and makes the topic "
+        "if there is none. The report has citations; from the second run on it tells what changed. "
+        "At most some runs an hour.",
+        TopicArguments,
+        _research,
+        writes=True,
+    ),
+    MemoryTool(
+        "get_report",
+        "Read a report by its run or topic (default: the newest), or learn how far its run is.",
+        ReportArguments,
+        _report,
+    ),
+)
+
+
+def register() -> None:
+    """Let these tools be called beside memory's."""
+    tools.register(*TOOLS)
