@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory import origins, record_history
 from memory.content.compaction import citation_line, compact_form
+from memory.content.retention import due
 from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use
@@ -94,6 +98,7 @@ class ContentPage:
     scope: origins.Origin
     writer: str
     kept_with: origins.Origin | None
+    kept: str
     changes: list[Change]
     uses: list[tuple[origins.Origin, datetime]]
     more_uses: int
@@ -144,6 +149,7 @@ def page_of(item: Any) -> ContentPage:
         scope=places.get(item.scope) or origins.Origin(item.scope, item.scope),
         writer=places[actor].words if actor in places else "",
         kept_with=_kept_with(places.get(run), step),
+        kept=_kept(item),
         changes=changes,
         uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
         more_uses=max(0, len(uses) - FEW_USES),
@@ -176,6 +182,21 @@ def _kept_with(run: origins.Origin | None, step: str) -> origins.Origin | None:
     number = step.partition(":")[2]
     words = _("%(run)s, step %(step)s") % {"run": run.words, "step": number}
     return origins.Origin(run.text, words if number else run.words, run.url)
+
+
+def _kept(item: Any) -> str:
+    """Return in words how long the item is kept."""
+    days = settings.BEACON_CONTENT_DAYS
+    end = item.created + timedelta(days=days, seconds=1)
+    if not days or not due(end).filter(pk=item.pk).exists():
+        return _("until it is deleted")
+    left = max(0, (end - timezone.now()).days)
+    words = ngettext(
+        "for %(n)d more day, then it goes to the trash",
+        "for %(n)d more days, then it goes to the trash",
+        left,
+    )
+    return words % {"n": left} if left else _("until upkeep moves it to the trash, today")
 
 
 def _neighbours(items: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from memory.context import CHARACTERS, MOST_CHARACTERS, TOKENS, Context, Layer, 
 from memory.context_notes import LeftOut
 from memory.files.reading import files_of, size_in_words
 from memory.models import Note, Sensitivity, Topic, User
-from memory.text import clean, shorten
+from memory.text import clean, in_brief, shorten
 from memory.token_count import Size, counted
 from memory.topic_block import TopicBlock, topic_block
 
@@ -95,7 +95,7 @@ class Line:
     @property
     def beginning(self) -> str:
         """Return what a folded one begins with."""
-        return shorten(self.text, LONG // 2)
+        return in_brief(self.text, LONG // 2)
 
 
 @dataclass(slots=True)
@@ -192,7 +192,7 @@ def _layer_part(layer: Layer) -> Part:
         for line in layer.lines
     ]
     part.left_out = _left_out(layer.left_out)
-    if not layer.lines:
+    if not layer.lines and not layer.left_out:
         part.write_url = _where_to_write(layer.name)
     return part
 

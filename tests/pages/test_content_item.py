@@ -140,6 +140,14 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     assert "entered the prompt of" in html
 
 
+def test_it_says_how_long_it_is_kept(browser: Client, alice: User, item: ContentItem):
+    assert "for 90 more days, then it goes to the trash" in text_of(
+        browser.get(item.get_absolute_url())
+    )
+    item.change(by=alice.actor, pinned=True)
+    assert browser.get(item.get_absolute_url()).context["page"].kept == "until it is deleted"
+
+
 def test_snapshots_that_hold_it_are_named(browser: Client, alice: User, item: ContentItem):
     kept = take_snapshot(alice, "owner", by=alice.actor, title="Before the trip")
     html = text_of(browser.get(item.get_absolute_url()))
