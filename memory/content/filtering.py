@@ -1,13 +1,15 @@
 """Where words stand in a stored text, and the lines that hold all of them.
 
-Words are looked for in any case and also inside longer words; “words in quotes” must stand next to
-each other.  Only a line feed parts lines, so that whatever a line holds is shown as it is.
+Words are looked for in any case, as they are or as the beginning of longer ones (a number as it is);
+“words in quotes” must stand next to each other.  Only a line feed parts lines, so that whatever a line holds is shown as it is.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+from memory.recall.terms import is_unspaced
 
 LONG_LINE = 1_000  # characters; of a longer one only what stands round the words is shown
 ROUND = 200  # characters on each side
@@ -23,7 +25,12 @@ def patterns_of(q: str) -> list[re.Pattern[str]]:
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
+    said = r"\s+".join(map(re.escape, words.split()))
+    first, last = words.strip()[:1], words.strip()[-1:]
+    # Where words are not parted by spaces, one begins anywhere.
+    begins = r"(?<![^\W_])" if first.isalnum() and not is_unspaced(first) else ""
+    ends = r"(?!\d)" if last.isdigit() else ""
+    return re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
 
 
 def place_of(text: str, q: str) -> int:

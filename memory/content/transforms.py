@@ -118,8 +118,8 @@ def _checked(chosen: Transform, *, n: Any, q: Any, unit: Any) -> Asked:
     if chosen.needs_q and not q:
         _refuse("q", _("“%(name)s” needs q: the words that are looked for.") % named)
     if len(q) > LONGEST_QUERY:
-        told = {"most": LONGEST_QUERY, "have": f"{len(q):,}"}
-        _refuse("q", _("“q” has at most %(most)d characters; this has %(have)s.") % told)
+        told = {"most": f"{LONGEST_QUERY:,}", "have": f"{len(q):,}"}
+        _refuse("q", _("“q” has at most %(most)s characters; this has %(have)s.") % told)
     usual = chosen.usual[UNITS.index(unit)]
     return Asked(usual if n is None else whole_number("n", n, MOST_BYTES), q, unit)
 
@@ -221,9 +221,9 @@ TRANSFORMS: dict[str, Transform] = {
         Transform(
             "filtered",
             gettext_lazy(
-                "The lines that hold all words of q, in any case (“words in quotes” as they stand; "
-                "of a very long line what stands round them), of at most n characters or lines in "
-                "all. Needs q."
+                "The lines that hold all words of q, in any case (or words that begin so; “words in "
+                "quotes” next to each other; of a very long line what stands round them), of at "
+                "most n characters or lines in all. Needs q."
             ),
             _filtered,
             takes_q=True,

@@ -13,6 +13,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from memory.actors import MAINTENANCE, RESEARCH, Actor
+from memory.content import take_snapshot
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.files.saving import append_to
 from memory.models import (
@@ -28,6 +29,7 @@ from memory.models import (
     ScratchpadEntry,
     Section,
     Session,
+    Snapshot,
     Topic,
     TopicFact,
     Trust,
@@ -49,6 +51,7 @@ MAKERS: dict[type[Remembered], Callable[[User], Any]] = {
     Topic: make_topic,
     TopicFact: lambda owner: make_fact(make_topic(owner, "Facts"), "A fact that is long enough."),
     ContentItem: lambda owner: ContentItem.objects.create(owner=owner, title="A page"),
+    Snapshot: lambda owner: take_snapshot(owner, "owner", by=owner.actor, title="Everything"),
     LibraryDocument: _document,
     Session: lambda owner: Session.objects.create(owner=owner, title="A talk"),
     Report: lambda owner: make_report(make_run(make_topic(owner, "Reports"))),

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.requirement("R114")
         ({"name": "excerpt", "q": "line 50", "n": 8}, "", "8 of 1,892 characters"),
         ({"name": "excerpt", "q": "LINE 50", "n": 3, "unit": "lines"}, "line 49 of", "3 of 100"),
         ({"name": "filtered", "q": "table 77"}, "line 77 of a table", "18 of 1,892"),
-        ({"name": "filtered", "q": "“line 7”", "unit": "lines", "n": 2}, "line 7 of", "2 of 100"),
+        ({"name": "filtered", "q": "“line 7”", "unit": "lines", "n": 2}, "line 7 of", "1 of 100"),
         ({"name": "filtered", "q": "absent"}, "", "0 of 1,892 characters shown"),
     ],
 )  # fmt: skip
@@ -51,6 +51,24 @@ def test_a_summary_is_sentences_of_the_text_in_their_order():
     assert PROSE.index(first) < PROSE.index(second)
     assert "lunch" not in view.text and "weather" not in view.text
     assert transform(PROSE, "summary", n=60).shown <= 60
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [
+        ("row 5", ["row 5: fünf"]),
+        ("FÜN", ["row 5: fünf"]),
+        ("ünf", []),
+        ("snake", ["row 7: see_snake_case"]),
+        ("京都", ["row 8: 東京都に住む"]),
+        ("“row 7” case", ["row 7: see_snake_case"]),
+        ('"see row"', []),
+    ],
+)
+def test_words_are_found_as_they_begin_and_numbers_as_they_are(q: str, found: list[str]):
+    text = "row 5: fünf\nrow 51: one\nrow 7: see_snake_case\nrow 8: 東京都に住む"
+
+    assert transform(text, "filtered", q=q).text == "\n".join(found)
 
 
 def test_of_a_very_long_line_only_what_stands_round_the_words_is_shown():

@@ -18,7 +18,7 @@ NAMES = {
     "memory_list", "memory_read", "memory_write", "memory_patch", "memory_append", "remember",
     "remember_fil", "consolidate", "recall", "retrieve", "list_memory", "update_memory",
     "update_soul", "scratchpad_get", "scratchpad_set", "scratchpad_list", "scratchpad_search",
-    "get_context",
+    "get_context", "store_in_memory", "retrieve_from_memory", "query_memory",
 }  # fmt: skip
 
 
