@@ -109,6 +109,15 @@ class StepAdmin(OfRunAdmin):
     MASKED = ("output", "detail", "warning")
 
 
+@admin.register(research.ToolCall)
+class ToolCallAdmin(OfRunAdmin):
+    """Calls of tools in the tracks of deep runs."""
+
+    list_display = ("tool", "part", "round", "run_id", "owned_by", "is_error", "created")
+    list_filter = ("tool", "is_error")
+    MASKED = ("arguments", "result")
+
+
 @admin.register(research.Hit)
 class HitAdmin(OfRunAdmin):
     """Search results and what became of them."""

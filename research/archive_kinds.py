@@ -88,6 +88,14 @@ KINDS = [
         key=("run_id", "url"),
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
+    Kind(
+        "tool-calls",
+        gettext_lazy("tool calls of runs"),
+        models.ToolCall,
+        owner="run__topic__owner",
+        key=("run_id", "part", "position"),
+        only=~Q(run__status__in=models.Run.UNFINISHED),
+    ),
     Kind("reports", gettext_lazy("reports"), models.Report),
     Kind(
         "delta-items",

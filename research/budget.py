@@ -13,7 +13,7 @@ from beacon_site.providers.llm import Usage
 from memory.asking import BudgetReached
 from memory.models import ModelCall
 from memory.month_budget import check_month
-from research.depth import DEPTHS, depth_of
+from research.depth import DEPTHS, TRACKS_TOKENS, depth_of
 from research.models import Run, Step, TopicSettings
 
 
@@ -28,15 +28,20 @@ class Budget:
 
 
 NORMAL = DEPTHS[TopicSettings.Reading.NORMAL]
-# design.md 4: quick 15 minutes.  Pages and tokens are those of the depth of reading.
-DEFAULTS = {"quick": Budget(tokens=NORMAL.tokens, pages=NORMAL.pages, minutes=15)}
+# design.md 4: quick 15 minutes, deep 45.  Pages are those of the depth of reading, and so are the
+# tokens, beside what the tracks of a deep run may spend.
+DEFAULTS = {
+    "quick": Budget(tokens=NORMAL.tokens, pages=NORMAL.pages, minutes=15),
+    "deep": Budget(tokens=NORMAL.tokens + TRACKS_TOKENS, pages=NORMAL.pages, minutes=45),
+}
 
 
 def budget_of(run: Run, settings: TopicSettings) -> Budget:
     """Return the run's limits: the topic's own, else those of its depth and of its reading."""
     default, reading = DEFAULTS[run.depth], depth_of(settings)
+    further = default.tokens - NORMAL.tokens
     return Budget(
-        tokens=settings.max_tokens or reading.tokens,
+        tokens=settings.max_tokens or reading.tokens + further,
         pages=settings.max_pages or reading.pages,
         minutes=settings.max_minutes or default.minutes,
         money=settings.max_money if settings.max_money is not None else default.money,

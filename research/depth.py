@@ -36,6 +36,11 @@ DEPTHS = {
 }
 
 
+# What the tracks of a deep run may spend beside what reading and the report take: three of them,
+# eight rounds each, a round of some 12,000 tokens while the content store keeps it short.
+TRACKS_TOKENS = 300_000
+
+
 def depth_of(settings: TopicSettings) -> Depth:
     """Return how deeply the topic's runs read."""
     return DEPTHS[Choice(settings.reading)]

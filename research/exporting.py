@@ -85,6 +85,7 @@ def as_json(run: Run) -> str:
         "run": _row(run, without=("topic", "manifest")) | {"tokens": run.tokens},
         "steps": [_row(step, without=("run",)) for step in run.steps.all()],
         "hits": [_row(hit, without=("run",)) for hit in run.hits.order_by("place")],
+        "tool_calls": [_row(call, without=("run",)) for call in run.tool_calls.all()],
         "report": _row(report, without=("owner", "run")) | {"markdown": report.as_markdown()},
         "delta_items": [_row(item, without=("run",)) for item in run.delta_items.all()],
         "model_calls": [_row(call, without=("owner",)) for call in calls.order_by("id")],

@@ -38,7 +38,7 @@ class NothingToAsk(ProviderRejected):
 
 
 @dataclass(frozen=True, slots=True)
-class _Service:
+class Service:
     """One service of the topic, ready to be asked, with those of the run's queries it is asked."""
 
     provider: SearchProvider
@@ -63,7 +63,7 @@ def search(work: Work) -> StepResult:
     it no second time.  A failing query never fails the run (R47).  If every one failed the step
     raises: ProviderUnavailable where trying later may help, else ProviderRejected.
     """
-    services = _services(work, work.output("plan")["queries"])
+    services = services_of(work, work.output("plan")["queries"])
     done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
     order = [service.name for service in services]
     calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
@@ -101,7 +101,7 @@ def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _services(work: Work, queries: list[str]) -> list[_Service]:
+def services_of(work: Work, queries: list[str]) -> list[Service]:
     """Return the topic's services in its order, ready to be asked.
 
     Raises NothingToAsk if there is none.
@@ -116,8 +116,8 @@ def _services(work: Work, queries: list[str]) -> list[_Service]:
             provider = connections.search_provider(name, owner=work.topic.owner)
             if provider is not None:
                 bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
-                own = distinct(provider, queries, _options(work))
-                ready.append(_Service(provider, own[:bound], len(own)))
+                own = distinct(provider, queries, options_of(work))
+                ready.append(Service(provider, own[:bound], len(own)))
     if ready:
         return ready
     none = _("none of the services that it names may be asked here")
@@ -132,7 +132,8 @@ def _services(work: Work, queries: list[str]) -> list[_Service]:
     )
 
 
-def _options(work: Work) -> SearchOptions:
+def options_of(work: Work) -> SearchOptions:
+    """Return how the run asks its services."""
     settings, memory = work.settings, planning.known(work)
     return SearchOptions(
         limit=HITS_A_QUERY,
@@ -147,13 +148,13 @@ def _options(work: Work) -> SearchOptions:
 
 
 def _calls(
-    work: Work, services: Sequence[_Service], answered: set[tuple[str, str]]
+    work: Work, services: Sequence[Service], answered: set[tuple[str, str]]
 ) -> list[Callable[[], list[Asked]]]:
     """Return what is to be asked, the first query of each service before the second of any.
 
     So a service that refuses everything has often said so before its further queries are begun.
     """
-    options, network = _options(work), Network()
+    options, network = options_of(work), Network()
     # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
     tries = 1 if work.run.tries else TRIES
     calls: list[tuple[int, Callable[[], list[Asked]]]] = []
@@ -176,7 +177,7 @@ def _call(
     ]
 
 
-def _pass_on_warnings(work: Work, services: Sequence[_Service], done: list[dict[str, Any]]) -> None:
+def _pass_on_warnings(work: Work, services: Sequence[Service], done: list[dict[str, Any]]) -> None:
     """Warn of what a service that answered says beside, such as of a feed that is broken."""
     told = " ".join(entry["problem"] for entry in done)
     for service in services:
@@ -186,7 +187,7 @@ def _pass_on_warnings(work: Work, services: Sequence[_Service], done: list[dict[
 
 
 def _searched(
-    work: Work, services: Sequence[_Service], done: list[dict[str, Any]], count: int
+    work: Work, services: Sequence[Service], done: list[dict[str, Any]], count: int
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
@@ -229,7 +230,7 @@ def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: se
     raise ProviderRejected(message)
 
 
-def _detail(services: Sequence[_Service], done: list[dict[str, Any]], count: int) -> str:
+def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int) -> str:
     """Return how many hits came from whom, and who was not asked every query."""
     answered = {entry["service"] for entry in done if not entry["problem"]}
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
@@ -259,18 +260,7 @@ def filter_seen(work: Work) -> StepResult:
     """
     obeying.add_pages(work)
     found = list(work.run.hits.all())
-    urls = [hit.url for hit in found]
-    seen: set[str] = set()
-    read: set[str] = set()
-    if planning.known(work) is not None:
-        seen = set(
-            SeenUrl.objects.filter(topic=work.topic, url__in=urls).values_list("url", flat=True)
-        )
-        read = set(
-            Source.objects.filter(topic=work.topic, url__in=urls).values_list("url", flat=True)
-        )
-    for hit in found:
-        hit.state, hit.reason = _state(work, hit, seen, read)
+    tell(work, found)
     _put_in_order(work, found)
     for place, hit in enumerate(found, start=1):
         hit.place = place
@@ -293,6 +283,20 @@ def filter_seen(work: Work) -> StepResult:
         detail="; ".join([words, *obeying.left_out_in_words(left_out)[: obeying.MOST_NAMED]]),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )
+
+
+def tell(work: Work, found: Sequence[Hit]) -> None:
+    """Set on each hit whether it is new, known, returning or blocked, and why; nothing is stored."""
+    urls = [hit.url for hit in found]
+    seen: set[str] = set()
+    read: set[str] = set()
+    if planning.known(work) is not None:
+        seen_urls = SeenUrl.objects.filter(topic=work.topic, url__in=urls)
+        seen = set(seen_urls.values_list("url", flat=True))
+        sources = Source.objects.filter(topic=work.topic, url__in=urls)
+        read = set(sources.values_list("url", flat=True))
+    for hit in found:
+        hit.state, hit.reason = _state(work, hit, seen, read)
 
 
 def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:

@@ -125,7 +125,11 @@ class Going:
     @property
     def all(self) -> int:
         """Return how far there is to go, in the unit of `done`."""
-        return self.step.all if self.step is not None and self.step.all else len(pipeline.STEPS)
+        return (
+            self.step.all
+            if self.step is not None and self.step.all
+            else len(pipeline.steps_of(self.run.depth))
+        )
 
 
 def going_on(user: User) -> list[Going]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from research import gathering, plan_review, planning, reading, saving, verifying, writing
+from research.deep import exploring, found
 from research.follow_ups import extracting, reflecting, summarising
+from research.models import TopicSettings
 from research.stepping import StepKind, StepResult, Work
 
 
@@ -24,6 +26,9 @@ STEPS: list[StepKind] = [
     StepKind("save", _("Save memory"), _save),
 ]
 
+# Of a deep run alone, behind the step that tells new hits from known ones.
+TRACKS = StepKind(found.STEP, _("Tracks"), exploring.explore)
+
 # Carried out after the save, each on its own: a failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
     StepKind("extract", _("Keep observations"), extracting.observe),
@@ -32,10 +37,19 @@ FOLLOW_UPS: list[StepKind] = [
 ]
 
 
+def steps_of(depth: str) -> list[StepKind]:
+    """Return the steps of a run of that depth, in their order."""
+    if depth != TopicSettings.Depth.DEEP:
+        return STEPS
+    place = 1 + [kind.name for kind in STEPS].index("filter_seen")
+    return [*STEPS[:place], TRACKS, *STEPS[place:]]
+
+
 def carry_out(work: Work) -> None:
     """Carry out what is left of a run; its save is its end."""
-    work.lay_out(STEPS)
-    for kind in STEPS:
+    steps = steps_of(work.run.depth)
+    work.lay_out(steps)
+    for kind in steps:
         work.carry_out(kind)
         if kind.name == "plan":
             plan_review.hold(work)

@@ -6,7 +6,7 @@ reason on each hit that gave none -> near-duplicates set aside -> `readings()` f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -22,6 +22,7 @@ from memory import injection, library
 from memory.models import ContentItem, Trust
 from memory.text import clean
 from research import extractive, obeying
+from research.deep import found
 from research.depth import depth_of
 from research.extractive import Reading
 from research.models import Hit
@@ -40,8 +41,7 @@ def read(work: Work) -> StepResult:
     """
     wanted = _to_read(work)
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
-    fetcher = get_fetcher()
-    calls: list[Callable[[], WebPage]] = [partial(_fetch, hit, fetcher, work) for hit in left]
+    calls = fetching(work, left)
     done = len(wanted) - len(left)
     # Documents of the library come over database connections, of which there are few.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
@@ -49,7 +49,7 @@ def read(work: Work) -> StepResult:
         hit = left[outcome.place]
         done += 1
         with transaction.atomic():  # the page is kept only while the run is held
-            _keep(work, hit, outcome.get)
+            keep(work, hit, outcome.get)
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},
@@ -60,12 +60,23 @@ def read(work: Work) -> StepResult:
 
 
 def _to_read(work: Work) -> list[Hit]:
-    """Return the hits whose pages are read, within the budget: what is always checked, new, returning."""
+    """Return the hits whose pages are read, within the budget: what is always checked, new, returning.
+
+    Of a deep run those that its tracks opened, and what is always checked.
+    """
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
+    if found.opened(work):
+        hits = [hit for hit in hits if hit.reading != Hit.Reading.NOT_READ or hit.pk in always]
     hits.sort(key=lambda hit: (hit.pk not in always, hit.state == Hit.State.RETURNING))
     return hits[: work.budget.pages]
+
+
+def fetching(work: Work, hits: Sequence[Hit]) -> list[Callable[[], WebPage]]:
+    """Return what fetches the page of each hit, from wherever it lies."""
+    fetcher = get_fetcher()
+    return [partial(_fetch, hit, fetcher, work) for hit in hits]
 
 
 def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
@@ -77,7 +88,8 @@ def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
     return fetcher.fetch(hit.link)
 
 
-def _keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
+def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
+    """Keep what fetching a page gave: its text as a content item, or why there is none."""
     try:
         page = get()
         text = clean(page.text)[0][:MOST_TEXT].strip()
@@ -117,6 +129,7 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
         source=work.run.source,
         trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
         tags=["page", hit.domain[:80]],
+        kept_with=f"{work.run.source}/step:{work.step.pk}",
     )
     return item
 
@@ -167,14 +180,16 @@ def _in_words(pages: int, same: int) -> str:
 
 def _say_what_was_left(work: Work, wanted: int) -> None:
     """Warn where the topic's own budget, not the site's usual one, left pages unread."""
-    found = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
-    if work.settings.max_pages and found > wanted:
+    if found.opened(work):
+        return  # the tracks chose
+    new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    if work.settings.max_pages and new > wanted:
         work.run.warn(
             _(
                 "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
                 "the others stand with their snippets"
             )
-            % {"read": wanted, "all": found, "most": work.budget.pages}
+            % {"read": wanted, "all": new, "most": work.budget.pages}
         )
 
 
@@ -198,16 +213,18 @@ def readings(work: Work) -> list[Reading]:
     Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
     stopping, the snippets of those that could not be or were beyond the budget, the best of them:
     as many as pages may be read, for eight services find hundreds.  Near-duplicates, quarantined,
-    known and blocked ones are left out.
+    known and blocked ones are left out.  Of a deep run only pages: those that its tracks opened,
+    and what is always checked.
     """
     hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
+    pages_alone = work.is_stopping or bool(found.opened(work))
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)
-        elif hit.snippet and not work.is_stopping and snippets < work.budget.pages:
+        elif hit.snippet and not pages_alone and snippets < work.budget.pages:
             usable.append(hit)
             snippets += 1
     most = depth_of(work.settings).text

@@ -25,6 +25,7 @@ from beacon_site.providers.catalogue import CATALOGUE
 from memory import reflection_page
 from memory.markdown import link_citations, render
 from research import memory_changes, obeying, planning, searching, shown
+from research.deep import call_rows
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -153,7 +154,9 @@ def context(run: Run) -> dict[str, Any]:
     hits = _groups(found_hits)
     neighbours = _neighbours(run)
     return found | {
-        "steps": shown.step_rows(run, [s for s in steps if not s.is_follow_up]),
+        "steps": shown.step_rows(
+            run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
+        ),
         "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,

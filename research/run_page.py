@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from memory.markdown import render
 from research import obeying, plan_page, searching, shown, starting
 from research.budget import budget_of
+from research.deep import call_rows
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
@@ -58,7 +59,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "run": run,
         "warnings": list(map(shown.begun, run.warnings)),
         "topic": run.topic,
-        "steps": shown.step_rows(run, steps),
+        "steps": shown.step_rows(run, steps, call_rows.by_track(run)),
         "queries": _queries(stored, hits, is_told=is_told),
         "obeyed": obeying.obeyed(run, hits, stored.get("plan", {}).get("queries")),
         "hits": rows[:MOST_HITS],
@@ -83,7 +84,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     if run.is_unfinished:
         return {}
     labels = shown.labels()
-    done = [step.name for step in steps if step.state == Step.State.DONE]
+    done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
         "limits": starting.limits_in_words(run.topic.owner),

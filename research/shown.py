@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -22,6 +22,7 @@ from memory.models import Topic
 from memory.models.library import ADDRESS
 from memory.text import plain, without_citations
 from research import pipeline
+from research.deep import tracks
 from research.models import Hit, Run, Step
 
 
@@ -105,6 +106,8 @@ class StepRow:
     money: str = ""
     done: int = 0
     all: int = 0
+    part: int = 0
+    calls: Sequence[Any] = ()
 
     @property
     def is_live(self) -> bool:
@@ -114,26 +117,36 @@ class StepRow:
 
 def labels() -> dict[str, str]:
     """Return what people call each step and follow-up, by its name."""
-    return {kind.name: str(kind.label) for kind in [*pipeline.STEPS, *pipeline.FOLLOW_UPS]}
+    kinds = [*pipeline.STEPS, pipeline.TRACKS, *pipeline.FOLLOW_UPS]
+    return {kind.name: str(kind.label) for kind in kinds}
 
 
-def step_rows(run: Run, steps: Iterable[Step]) -> list[StepRow]:
-    """Return the run's timeline; a run that no worker has taken yet shows what is to come."""
+def step_rows(
+    run: Run, steps: Iterable[Step], calls: Mapping[int, Sequence[Any]] | None = None
+) -> list[StepRow]:
+    """Return the run's timeline; a run that no worker has taken yet shows what is to come.
+
+    `calls` are those of tools by the number of the track that made them.
+    """
     names = labels()
-    rows = [_step_row(run, step, names) for step in steps]
+    rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
     if rows:
         return rows
-    return [StepRow(k.name, str(k.label), "wait", _("waiting")) for k in pipeline.STEPS]
+    return [
+        StepRow(k.name, str(k.label), "wait", _("waiting")) for k in pipeline.steps_of(run.depth)
+    ]
 
 
-def _step_row(run: Run, step: Step, names: dict[str, str]) -> StepRow:
+def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any]) -> StepRow:
     look, word = _look(run, step)
     label = names.get(step.name, step.name.replace("_", " ").capitalize())
+    if step.part:
+        label = tracks.label_of(step.part)
     tokens = step.prompt_tokens + step.completion_tokens
     counts = step.counts
     return StepRow(
         name=step.name,
-        label=f"{label} {step.part}" if step.part else label,
+        label=label,
         look=look,
         word=word,
         detail=step.detail,
@@ -143,6 +156,8 @@ def _step_row(run: Run, step: Step, names: dict[str, str]) -> StepRow:
         money=_step_price(step),
         done=counts.get("read", 0) if look == "live" else 0,
         all=counts.get("pages", 0) if look == "live" else 0,
+        part=step.part,
+        calls=calls if step.part else (),
     )
 
 

@@ -21,7 +21,9 @@ from memory.errors import InvalidValue, StaleWrite
 from memory.models import Activity, Topic, User
 from memory.month_budget import check_month
 from memory.slugs import slug_of
+from memory.text import shorten
 from research import outbox, repeating, topic_editing
+from research.budget import DEFAULTS
 from research.models import Run, Schedule, TopicSettings
 from research.models.runs import RETRIED
 
@@ -108,8 +110,13 @@ def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "", **field
     `fields` are further ones of the run, as Run.objects.start takes them.
 
     Raises RunInTheWay if a run is unfinished, and NotNow if the topic is archived or in the trash
-    or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).
+    or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).  InvalidValue for a
+    depth that there is not.
     """
+    if depth and depth not in DEFAULTS:
+        told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}
+        problem = _("There is no depth “%(depth)s”. There are %(known)s.") % told
+        raise InvalidValue(problem, errors={"depth": [problem]})
     with transaction.atomic():
         # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
         User.objects.select_for_update().get(pk=topic.owner_id)

@@ -13,11 +13,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -27,10 +26,13 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.errors import ProviderError
 from memory.asking import BudgetReached
 from memory.text import clean
+from research import parallel
 from research.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
+from research.parallel import Outcome
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -119,7 +121,7 @@ class Work:
         if step.state == Step.State.DONE:
             return
         self.look(at_once=True)
-        self._check_budget()
+        self.check_time()
         self.step = self.meter.step = step
         now_given = self._input_hash(step)
         # What an interrupted attempt left is of use only if it was made from the same input.
@@ -154,6 +156,32 @@ class Work:
             **result.counts,
         )
 
+    def carry_out_part(self, number: int, function: Callable[[], StepResult]) -> Step:
+        """Carry out one track of the present step as a row of its own, unless it has ended.
+
+        A provider that fails it is a warning on that row: the other tracks count.
+        """
+        whole, kept = self.step, {"position": self.step.position}
+        found = Step.objects.get_or_create(
+            run=self.run, name=whole.name, part=number, defaults=kept
+        )[0]
+        if found.state in (Step.State.DONE, Step.State.FAILED):
+            return found
+        self.step = self.meter.step = found
+        try:
+            self._put_step(
+                state=Step.State.RUNNING,
+                attempt=self.run.attempt,
+                started_at=found.started_at or timezone.now(),
+            )
+            self._end_step(function())
+        except ProviderError as exc:
+            why, ended = clean(str(exc))[0], timezone.now()
+            self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
+        finally:
+            self.step = self.meter.step = whole
+        return found
+
     def _input_hash(self, step: Step) -> str:
         """Return the SHA-256 of what the steps before have left, which is this step's input."""
         before = [s.output for s in self._steps.values() if s.position < step.position]
@@ -175,8 +203,8 @@ class Work:
 
         So each stands on the step that it came of, and a retry that keeps the step keeps it.
         """
-        told = [s.warning for s in self._steps.values() if s is not self.step]
-        told += [result.warning, self.stop_reason]
+        others = self.run.steps.filter(is_follow_up=False).exclude(pk=self.step.pk)
+        told = [*others.values_list("warning", flat=True), result.warning, self.stop_reason]
         return [one for one in self.run.warnings if not any(one in text for text in told)]
 
     def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
@@ -259,13 +287,19 @@ class Work:
             raise Cancelled(_("the account of its owner is disabled"))
         if row["leaving"]:
             raise Interrupted(_("the worker is stopping"))
-        if now - self._began > TASK_SECONDS:
+        if self.seconds_left < 0:
             raise Interrupted(_("works longer than one task may"))
         if row["stop_requested_at"]:
             self.run.stop_requested_at = row["stop_requested_at"]
             self.stop(_("stopped early by hand: the report is written from what was there"))
 
-    def _check_budget(self) -> None:
+    @property
+    def seconds_left(self) -> float:
+        """Return for how long this task may go on; the run is queued again after that."""
+        return TASK_SECONDS - (time.monotonic() - self._began)
+
+    def check_time(self) -> None:
+        """Have the run stop if its minutes are over."""
         try:
             self.meter.check_time()
         except BudgetReached as exc:
@@ -307,27 +341,13 @@ class Work:
         to_the_end: bool,
         meanwhile: Callable[[], object] | None = None,
     ) -> Iterator[list[Outcome[T]]]:
-        pool = ThreadPoolExecutor(max_workers=threads)
-        futures = {
-            pool.submit(_without_connection, call): place for place, call in enumerate(calls)
-        }
-        try:
-            while futures:
-                ready = [future for future in futures if future.done()]
-                if ready:
-                    yield [
-                        Outcome(futures.pop(future), future.result, future.exception())
-                        for future in ready
-                    ]
-                self.look()
-                if meanwhile is not None:
-                    meanwhile()
-                if self.is_stopping and not to_the_end:
-                    return
-                if futures and not ready:
-                    wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        def look() -> bool:
+            self.look()
+            if meanwhile is not None:
+                meanwhile()
+            return to_the_end or not self.is_stopping
+
+        return parallel.outcomes(calls, threads, look)
 
     # --- the heartbeat ----------------------------------------------------------------------------------
 
@@ -354,20 +374,3 @@ class Work:
                     connection.close()
         finally:
             connection.close()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """What became of one of several calls: its place among them, and its result or failure."""
-
-    place: int
-    get: Callable[[], T]
-    failure: BaseException | None
-
-
-def _without_connection(call: Callable[[], T]) -> T:
-    """Carry out `call` in a pool's thread, which must not leave a database connection behind."""
-    try:
-        return call()
-    finally:
-        connection.close()

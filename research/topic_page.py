@@ -18,7 +18,7 @@ from memory.paging import Page, page_of
 from memory.text import match_key
 from research import domains, shown, standing_rules
 from research.missed_slots import Notice, last_notice
-from research.models import Report, Run
+from research.models import Report, Run, TopicSettings
 from research.shown import Link, cost, link_of, started_by, took
 from research.starting import limits_in_words
 from research.topic_list import TopicRow, with_figures
@@ -43,6 +43,12 @@ class TopicHead:
     def live_run(self) -> Run | None:
         """Return the run that is queued or running."""
         return self.row.unfinished
+
+    @property
+    def other_depth(self) -> str:
+        """Return the depth that the topic's runs do not have, for a run that is to have it once."""
+        quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
+        return str(quick if self.topic.settings.depth == deep else deep)
 
     @property
     def memory_words(self) -> str:

@@ -36,6 +36,7 @@ from research import (
     styles,
 )
 from research.composing import Draft
+from research.deep import found
 from research.delta import Statement, Status
 from research.depth import depth_of
 from research.drafting import LiveDraft
@@ -165,6 +166,8 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
     settings = work.settings
     model = connections.language_model()
     room = (model.profile.context_tokens if model else 32_768) * 2
+    notes = found.notes(work, pages, room // 4)
+    room -= sum(len(one.text) for one in notes)
     share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {
         "most": MOST_FINDINGS,
@@ -179,6 +182,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "time_frame": settings.get_time_frame_display() if planning.since(settings) else "",
         "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
+        "notes": notes,
         "pages": [
             replace(
                 page, title=_harmless(one_line(page.title), 300), text=_harmless(page.text, share)
@@ -288,8 +292,8 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
         limit=MOST_FINDINGS + MORE_FINDINGS,
     )
     # A thorough reading takes the better part of a minute, in which a person may cancel.
-    found = work.wait_for(find)
-    statements = [Statement(f.sentence, (f.reading,), f.quote) for f in found]
+    sentences = work.wait_for(find)
+    statements = [Statement(f.sentence, (f.reading,), f.quote) for f in sentences]
     return Draft(
         summary="",
         body="",

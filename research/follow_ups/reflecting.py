@@ -21,7 +21,7 @@ from research.models.runs import MAX_TRIES
 from research.stepping import StepResult, Work
 
 # What a run writes without leaving its topic: its facts, findings, report and summary note.
-_OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note")
+_OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")
 
 
 def reflect(work: Work) -> StepResult:
@@ -53,7 +53,8 @@ def reflect(work: Work) -> StepResult:
 def actions_of(work: Work) -> int:
     """Return how many actions a run took: searches, pages read, tools called (decision 7)."""
     asked = work.output("search").get("asked", [])
-    return len(asked) + work.run.read_count
+    called = work.run.tool_calls.exclude(tool="open_page").count()  # pages are counted as read
+    return len(asked) + work.run.read_count + called
 
 
 def is_read_only(run: Run) -> bool:

@@ -9,8 +9,6 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -22,8 +20,7 @@ from memory.models import Topic, User
 from memory.slugs import slug_of
 from memory.text import clean, one_line
 from research import scheduling, searching, standing_rules
-from research.depth import DEPTHS
-from research.forms import service_order
+from research.forms import service_order, topic_choices
 from research.forms.fields import (
     ChecksField,
     CleanTextField,
@@ -45,37 +42,12 @@ _MOST = 2_000_000_000  # what an integer column holds, in round figures
 
 
 _USUAL = (
+    TopicSettings.Depth.QUICK,
     TopicSettings.TimeFrame.ANY,
     TopicSettings.Style.STANDARD,
     TopicSettings.Reading.NORMAL,
     TopicSettings.PlanReview.NO,
 )
-
-
-def _style_choices() -> list[tuple[str, SafeString]]:
-    about = {
-        TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
-        TopicSettings.Style.EXECUTIVE: _("five lines to decide by, then findings"),
-        TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
-        TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
-    }
-    return [(style.value, _explained(str(style.label), about[style])) for style in about]
-
-
-def _reading_choices() -> list[tuple[str, SafeString]]:
-    about = {
-        TopicSettings.Reading.SKIM: _("%(pages)d pages a run, the beginning of each"),
-        TopicSettings.Reading.NORMAL: _("%(pages)d pages a run"),
-        TopicSettings.Reading.THOROUGH: _("%(pages)d pages a run, each to its end"),
-    }
-    return [
-        (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
-        for each in about
-    ]
-
-
-def _explained(name: str, about: str) -> SafeString:
-    return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
 
 
 def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
@@ -167,6 +139,14 @@ class TopicForm(ScheduleForm):
             "Words that every run searches for, or addresses that it reads; one a line, at most 5."
         ),
     )
+    depth = UsualChoiceField(
+        label=gettext_lazy("Depth of a run"),
+        usual=TopicSettings.Depth.QUICK,
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy(
+            "Deep needs a model whose endpoint takes tools; without one the run goes on as quick."
+        ),
+    )
     report_style = UsualChoiceField(
         label=gettext_lazy("Style of the report"),
         usual=TopicSettings.Style.STANDARD,
@@ -209,8 +189,9 @@ class TopicForm(ScheduleForm):
         super().__init__(data, **more)
         choices: dict[str, list[tuple[str, Any]]] = {
             "services": [(name, searching.label_of(name)) for name in service_order.offered()],
-            "report_style": _style_choices(),
-            "reading": _reading_choices(),
+            "depth": topic_choices.depths(),
+            "report_style": topic_choices.styles(),
+            "reading": topic_choices.readings(),
         }
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]
@@ -318,7 +299,7 @@ class TopicForm(ScheduleForm):
     @property
     def report_is_set(self) -> bool:
         """Whether anything of “reading and reporting” was chosen, or is wrong."""
-        return self._is_set("report_style", "reading", "plan_review")
+        return self._is_set("depth", "report_style", "reading", "plan_review")
 
     @property
     def limits_are_set(self) -> bool:

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 (
                     "depth",
                     models.CharField(
-                        choices=[("quick", "quick")],
+                        choices=[("quick", "quick"), ("deep", "deep")],
                         default="quick",
                         max_length=8,
                         verbose_name="depth",
@@ -457,6 +457,43 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ToolCall",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("part", models.PositiveIntegerField()),
+                ("position", models.PositiveIntegerField()),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("round", models.PositiveIntegerField()),
+                ("tool", models.CharField(max_length=80)),
+                ("arguments", models.JSONField(blank=True, default=dict)),
+                ("result", models.TextField(blank=True)),
+                ("is_error", models.BooleanField(default=False)),
+                ("milliseconds", models.PositiveIntegerField(default=0)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "content_item",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="memory.contentitem",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="tool_calls",
+                        to="research.run",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("run", "part", "position"),
+            },
+        ),
+        migrations.CreateModel(
             name="DeltaItem",
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
@@ -714,6 +751,12 @@ class Migration(migrations.Migration):
             model_name="step",
             constraint=models.UniqueConstraint(
                 fields=("run", "name", "part"), name="step_once_a_run"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="toolcall",
+            constraint=models.UniqueConstraint(
+                fields=("run", "part", "position"), name="tool_call_once_a_track"
             ),
         ),
     ]

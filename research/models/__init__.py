@@ -7,6 +7,7 @@ from research.models.reports import DeltaItem, Report
 from research.models.run_queries import RunInTheWay, RunLost
 from research.models.runs import Run
 from research.models.steps import Step
+from research.models.tool_calls import ToolCall
 from research.models.topic_settings import Schedule, TopicSettings
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "RunLost",
     "Schedule",
     "Step",
+    "ToolCall",
     "TopicSettings",
     "Worker",
 ]

@@ -34,7 +34,7 @@ def reopen_steps(run: Run, first: str = "") -> None:
     Raises StepNotFinished.
     """
     steps = run.steps.filter(is_follow_up=False)
-    chosen = steps.filter(name=first, state="done").first() if first else None
+    chosen = steps.filter(name=first, part=0, state="done").first() if first else None
     if first and chosen is None:
         raise StepNotFinished(first)
     loaded = steps.filter(name="load_memory", state="done").first()
@@ -70,6 +70,8 @@ def _empty(run: Run, steps: QuerySet[Any]) -> None:
         read = run.hits.exclude(state__in=["known", "blocked"])
         read.update(reading="not read", reason="", content_item=None)
         counts["read_count"] = 0
+    if "tracks" in names:
+        run.tool_calls.all().delete()
     if counts:
         type(run).objects.filter(pk=run.pk).update(**counts)
     steps.update(**_WAITING, **_EMPTY)

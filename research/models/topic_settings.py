@@ -23,6 +23,7 @@ class TopicSettings(models.Model):
 
     class Depth(models.TextChoices):
         QUICK = "quick", _("quick")
+        DEEP = "deep", _("deep")
 
     class TimeFrame(models.TextChoices):
         ANY = "any", _("any time")

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory.errors import MemoryRefused
+from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from research import scheduling, topic_editing
 from research.answers import go_back, go_to, not_now, refused
@@ -38,13 +38,21 @@ def _undo(name: str, topic: Topic) -> str:
 @login_required
 @require_POST
 def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Start a run and show it; if one is going on, show that."""
+    """Start a run and show it; if one is going on, show that.
+
+    `depth` is that of this one run; without it the topic's.
+    """
     topic = _topic(request, slug)
+    depth = request.POST.get("depth", "")
     try:
-        run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
+        run: Run | None = start_run(
+            topic, trigger=Run.Trigger.PERSON, by=request.actor, depth=depth
+        )
     except RunInTheWay as exc:
         messages.info(request, _("%(what)s This is it.") % {"what": exc})
         run = exc.run
+    except InvalidValue as exc:
+        return refused(request, str(exc))
     except NotNow as exc:
         return not_now(request, exc)
     if run is None:  # it ended while we asked

@@ -30,6 +30,7 @@ from research.models import Run, Schedule, TopicSettings
 from research.starting import NotNow, create_topic, start_run
 
 _CHOICES: dict[str, type[TextChoices]] = {
+    "depth": TopicSettings.Depth,
     "time_frame": TopicSettings.TimeFrame,
     "report_style": TopicSettings.Style,
     "reading": TopicSettings.Reading,
@@ -265,6 +266,7 @@ def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> Ht
         "preview": preview,
         "page": name,
         "usual": DEFAULTS["quick"],
+        "usual_deep": DEFAULTS["deep"],
         "templates": topic_templates.TEMPLATES if name == "topic_new" else (),
         "template": taken,
     }

@@ -7,6 +7,18 @@ document.addEventListener("beacon:beat", ({ detail }) => {
   });
 });
 
+// What a person unfolds stays so when the next poll brings the fold anew.
+(() => {
+  const folds = new Map();
+  document.addEventListener("click", (event) => {
+    const fold = event.target.closest("#run-live details[id] > summary")?.parentElement;
+    if (fold) folds.set(fold.id, !fold.open);
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    folds.forEach((open, id) => document.getElementById(id)?.toggleAttribute("open", open));
+  });
+})();
+
 // Then the report: a citation mark shows its source as a card, so that nobody loses their place.
 // Without scripts, or with a modifier key, it leads to the source in the list.
 (() => {

@@ -88,6 +88,7 @@ def full(topic: Topic, providers: Providers) -> User:
         )  # fmt: skip
     review.accept(review.waiting(owner).get(target_id=None), by=by)
     one, two = ContentItem.objects.filter(owner=owner)[:2]
+    run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
     Use.objects.get_or_create(
         owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"

@@ -20,6 +20,7 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic, User
 from research import executing, plan_page, starting
+from research.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
 from research.starting import NotNow
 
@@ -42,9 +43,9 @@ class Command(OwnCommand):
         parser.add_argument(
             "--depth",
             default="",
-            choices=["", "quick"],
-            metavar="{quick}",
-            help="quick: a smaller budget",
+            choices=["", *DEFAULTS],
+            metavar="{quick,deep}",
+            help="of this run; deep: a model with tools goes along tracks (default: the topic's)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,0 +1,254 @@
+"""The tools that belong to a run alone: its tracks search the web and open what the searches found.
+
+Data flow of `web_search`: words -> the topic's services, through the same machinery as the step
+`search` -> hits, told new from known -> a numbered list.  Of `open_page`: one of those numbers ->
+the guarded fetch -> a content item -> its text.  A model opens no address that it made up itself:
+what it read in memory could be sent anywhere in one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import Field
+
+from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.fetch import WebPage
+from memory import injection
+from memory.canonical import canonical_url
+from memory.models import Trust
+from memory.notes import lowest_trust
+from memory.text import clean, for_prompt, one_line, shorten
+from memory.tool_types import Arguments, MemoryTool, ToolContext, ToolResult, as_data, refused
+from research import gathering, hits, planning, reading, searching
+from research.deep import page_text
+from research.gathering import Service
+from research.models import Hit
+from research.searching import Asked, Gate, Network
+from research.stepping import Work
+
+MOST_SEARCHES = 30  # of one run's tracks together
+SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run
+LONGEST_SNIPPET = 300
+_NUMBER = re.compile(r"\[?p?(\d{1,6})\]?")
+
+
+class SearchArguments(Arguments):
+    """What to search for."""
+
+    query: str = Field(
+        min_length=1, max_length=400, description="What to search the web for, in a few words."
+    )
+    limit: int = Field(10, ge=1, le=20, description="How many pages at most.")
+
+
+class OpenArguments(Arguments):
+    """Which page."""
+
+    page: str = Field(
+        min_length=1,
+        max_length=2048,
+        description="The number of a page that web_search listed, such as p12.",
+    )
+
+
+class Desk:
+    """What the tracks of one run search and open, one after the other."""
+
+    def __init__(self, work: Work, asked: Sequence[dict[str, Any]] = ()) -> None:
+        """`asked` is what tracks of this run asked before, so that nothing is asked twice."""
+        self._work = work
+        self._network = Network()
+        self._gates: dict[str, Gate] = {}
+        self.asked = list(asked)
+
+    @property
+    def tools(self) -> list[MemoryTool]:
+        """Return the two tools, bound to this run."""
+        return [
+            MemoryTool(
+                "web_search",
+                "Search the web. Lists pages that this topic has not seen, each with a number "
+                "such as p12, by which open_page reads it.",
+                SearchArguments,
+                self._search,
+            ),
+            MemoryTool(
+                "open_page",
+                "Read a page that web_search listed, by its number. Other addresses are not opened.",
+                OpenArguments,
+                self._open,
+            ),
+        ]
+
+    # --- searching --------------------------------------------------------------------------------
+
+    def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
+        query = one_line(clean(asked.query)[0])[: planning.MOST_QUERY_LENGTH]
+        if not any(map(str.isalnum, query)):
+            return refused("invalid", _("The query holds no words: name what to search for."))
+        known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")
+        if not known and len({e["query"] for e in self.asked}) >= MOST_SEARCHES:
+            words = _("The run has searched %(most)d times, which is the most. Use what is there.")
+            return refused("limit", words % {"most": MOST_SEARCHES})
+        self._ask(known or query)
+        return self._listed(context, known or query, asked.limit)
+
+    def _ask(self, query: str) -> None:
+        """Ask each service of the topic that has not answered this query."""
+        answered = {e["service"] for e in self.asked if e["query"] == query and not e["problem"]}
+        services = [
+            service
+            for service in gathering.services_of(self._work, [query])
+            if service.name not in answered and self._may_ask(service.name)
+        ]
+        calls = [self._call(service, query) for service in services]
+        for batch in self._work.batches_of(calls):
+            answers = [outcome.get() for outcome in batch]
+            self.asked += [one.as_json() for one in answers]
+            self._keep(answers)
+        for complaint in searching.complaints([e for e in self.asked if e["query"] == query]):
+            self._work.run.warn(complaint)
+
+    def _may_ask(self, service: str) -> bool:
+        """Whether a service that bounds the queries of a run may be asked one more."""
+        bound = BY_NAME[service].queries_a_run if service in BY_NAME else None
+        count = sum(entry["service"] == service for entry in self.asked)
+        return bound is None or count < bound * SLOW_TWICE
+
+    def _call(self, service: Service, query: str) -> Callable[[], Asked]:
+        gate = self._gates.setdefault(service.name, Gate(service.name, self._network))
+        options = gathering.options_of(self._work)
+        return partial(searching.ask, service.provider, query, options, gate=gate)
+
+    def _keep(self, answers: Sequence[Asked]) -> None:
+        """Store the hits, tell new from known ones, and count them on the run."""
+        work, rows = self._work, self._work.run.hits
+        before = set(rows.values_list("url", flat=True))
+        queries = [*work.output("plan")["queries"], *dict.fromkeys(e["query"] for e in self.asked)]
+        services = dict.fromkeys([*work.output("search")["order"], *(a.service for a in answers)])
+        with transaction.atomic():
+            hits.keep(work, answers, hits.Order.of(list(services), queries), rows.count())
+            fresh = list(rows.exclude(url__in=before).order_by("place"))
+            gathering.tell(work, fresh)
+            Hit.objects.bulk_update(fresh, ["state", "reason"])
+            work.run.put(
+                new_count=rows.filter(state=Hit.State.NEW).count(),
+                known_count=rows.filter(state=Hit.State.KNOWN).count(),
+                returning_count=rows.filter(state=Hit.State.RETURNING).count(),
+            )
+
+    def _listed(self, context: ToolContext, query: str, limit: int) -> ToolResult:
+        found = [h for h in self._work.run.hits.order_by("place") if _rank(h, query) is not None]
+        found.sort(key=lambda hit: _rank(hit, query) or 0)
+        fresh = [h for h in found if h.state in (Hit.State.NEW, Hit.State.RETURNING)]
+        problems = searching.complaints([e for e in self.asked if e["query"] == query])
+        if not found and problems:
+            return refused("unavailable", " ".join([_("The search failed."), *problems]))
+        context.trust = lowest_trust([context.trust, Trust.EXTERNAL])
+        parts = [as_data(lines_of(fresh[:limit]))] if fresh else [_("Nothing new was found.")]
+        if left := len(found) - len(fresh):
+            words = ngettext(
+                "%(n)d page that the topic has seen, or does not look at, was left out.",
+                "%(n)d pages that the topic has seen, or does not look at, were left out.",
+                left,
+            )
+            parts.append(words % {"n": left})
+        data = {"query": query, "hits": [_hit_data(hit) for hit in fresh[:limit]]}
+        return ToolResult("\n\n".join([*parts, *problems]), data=data)
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def _open(self, context: ToolContext, asked: OpenArguments) -> ToolResult:
+        hit = self._hit(asked.page)
+        if hit is None:
+            told = {"page": shorten(asked.page, 80)}
+            words = _("There is no page “%(page)s” here: open one that web_search listed.")
+            return refused("not_found", words % told)
+        if hit.state in (Hit.State.KNOWN, Hit.State.BLOCKED):
+            words = _("p%(n)d is not opened: the topic has seen it, or does not look there.")
+            return refused("known", words % {"n": hit.place})
+        if hit.reading == Hit.Reading.NOT_READ:
+            if refusal := self._beyond():
+                return refusal
+            self._fetch(hit)
+        return page_text.answer(context, hit)
+
+    def _hit(self, page: str) -> Hit | None:
+        rows = self._work.run.hits.select_related("content_item")
+        number = _NUMBER.fullmatch(page.strip())
+        if number is not None:
+            return rows.filter(place=int(number[1])).first()
+        return rows.filter(url=canonical_url(clean(page)[0].strip())).first()
+
+    def _beyond(self) -> ToolResult | None:
+        most = self._work.budget.pages
+        if self._work.run.hits.exclude(reading=Hit.Reading.NOT_READ).count() < most:
+            return None
+        words = _("The run has opened %(most)d pages, its budget. Work with what was read.")
+        return refused("limit", words % {"most": most})
+
+    def _fetch(self, hit: Hit) -> None:
+        work = self._work
+        got = _outcome(lambda: work.wait_for(reading.fetching(work, [hit])[0]))
+        with transaction.atomic():  # the page is kept only while the run is held
+            reading.keep(work, hit, got)
+            work.run.put(read_count=work.run.hits.filter(reading=Hit.Reading.READ).count())
+        page_text.set_aside_if_repeated(work, hit)
+
+
+def _outcome(call: Callable[[], WebPage]) -> Callable[[], WebPage]:
+    """Carry the call out now; what is returned gives what it gave, or raises what it raised."""
+    try:
+        page = call()
+    except ProviderError as exc:
+        failure = exc
+
+        def fail() -> WebPage:
+            raise failure
+
+        return fail
+    return lambda: page
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
+
+
+def _rank(hit: Hit, query: str) -> int | None:
+    """Return the best rank of a hit among the answers to this query; None if it was in none."""
+    ranks = [vote["rank"] for vote in hit.queries if _same(vote["query"], query)]
+    return min(ranks, default=None)
+
+
+def lines_of(found: Sequence[Hit]) -> str:
+    """Return hits as a model reads them; a snippet that gives orders is left out."""
+    lines = []
+    for hit in found:
+        about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
+        lines.append(f"p{hit.place}: {_harmless(hit.title)} ({about})")
+        if snippet := _harmless(shorten(hit.snippet, LONGEST_SNIPPET)):
+            lines.append(f"    {snippet}")
+    return "\n".join(lines)
+
+
+def _harmless(text: str) -> str:
+    return "" if injection.smells_of_instructions(text) else for_prompt(text)
+
+
+def _hit_data(hit: Hit) -> dict[str, Any]:
+    return {
+        "number": f"p{hit.place}",
+        "title": hit.title,
+        "url": hit.link,
+        "domain": hit.domain,
+        "state": hit.state,
+        "published_at": str(hit.published_at or ""),
+    }

@@ -1,0 +1,114 @@
+"""The step of a deep run between its first searches and its reading: the tracks, one after another.
+
+Data flow: the hits of the planned queries -> up to three tracks, each a row of its own that a
+resumed run does not repeat -> the pages that they opened, which are the report's source list, and
+their notes.  Where no model can call tools the run says so and goes on as `quick`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory import connections
+from memory.actors import Actor
+from memory.models import Agent
+from memory.tool_types import ToolContext
+from research.deep import found
+from research.deep.desk import Desk
+from research.deep.track import NoTools, TrackLoop
+from research.deep.tracks import Track, chosen
+from research.models import Hit, Step
+from research.stepping import StepResult, Work
+
+AGENT = "research"  # the built-in agent, whose settings say what its tracks share
+
+
+def explore(work: Work) -> StepResult:
+    """Go along the run's tracks; with none that can be gone along the run goes on as quick."""
+    model = connections.language_model()
+    if model is None:
+        return _as_quick(work, _("no model is set up"))
+    if model.profile.tools is False:
+        return _as_quick(work, _("the model's endpoint takes no tools"))
+    tracks = chosen(work)
+    desk = Desk(work, _asked_before(work))
+    agent = agent_of(work)
+    ended: list[Step] = []
+    for place, track in enumerate(tracks):
+        if work.is_stopping:
+            break
+        loop = TrackLoop(work, track, _context(work, agent, track), desk)
+        go = partial(loop.go, tracks_left=len(tracks) - place, timeout=model.profile.timeout)
+        try:
+            ended.append(work.carry_out_part(track.part, go))
+        except NoTools:
+            work.run.steps.filter(name=found.STEP, part__gt=0).delete()
+            return _as_quick(work, _("the model's endpoint takes no tools"))
+        _say_if_failed(work, track, ended[-1])
+    return _explored(work, ended)
+
+
+def agent_of(work: Work) -> Agent:
+    """Return the owner's built-in research agent."""
+    owner, memory_is_on = work.topic.owner, {"enable_memory": True}
+    agent: Agent = Agent.objects.get_or_create(owner=owner, name=AGENT, defaults=memory_is_on)[0]
+    return agent
+
+
+def _context(work: Work, agent: Agent, track: Track) -> ToolContext:
+    """Return on whose behalf a track calls tools: a sub-agent of the run's own agent."""
+    return ToolContext(
+        work.topic.owner,
+        Actor("agent", agent.name),
+        work.run.source,
+        scope=work.run.source,
+        topic=work.topic,
+        agent=agent,
+    ).for_subagent(track.name)
+
+
+def _asked_before(work: Work) -> list[dict[str, Any]]:
+    """Return what tracks asked that ended, or were interrupted."""
+    parts = work.run.steps.filter(name=found.STEP, part__gt=0).order_by("part")
+    entries: list[dict[str, Any]] = []
+    for output in parts.values_list("output", flat=True):
+        entries += [one for one in output.get("asked", []) if one not in entries]
+    return entries
+
+
+def _say_if_failed(work: Work, track: Track, step: Step) -> None:
+    if step.state == Step.State.FAILED:
+        told = {"track": track.label, "why": step.warning}
+        work.run.warn(_("Track “%(track)s” failed: %(why)s") % told)
+
+
+def _explored(work: Work, ended: list[Step]) -> StepResult:
+    went = [step for step in ended if step.state == Step.State.DONE]
+    if ended and not went:
+        return _as_quick(work, _("every track failed"))
+    read = work.run.hits.filter(reading=Hit.Reading.READ).exclude(content_item=None)
+    places = list(read.order_by("place").values_list("place", flat=True))
+    if not places and not work.is_stopping:
+        return _as_quick(work, _("the tracks opened no page"))
+    pages = ngettext("%(n)d page opened", "%(n)d pages opened", len(places)) % {"n": len(places)}
+    tracks = ngettext("%(n)d track", "%(n)d tracks", len(went)) % {"n": len(went)}
+    output = {
+        "opened": places,
+        "tracks": [{name: s.output[name] for name in ("track", "notes")} for s in went],
+    }
+    calls = sum(step.counts.get("calls", 0) for step in went)
+    counts = {"tracks": len(went), "calls": calls, "opened": len(places)}
+    return StepResult(output, detail=f"{tracks}, {pages}", counts=counts)
+
+
+def _as_quick(work: Work, why: str) -> StepResult:
+    """Say why there are no tracks; the steps after this one go on as those of a quick run."""
+    warning = _("The run goes on as quick: %(why)s.") % {"why": why}
+    work.run.warn(warning)
+    return StepResult(
+        {"opened": [], "why": why}, detail=_("as quick: %(why)s") % {"why": why}, warning=warning
+    )
