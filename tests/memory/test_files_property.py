@@ -1,10 +1,15 @@
-"""Whatever is written, patched, appended, edited or put back: what holds of memory files holds."""
+"""However files are written (by tool, by hand, on disk, by import): what holds of them holds."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+from django.test import override_settings
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
@@ -12,17 +17,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from memory.actors import REFLECTOR, Actor
 from memory.errors import MemoryRefused
-from memory.files import limits
+from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
+from memory.files.carrying import carry_in
+from memory.files.mirror_disk import Found, digest_of
 from memory.files.outline import line_count
 from memory.files.paths import FACTS, checked_path, is_fact
 from memory.files.saving import append_to, patch_file, restore_version, save_file
 from memory.files.summaries import summary_of
-from memory.models import MemoryFile, Revision, Section, User
+from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 
-PATHS = st.sampled_from(
-    [*FACTS, *FACTS, "episodes/2026-02.md", "episodes/2026-13.md", "facts/x.md", "../user.md"]
-)
+MONTH = "episodes/2026-02.md"
+PATHS = st.sampled_from([*FACTS, *FACTS, MONTH, "episodes/2026-13.md", "facts/x.md", "../user.md"])
 SMALL = st.sampled_from(
     ["# T\n", "## E\n- Summary: s\n- Date: 2026-02-03\n", "> Summary: mine\n", "> Summary:\n",
      "- a\n", "- Updated: 2026-01-01\n", "\n", "```\n", "~~~\n", "#\n", "\ufeff", "\0", "\r\n", "\r",
@@ -34,6 +40,8 @@ LARGE = st.sampled_from(
 )
 PIECES = SMALL | LARGE
 TEXTS = st.lists(SMALL | SMALL | LARGE, max_size=7).map("".join) | st.text(max_size=40)
+# As an editor may leave them: also what is no UTF-8.
+BYTES = TEXTS.map(lambda text: text.encode(errors="surrogatepass")) | st.just(b"\xff\xfe- a\n")
 ACTORS = st.sampled_from(["human", "agent", "reflector", "disk"])
 
 
@@ -42,7 +50,17 @@ def actor(owner: User, kind: str) -> Actor:
 
 
 class Files(RuleBasedStateMachine):
-    """One owner's files under any order of writes."""
+    """One owner's files, with their copies on disk, under any order of writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(mkdtemp(prefix="beacon-property-"))
+        self.mirrored = override_settings(BEACON_MIRROR_DIR=str(self.root))
+        self.mirrored.enable()
+
+    def teardown(self) -> None:
+        self.mirrored.disable()
+        shutil.rmtree(self.root)
 
     @initialize()
     def begin(self) -> None:
@@ -88,6 +106,41 @@ class Files(RuleBasedStateMachine):
     def restore(self, path: str, version: int) -> None:
         self._try(restore_version, path, version, by=self.owner.actor)
 
+    @rule(path=st.sampled_from([*FACTS, MONTH]), edit=BYTES, adds=st.booleans(), late=st.booleans())
+    def edit_on_disk(self, path: str, edit: bytes, adds: bool, late: bool) -> None:
+        """Edit the copy, with others' writes on disk before or not; none of the edit is lost."""
+        if not late:
+            mirror.catch_up()
+        folder = mirror_folder.opened()
+        assert folder is not None
+        disk = mirror_folder.disk_of(folder, self.owner)
+        place = disk.root.joinpath(*disk.parts, path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        edited = (place.read_bytes() if adds and place.exists() else b"") + edit
+        place.write_bytes(edited)
+        os.utime(place, (1, 1))  # whoever wrote it is done with it
+        mirror.take_in(self.owner)
+        mirror.write_out(self.owner.pk, path)
+        file = MemoryFile.objects.of(self.owner).filter(path=path).first()
+        assert (place.read_bytes() if place.exists() else None) == (
+            file.content.encode() if file else None
+        )
+        copies = [one.read_bytes() for one in place.parent.glob(f"{place.name}.conflict*")]
+        if MirroredFile.objects.get(owner=self.owner, path=path).refused == digest_of(edited):
+            assert edited in copies
+
+    @rule(files=st.dictionaries(PATHS, BYTES, min_size=1, max_size=3), only_look=st.booleans())
+    def carry(self, files: dict[str, bytes], only_look: bool) -> None:
+        """Take files in, all or none."""
+        before = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        found = {path: Found("zip", content) for path, content in files.items()}
+        done = carry_in(self.owner, found, by=self.owner.actor, why="in", only_look=only_look)
+        after = dict(MemoryFile.objects.of(self.owner).values_list("path", "content"))
+        if only_look or any(one.problem for one in done):
+            assert after == before
+        else:
+            assert all(after[one.path] == one.after for one in done)
+
     @invariant()
     def holds(self) -> None:
         if not hasattr(self, "owner"):
@@ -116,7 +169,7 @@ class TestFiles(TestCase, Files.TestCase):  # type: ignore[misc, name-defined]
 
     settings = settings(
         max_examples=25,
-        stateful_step_count=12,
+        stateful_step_count=16,
         deadline=None,
         derandomize=True,
         suppress_health_check=list(HealthCheck),

@@ -1,18 +1,23 @@
-"""Many who write both fact files at once: nothing is lost, nothing passes the budget."""
+"""Many who write both fact files at once, in Beacon and on disk: nothing is lost, none over budget."""
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
 
 from memory.actors import Actor
 from memory.errors import MemoryRefused
+from memory.files import mirror
 from memory.files.limits import MOST_FACTS, size_of
 from memory.files.paths import FACTS
 from memory.files.reading import read_file
@@ -20,10 +25,11 @@ from memory.files.saving import append_to, patch_file, save_file
 from memory.models import MemoryFile, Revision, User
 
 WRITERS, WRITES = 20, 50
+ON_DISK = 4  # of the writers are editors of the copies on disk
 
 
 def write(owner: User, writer: int) -> Counter[str]:
-    """Write 50 times as one of many do: a person's edit, a patch, an append; tell what came of it."""
+    """Write as one of many do: a person's edit, a patch, an append; tell what came of it."""
     rng, told = random.Random(writer), Counter[str]()
     person, agent = owner.actor, Actor("agent", f"a{writer}")
     try:
@@ -61,21 +67,74 @@ def _condense(owner: User, path: str, by: Actor, told: Counter[str]) -> None:
     told["condensed"] += 1
 
 
+class Editors:
+    """Who edits the copies on disk: one at a time, as one person does with several windows.
+
+    Each replaces the file by a rename, as editors do; whatever was refused is put away.
+    """
+
+    def __init__(self, owner: User, root: Path) -> None:
+        self.owner, self.root, self.turn = owner, root, threading.Lock()
+        self.marks: list[str] = []
+        self.refused: list[str] = []
+
+    def edit(self, editor: int) -> Counter[str]:
+        rng, told = random.Random(editor), Counter[str]()
+        try:
+            for turn in range(WRITES):
+                path, mark = FACTS[rng.random() < 0.5], f"d{editor}t{turn}"
+                with self.turn:
+                    self._add(self.root / path, f"- {mark} {'é' * rng.randint(1, 40)}\n")
+                    self.marks.append(mark)
+                    mirror.take_in(self.owner)
+                    if self.put_away():
+                        _condense(self.owner, path, self.owner.actor, told)
+        finally:
+            connection.close()
+        return told
+
+    def _add(self, file: Path, line: str) -> None:
+        temp = file.with_name(f"{file.name}~")
+        temp.write_text(f"{file.read_text().rstrip()}\n{line}")
+        os.utime(temp, (1, 1))  # nobody is still writing it
+        temp.replace(file)
+
+    def put_away(self) -> bool:
+        """Read and delete what was refused, as its notice says; return whether there was any."""
+        copies = list((self.root / "facts").glob("*.conflict*"))
+        for copy in copies:
+            self.refused.append(copy.read_text())
+            copy.unlink()
+        return bool(copies)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.requirement("R143")
-def test_twenty_writers_of_fifty_saves_lose_nothing_and_pass_no_budget(alice: User):
+def test_twenty_writers_of_fifty_saves_lose_nothing_and_pass_no_budget(
+    alice: User, settings: Any, tmp_path: Path
+):
+    settings.BEACON_MIRROR_DIR = str(tmp_path / "memory")
+    mirror.catch_up()
+    editors = Editors(alice, tmp_path / "memory")
+    in_beacon = range(WRITERS - ON_DISK)
     with ThreadPoolExecutor(WRITERS) as pool:
-        told = sum(pool.map(partial(write, alice), range(WRITERS)), Counter[str]())
+        writing = pool.map(partial(write, alice), in_beacon)
+        editing = pool.map(editors.edit, range(ON_DISK))
+        told = sum([*writing, *editing], Counter[str]())
+    mirror.catch_up()
+    editors.put_away()
 
-    assert told["accepted"] + told["refused"] == WRITERS * WRITES
-    assert told["accepted"] > WRITERS * WRITES / 3
+    assert told["accepted"] + told["refused"] == len(in_beacon) * WRITES
+    assert told["accepted"] > len(in_beacon) * WRITES / 3
     files = list(MemoryFile.objects.of(alice))
     ids = [file.pk for file in files]
     revisions = Revision.objects.filter(record_id__in=ids).order_by("record_id", "version")
-    assert revisions.count() == 2 + told["accepted"] + told["condensed"]
+    by_disk = revisions.filter(actor="disk")
+    assert revisions.count() == 2 + told["accepted"] + told["condensed"] + by_disk.count()
     sizes: dict[object, int] = {}
     for file in files:
+        assert (tmp_path / "memory" / file.path).read_text() == file.content
         versions = list(revisions.filter(record_id=file.pk))
         assert [one.version for one in versions] == list(range(1, file.version + 1))
         for before, after in pairwise(versions):
@@ -86,3 +145,6 @@ def test_twenty_writers_of_fifty_saves_lose_nothing_and_pass_no_budget(alice: Us
         assert "\n> Summary: " in one.after["content"]
         mark = one.reason.split(" ")[0]
         assert not mark.startswith("w") or f"- {mark} " in one.after["content"]
+    kept = "".join([*by_disk.values_list("after__content", flat=True), *editors.refused])
+    assert len(editors.marks) == ON_DISK * WRITES
+    assert [mark for mark in editors.marks if f"- {mark} " not in kept] == []
