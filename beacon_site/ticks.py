@@ -29,6 +29,7 @@ TICKS = {
     "tick": every(15.0, "research.tasks.tick"),
     "empty-the-trash": every(6 * 3600.0, "memory.tasks.empty_trash"),
     "retire-content": every(6 * 3600.0, "memory.tasks.retire_content"),
+    "forget-api-answers": every(3600.0, "memory.tasks.forget_api_answers"),
     "maintain-notes": every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
     "publish-what-is-due": every(60.0, "memory.tasks.publish_due"),
     "embed-what-is-due": every(60.0, "memory.tasks.embed_due"),

@@ -28,7 +28,7 @@ from memory.archive import jobs
 from memory.content import retention
 from memory.errors import InvalidValue
 from memory.files import mirror
-from memory.models import Activity, Remembered, User
+from memory.models import Activity, ApiAnswer, Remembered, User
 from memory.one_at_a_time import alone
 from memory.recall import following
 
@@ -101,6 +101,12 @@ def _purge(record: Remembered) -> bool:
         )  # fmt: skip
         return False
     return True
+
+
+@shared_task
+def forget_api_answers() -> None:
+    """Delete the API's answers that are not given again any more: their day is over."""
+    ApiAnswer.objects.old().delete()
 
 
 @shared_task

@@ -86,7 +86,9 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
         after={"title": SECRET_TEXT},
     )  # fmt: skip
     memory.ReviewLevel.objects.create(owner=owner, kind=f"kind{n}")
-    tokens.issue(owner, name=f"agent{n}", scopes=["read"], by=owner.actor)
+    token, _text = tokens.issue(owner, name=f"agent{n}", scopes=["read"], by=owner.actor)
+    answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")
+    answer.save_answer(201, {}, SECRET_TEXT)
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
     memory.Invitation.give_out(by=owner, note="Carol")
     memory.SignIn.objects.create(owner=owner, session_key=f"session-key-{owner.pk}-{n}")
