@@ -1,0 +1,32 @@
+"""docs/content-store.md tells of what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory.content import TRANSFORMS
+from memory.content.compaction import compactors
+from memory.tool_content import NAMES
+from memory.tools import tools_for
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "content-store.md"
+
+
+@pytest.mark.requirement("R138")
+def test_the_page_of_the_content_store_tells_of_every_transform_tool_and_compactor():
+    page = PAGE.read_text()
+
+    for name, one in TRANSFORMS.items():
+        characters, lines = one.usual
+        usual = f"{characters:,} characters, {lines} lines" if one.takes_n else "not taken"
+        q = "needed" if one.needs_q else "optional" if one.takes_q else "not taken"
+        assert f"| `{name}` | {usual} | {q} |" in page
+    for tool in tools_for(NAMES):
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{tool.name}` |")]
+        assert [word for word in tool.parameters["properties"] if f"`{word}`" not in row] == []
+    for compactor in compactors():
+        assert f"| {compactor.name} |" in page
+    for heading in ("## Patterns", "## Moving from full results in the conversation"):
+        assert heading in page
