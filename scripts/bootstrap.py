@@ -151,13 +151,11 @@ def test(rest: list[str]) -> None:
         if os.environ.get("CI") == "true":
             sys.exit(f"Beacon: {said}")
         say(said + " Without it they are left out.")
-    cover = [f"--cov={app}" for app in COVERED] + [
-        "--cov-report=term:skip-covered",
-        f"--cov-fail-under={COVERAGE}",
-        "--durations=25",
-    ]
+    if rest:
+        become("-m", "pytest", *rest)
     # What shares one site and one browser goes to one worker: xdist_group.
-    become("-m", "pytest", *(rest or ["-n", "2", "--dist", "loadgroup", *cover]))
+    whole = ["-n", "2", "--dist", "loadgroup", "--durations=25"]
+    become("-m", "tests.covered", ",".join(COVERED), str(COVERAGE), *whole)
 
 
 def faults(rest: list[str]) -> None:

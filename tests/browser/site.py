@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from beacon_site import runner
 from tests.faults.processes import ROOT, Site
 
@@ -37,9 +35,7 @@ class BrowserSite(Site):
         super().__init__(folder, **(given | variables))
 
     def __enter__(self) -> BrowserSite:
-        with psycopg.connect(self._admin, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{self.name}"')
-        self.manage("migrate", "-v0")
+        self.create_database()
         return self
 
     def start(self, *names: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import subprocess
@@ -28,6 +29,11 @@ from beacon_site.embedded.processes import free_port
 ROOT = Path(__file__).resolve().parent.parent.parent
 Row = Any  # a named tuple of a run's columns
 QUEUES = "research,reflect,maintenance"
+# The tests' servers may be given ones that live on: a database of older migrations is not taken.
+_MIGRATIONS = sorted(ROOT.glob("*/migrations/*.py"))
+MIGRATED = (
+    "migrated_" + hashlib.sha256(b"".join(p.read_bytes() for p in _MIGRATIONS)).hexdigest()[:16]
+)
 
 
 _taken: set[int] = set()  # Redis databases of the sites that live now
@@ -69,11 +75,9 @@ class Site:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Site:
-        with psycopg.connect(self._admin, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{self.name}"')
+        self.create_database()
         with redis.Redis.from_url(self.environment["REDIS_URL"]) as server:
             server.flushdb()
-        self.manage("migrate", "-v0")
         self.manage(
             "createsuperuser", "--noinput", "--username=alice", "--email=alice@example.org",
             DJANGO_SUPERUSER_PASSWORD="alice-horse-battery",
@@ -86,6 +90,22 @@ class Site:
         _taken.discard(self._redis_database)
         with psycopg.connect(self._admin, autocommit=True) as connection:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
+
+    def create_database(self) -> None:
+        """Make the site's database: a copy of one that was migrated once for all sites.
+
+        Migrating takes ten seconds of processor, a copy less than one.
+        """
+        with psycopg.connect(self._admin, autocommit=True) as connection:
+            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", [MIGRATED])
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [MIGRATED])
+            if known.fetchone() is None:
+                connection.execute(f'DROP DATABASE IF EXISTS "{MIGRATED}_new"')
+                connection.execute(f'CREATE DATABASE "{MIGRATED}_new"')
+                made = urlunsplit(urlsplit(self._admin)._replace(path=f"/{MIGRATED}_new"))
+                self.manage("migrate", "-v0", DATABASE_URL=made)
+                connection.execute(f'ALTER DATABASE "{MIGRATED}_new" RENAME TO "{MIGRATED}"')
+            connection.execute(f'CREATE DATABASE "{self.name}" TEMPLATE "{MIGRATED}"')
 
     # --- processes ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 from beacon_site.celery import app
+from tests import covered
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -42,11 +43,27 @@ def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None)
 def test_every_run_of_all_tests_fails_below_95_percent_of_lines():
     launcher = (ROOT / "scripts" / "bootstrap.py").read_text()
 
-    covered = re.search(r"^COVERED = \((.*)\)", launcher, re.MULTILINE)
-    assert covered is not None and {"memory", "research"} <= set(re.findall(r"\w+", covered[1]))
+    apps = re.search(r"^COVERED = \((.*)\)", launcher, re.MULTILINE)
+    assert apps is not None and {"memory", "research"} <= set(re.findall(r"\w+", apps[1]))
     least = re.search(r"^COVERAGE = (\d+)", launcher, re.MULTILINE)
     assert least is not None and int(least[1]) >= 95
     assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+@pytest.mark.requirement("R167")
+@pytest.mark.parametrize(("missing", "is_enough"), [(1, True), (2, False)])
+def test_an_app_below_its_share_of_lines_is_too_little_whatever_the_other_has(
+    missing: int, is_enough: bool, capsys: pytest.CaptureFixture[str]
+):
+    lines = {"executed_lines": list(range(19)), "missing_lines": list(range(missing))}
+    files = {"memory/a.py": lines, "research/b.py": {"executed_lines": [1], "missing_lines": []}}
+
+    assert covered.told(files, ["memory", "research"], 95) is is_enough
+    assert f"{1900 / (19 + missing):.1f} %  all of memory" in capsys.readouterr().out
+
+
+def test_an_app_of_which_nothing_was_counted_is_too_little():
+    assert not covered.told({}, ["memory"], 95)
 
 
 def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves(db: None):
