@@ -1,0 +1,37 @@
+"""The Context page in a browser: the layers move as one types, and what is unfolded stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+
+
+def test_layers_move_while_one_types_and_what_is_unfolded_stays(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace")
+    visitor.goto("/context/")
+    page = visitor.page
+    soul = page.locator("[data-part=soul]")
+    soul.locator("summary").first.click()
+    page.locator("[name=message]").press_sequentially("search fares")
+
+    rules = page.locator("[data-part=rules]")
+    expect(rules).to_contain_text("near to the message in words")
+    expect(soul).to_have_attribute("open", "")
+    expect(page.locator("[name=message]")).to_be_focused()
+    assert "message=search%20fares" in page.url
+
+    page.locator("[name=budget]").fill("10")
+    expect(page.locator("#context .callout.bad")).to_contain_text("over the budget")

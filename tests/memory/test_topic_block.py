@@ -1,0 +1,49 @@
+"""What a run's prompts are told of a topic, shown before there is a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory.actors import Actor
+from memory.models import Use
+from memory.observing.writing import write_observation
+from memory.topic_block import TASKS, topic_block
+from research import offering
+from research.models import TopicSettings
+from tests.research.factories import make_fact, make_run, make_topic
+
+DESK = Actor("agent", "desk")
+
+
+@pytest.mark.requirement("R34")
+def test_it_holds_what_is_known_and_the_observations_that_may_help(alice: Any):
+    topic = make_topic(alice, "Kyoto")
+    make_fact(topic, "A night costs 90 euros in spring.", make_run(topic))
+    seen = write_observation(alice, "lesson", "Rooms in Kyoto are cheap in June.", by=DESK)
+
+    block = topic_block(topic)
+
+    known, _mark, offered = block.text.partition("Observations that may help")
+    assert "A night costs 90 euros in spring." in known
+    assert "Rooms in Kyoto are cheap in June." in offered
+    assert block.observations == [seen]
+    assert not Use.objects.exists()
+
+
+def test_of_a_topic_without_runs_it_is_empty(alice: Any):
+    assert topic_block(make_topic(alice, "Kyoto")).text == ""
+
+
+def test_a_sensitive_observation_is_never_in_it(alice: Any):
+    topic = make_topic(alice, "Kyoto")
+    write_observation(alice, "lesson", "Kyoto: my code is 4711.", by=DESK, sensitivity="sensitive")
+    assert topic_block(topic).observations == []
+
+
+def test_what_a_topic_is_for_is_told_by_research_in_the_words_of_its_runs(alice: Any):
+    topic = make_topic(alice, "Kyoto")
+    TopicSettings.objects.filter(topic=topic).update(objective="cheap rooms", focus="June")
+    assert TASKS[-1] is offering.task_of
+    assert offering.task_of(topic) == "Kyoto cheap rooms June"
