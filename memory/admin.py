@@ -52,15 +52,29 @@ class ContentItemAdmin(RememberedAdmin):
     list_filter = ("type", "trust", "sensitivity")
     search_fields = ("scope", "owner__username")
     MASKED = ("content", "title", "url", "tags")
+    PAGE = ("memory:content-item", ("pk",))
 
 
 @admin.register(memory.Snapshot)
 class SnapshotAdmin(RememberedAdmin):
-    """What scopes of content stores held at a moment; their items are looked at by their owner."""
+    """What scopes of content stores held at a moment."""
 
     list_display = ("label", "owner", "scope", "count", "size", "created", "trashed_at")
     search_fields = ("scope", "owner__username")
     MASKED = ("title",)
+    PAGE = ("memory:content-snapshot", ("pk",))
+
+
+@admin.register(memory.SnapshotItem)
+class SnapshotItemAdmin(ReadOnlyAdmin):
+    """Items as they were when a snapshot was taken."""
+
+    list_display = ("label", "shown_snapshot", "position", "type", "size", "trust", "created")
+    list_filter = ("type", "trust", "sensitivity")
+    list_select_related = ("snapshot", "snapshot__owner")
+    search_fields = ("scope", "snapshot__owner__username")
+    OWNER = "snapshot__owner_id"
+    MASKED = ("content", "title", "url", "tags")
 
 
 @admin.register(memory.LibraryDocument)

@@ -46,6 +46,11 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
         topic=topic, url=SECRET_TEXT, domain=SECRET_TEXT, first_run=1, last_run=1
     )
     item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
+    item_as = {"title": SECRET_TEXT, "content": SECRET_TEXT, "sensitivity": "sensitive"}
+    memory.SnapshotItem.objects.create(
+        snapshot=memory.Snapshot.objects.create(title=SECRET_TEXT, scope="owner", **hidden),
+        position=0, item_id=item.pk, source="fetch", created=timezone.now(), **item_as,
+    )  # fmt: skip
     document = memory.LibraryDocument.objects.create(title=SECRET_TEXT, text=SECRET_TEXT, **hidden)
     bm25.index([document])
     memory.LibraryFolder.objects.create(owner=owner, folder="/documents")
