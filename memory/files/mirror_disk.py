@@ -151,13 +151,14 @@ class Disk:
             for number in range(1, MOST_COPIES + 1):
                 copy = f"{name}.conflict" + (f".{number}" if number > 1 else "")
                 with suppress(FileExistsError):
-                    handle = os.open(copy, _NEW, 0o600, dir_fd=inside)
-                    try:
-                        _fill(handle, content or b"")
-                    finally:
-                        os.close(handle)
                     if content is None:
-                        os.rename(name, copy, src_dir_fd=inside, dst_dir_fd=inside)
+                        _move_aside(inside, name, copy)
+                    else:
+                        handle = os.open(copy, _NEW, 0o600, dir_fd=inside)
+                        try:
+                            _fill(handle, content)
+                        finally:
+                            os.close(handle)
                     os.fsync(inside)
                     return f"{folder}/{copy}"
         raise FileExistsError(f"{MOST_COPIES} copies ({name}.conflict) lie beside it already")
@@ -298,6 +299,23 @@ def _read(folder: int, name: str) -> tuple[Found | None, float]:
         return Found(_stamp(before), content), age
     finally:
         os.close(handle)
+
+
+def _move_aside(folder: int, name: str, copy: str) -> None:
+    """Move what cannot be read to a name that is free.  Raises FileExistsError, OSError.
+
+    The name is taken first, by something of the same sort: a folder replaces no file.
+    """
+    is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    if is_folder:
+        os.mkdir(copy, 0o700, dir_fd=folder)
+    else:
+        os.close(os.open(copy, _NEW, 0o600, dir_fd=folder))
+    try:
+        os.rename(name, copy, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        (os.rmdir if is_folder else os.unlink)(copy, dir_fd=folder)
+        raise
 
 
 def _fill(handle: int, content: bytes, like: int | None = None) -> None:

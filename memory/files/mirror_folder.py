@@ -124,6 +124,14 @@ def _identity(told: str) -> str:
     return str(found.get("beacon", "")) if isinstance(found, dict) else ""
 
 
+def _is_that_of_before(folder: MirrorFolder) -> bool:
+    """Whether a file lies there just as it was last mirrored: another folder has none such."""
+    rows = MirroredFile.objects.exclude(stamp="").select_related("owner")
+    return any(
+        disk_of(folder, row.owner).stamps().get(row.path) == row.stamp for row in rows.iterator()
+    )
+
+
 def _put_first(temp: Path, mark: Path) -> None:
     """Let the mark be this one, unless another Beacon's came there in the same moment."""
     try:
@@ -138,7 +146,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
     """Make the folder, or mark one that is there as ours; what was in it before is taken in."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_bare = not any((root / name).exists() for name in ("facts", "episodes", "users"))
-    is_other = folder.place != str(root)
+    is_other = folder.place != str(root) or not (is_bare or _is_that_of_before(folder))
     rows = MirroredFile.objects.exclude(digest="")
     # Nothing that lies here is what was mirrored last, so no edit can be based on that.
     if (is_bare or is_other) and rows.update(digest="", stamp="", version=0) and not is_other:

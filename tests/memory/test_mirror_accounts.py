@@ -146,3 +146,35 @@ def test_a_link_in_the_place_of_an_accounts_folder_is_not_followed(
     assert "green" in (tmp_path / "elsewhere" / USER).read_text()
     assert "copy on disk cannot" in MirroredFile.objects.get(owner=second, path=USER).problem
     assert read_file(second, USER).content.endswith("- Tea: white\n")
+
+
+# --- the folder itself ----------------------------------------------------------------------------
+
+
+def test_a_folder_that_another_was_swapped_for_replaces_no_words(
+    second: User, root: Path, alice: User
+):
+    root.rename(root.parent / "before")
+    (root / "facts").mkdir(parents=True)
+    (root / USER).write_text("# User\n\n- Name: Mallory\n")
+    mirror.catch_up()
+
+    assert "Alice" in stored(alice)
+    assert "Alice" in (root / USER).read_text()
+    assert "Mallory" in (root / "facts/user.md.conflict").read_text()
+    assert "Bob" in (root / "users/bob" / USER).read_text()
+
+
+def test_a_folder_in_a_files_place_is_moved_aside_once(second: User, root: Path, alice: User):
+    (root / USER).unlink()
+    (root / USER).mkdir()
+    (root / USER / "own.txt").write_text("mine")
+    for _look in range(3):
+        mirror.catch_up()
+
+    names = sorted(one.name for one in (root / "facts").iterdir())
+    assert names == ["memory.md", "user.md", "user.md.conflict"]
+    assert (root / "facts/user.md.conflict/own.txt").read_text() == "mine"
+    assert "Alice" in (root / USER).read_text()
+    told = Activity.objects.of(alice).filter(kind="disk-edit-refused")
+    assert told.count() == 1
