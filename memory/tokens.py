@@ -97,8 +97,9 @@ def find(text: str) -> ApiToken | None:
         .select_related("agent__owner")
         .first()
     )
-    if token is not None:
-        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - NOTED_EACH)
+    long_ago = now - NOTED_EACH
+    if token is not None and (token.last_used_at is None or token.last_used_at < long_ago):
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=long_ago)
         ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token
 

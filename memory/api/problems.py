@@ -200,9 +200,10 @@ class ProblemMiddleware:
         if response.status_code < 400 or not request.path.startswith(ROOT) or not is_page:
             return response
         answer = _in_words(response.status_code).answer()
-        for name in ("Allow", "Retry-After"):
+        for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
                 answer[name] = response.headers[name]
+        answer["Content-Length"] = str(len(answer.content))
         return answer
 
 

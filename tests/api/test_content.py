@@ -168,5 +168,5 @@ def test_the_number_of_queries_is_fixed(agent: Program, django_assert_num_querie
     for number in range(9):
         put(agent, f"text {number}")
     for limit in (1, 9):
-        with django_assert_num_queries(3):  # the token, its last use, the page
+        with django_assert_num_queries(2):  # the token, the page
             agent.get(f"/content?limit={limit}")
