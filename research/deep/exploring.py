@@ -46,8 +46,11 @@ def explore(work: Work) -> StepResult:
         try:
             ended.append(work.carry_out_part(track.part, go))
         except NoTools:
-            work.run.steps.filter(name=found.STEP, part__gt=0).delete()
-            return _as_quick(work, _("the model's endpoint takes no tools"))
+            work.run.steps.filter(name=found.STEP, part=track.part).delete()
+            if not ended:
+                return _as_quick(work, _("the model's endpoint takes no tools"))
+            work.run.warn(_("The model's endpoint takes tools no longer: some tracks are missing."))
+            break
         _say_if_failed(work, track, ended[-1])
     return _explored(work, ended)
 

@@ -70,7 +70,7 @@ class TrackLoop:
             return self._left("", _("stopped early"))
         except BudgetReached as exc:
             return self._over_budget("", exc)
-        if looped is None or looped.without_tools:
+        if looped is None or (looped.without_tools and not looped.calls):
             raise NoTools
         if isinstance(looped.failure, BudgetReached):
             return self._over_budget(looped.text, looped.failure)

@@ -33,6 +33,7 @@ from tests.browser import (  # noqa: E402
     cast_ask,
     cast_compare,
     cast_content,
+    cast_deep,
     cast_file_history,
     cast_files,
     cast_memory,
@@ -247,7 +248,7 @@ def main() -> None:
     for name in ("vera", "viktor"):  # who decide on what waits for them
         cast_review.proposed(person(name))
     found = delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
-    found |= cast_plans.waiting_plan(owner)
+    found |= cast_plans.waiting_plan(owner) | cast_deep.deep_runs(owner)
     found |= library_and_people(owner) | sample_topic(owner)
     found |= cast_compare.comparison(owner) | {"writing": cast_compare.writing(owner)}
     found |= (

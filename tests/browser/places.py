@@ -208,6 +208,8 @@ def _runs(cast: dict[str, str]) -> list[Place]:
     samples = [f"report {number}" for number in range(1, 5)]
     return [
         *(Place(f"run {name}", cast[name]) for name in (*names, *samples)),
+        Place("run deep", cast["deep"]),
+        Place("run deep report", cast["deep report"], FULL, _unfold),
         Place("run waiting", cast["waiting"]),
         Place("run waiting wrong", cast["waiting"], FULL, _bad_plan),
         Place("run waiting gone", cast["waiting"], FULL, _gone_plan),

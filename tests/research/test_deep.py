@@ -11,6 +11,8 @@ from werkzeug import Request, Response
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, Topic
 from memory.models import Agent as Agents
+from research import stepping
+from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
 from tests.providers.loopback import body_of
 from tests.providers.servers import Scene, ScriptedChatServer, status
@@ -26,8 +28,10 @@ def endpoint() -> Iterator[ScriptedChatServer]:
 
 
 @pytest.fixture
-def found(providers: Providers) -> Providers:
+def found(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Providers:
     """The planned queries find pages 1 to 3; what the tracks search for finds more."""
+    # On a busy machine a run takes longer than a beat, whose connection sees no test's rows.
+    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
     cast.set_up(providers, *range(1, 7))
     pages = {query: [cast.hit(n) for n in (1, 2, 3)] for query in cast.PLAN["queries"]}
     providers.search._hits = pages | {  # type: ignore[assignment]
@@ -186,7 +190,7 @@ def test_a_page_that_gives_orders_is_set_aside_and_nothing_is_written_outside(
     assert "Mallory" not in "".join(deep_cast.results(agent.sent["overview"][1]))
     assert "no tool “memory_write” here" in deep_cast.results(agent.sent["overview"][2])[-1]
     outside = ContentItem.objects.of(topic.owner).exclude(scope=run.source)
-    assert not outside.exists()
+    assert not outside.exists() and reflecting.is_read_only(run)
     assert [source["link"] for source in run.report.sources] == [cast.url(2)]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory.models import Topic
+from research import stepping
 from research.deep import limits
 from research.models import Run, Step, ToolCall, TopicSettings
 from tests.providers.servers import ScriptedChatServer
@@ -27,7 +28,9 @@ def endpoint() -> Iterator[ScriptedChatServer]:
 
 
 @pytest.fixture
-def found(providers: Providers) -> Providers:
+def found(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Providers:
+    # On a busy machine a run takes longer than a beat, whose connection sees no test's rows.
+    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
     cast.set_up(providers, *range(1, 7))
     return providers
 

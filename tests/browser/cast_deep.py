@@ -1,0 +1,25 @@
+"""A deep run that goes on and one with its report, for the browser."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from research.models import Run
+from tests.research import deep_rows, factories
+
+
+def deep_runs(owner: Any) -> dict[str, str]:
+    """Make both and return their addresses."""
+    going = deep_rows.going_on(factories.make_topic(owner, "Deep runs that go on"), calls=9)
+    later = timezone.now() + timedelta(days=1)
+    Run.objects.filter(pk=going.pk).update(lease_until=later)
+    saved = deep_rows.saved(factories.make_topic(owner, "Deep runs"))
+    return {"deep": _address(going), "deep report": _address(saved)}
+
+
+def _address(run: Run) -> str:
+    return reverse("research:run", args=[run.topic.slug, run.pk])
