@@ -122,11 +122,11 @@ def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
 
 
 def _restored(owner: Any, turn: int) -> object:
-    """Change the file, so that there is something to restore."""
+    """Change the file, so that there is something to restore; then a version from the middle."""
     from memory.files.saving import append_to, restore_version
 
-    append_to(owner, PATH, f"## More {turn}\n- Summary: s", by=owner.actor)
-    return lambda: restore_version(owner, PATH, 1_000, by=owner.actor)
+    newest = append_to(owner, PATH, f"## More {turn}\n- Summary: s", by=owner.actor).file.version
+    return lambda: restore_version(owner, PATH, newest // 2, by=owner.actor)
 
 
 def _joined(owner: Any, turn: int) -> object:

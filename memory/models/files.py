@@ -179,9 +179,9 @@ class Section(Recalled):
         known = [_Known(*row) for row in rows.values_list("pk", "position", "heading", "content")]
         kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
         changed, made = _paired(known, left, lambda heading, _text: heading)
-        gone = list(cls.objects.filter(pk__in=[row.pk for row in known])) if known else []
-        cls.unfollow(gone)
-        cls.objects.filter(pk__in=[row.pk for row in known]).delete()
+        if known:
+            cls.unfollow(cls(pk=row.pk, owner_id=file.owner_id) for row in known)
+            cls.objects.filter(pk__in=[row.pk for row in known]).delete()
         cls._place([*kept, *changed])
         marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
         rows.exclude(**marks).update(**marks)

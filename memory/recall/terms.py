@@ -47,13 +47,10 @@ _TERM = re.compile(
     rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
     rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
 )
-# The same in a line of plain ASCII, of which a save of a large text looks at thousands.
-_ASCII_TERM = re.compile(
-    r"(?P<number>\d+(?:\.\d+)+(?!\w))"
-    r"|(?P<named>[0-9A-Za-z]+(?:\+\+|\#)(?!\w))"
-    r"|(?P<word>[0-9A-Za-z]+(?:'[0-9A-Za-z]+)*)",
-    re.ASCII,
-)
+# A line of plain ASCII has but words, unless a sign joins letters or a point joins digits: a save
+# of a large text looks at thousands of such.
+_PLAIN = re.compile(r"[0-9A-Za-z]+")
+_JOINED = re.compile(r"[0-9A-Za-z](?:\+\+|[#'])|[0-9]\.[0-9]")
 _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _ENGLISH = re.compile(r"[a-z']+")
 
@@ -242,15 +239,21 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
         elif len(known) < MOST_TIMES:
             room -= 2
             known.append(place)
-    words = [f"{_quoted(term)}:{','.join(map(str, _held(at)))}" for term, at in places.items()]
+    words = [
+        f"{_quoted(term)}:{at[0]}"
+        if len(at) == 1 and at[0] <= LAST_POSITION
+        else f"{_quoted(term)}:{','.join(map(str, _held(at)))}"
+        for term, at in places.items()
+    ]
     words += map(_quoted, label_terms(labels, language)[:MOST_LABELS])
     return " ".join(words), sum(map(len, places.values()))
 
 
-def label_terms(text: str, language: str = ENGLISH) -> list[str]:
-    """Return the terms by which a record's labels are found, each once."""
+@lru_cache(maxsize=1_000)
+def label_terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
+    """Return the terms by which a record's labels are found, each once; many have the same ones."""
     terms = dict.fromkeys(query_terms(text, language)) if text else {}
-    return [LABEL + term for term in terms]
+    return tuple(LABEL + term for term in terms)
 
 
 def counts_of(text: str, language: str = ENGLISH) -> Counter[str]:
@@ -272,23 +275,22 @@ def _held(places: list[int]) -> list[int]:
 def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
     """Yield each term that is indexed with its position, counted from 1."""
     place = 0
-    for found in _matches(text):
-        if found.lastgroup != "unspaced":
-            place += 1
-            yield place, _normal(found.group(), found.lastgroup, language)
+    for line in text.split("\n"):  # no term goes beyond its end
+        if line.isascii() and not _JOINED.search(line):
+            for place, word in enumerate(_PLAIN.findall(line), place + 1):  # noqa: B020
+                yield place, _normal(word, "word", language)
             continue
-        run = found.group()
-        for offset, char in enumerate(run):
-            place += 1
-            yield place, _folded(char)
-            if offset + 1 < len(run):
-                yield place, _folded(run[offset : offset + 2])
-
-
-def _matches(text: str) -> Iterator[re.Match[str]]:
-    """Yield what may become terms; none goes beyond the end of its line."""
-    for line in text.split("\n"):
-        yield from (_ASCII_TERM if line.isascii() else _TERM).finditer(line)
+        for found in _TERM.finditer(line):
+            if found.lastgroup != "unspaced":
+                place += 1
+                yield place, _normal(found.group(), found.lastgroup, language)
+                continue
+            run = found.group()
+            for offset, char in enumerate(run):
+                place += 1
+                yield place, _folded(char)
+                if offset + 1 < len(run):
+                    yield place, _folded(run[offset : offset + 2])
 
 
 def _pairs(found: re.Match[str]) -> Iterator[Term]:
@@ -335,5 +337,6 @@ def _fillers() -> frozenset[str]:
 
 
 def _quoted(term: str) -> str:
-    escaped = term.replace("\\", "\\\\").replace("'", "''")
-    return f"'{escaped}'"
+    if "'" in term or "\\" in term:
+        term = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{term}'"
