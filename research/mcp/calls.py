@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DatabaseError, InterfaceError
 from django.utils.translation import gettext as _
@@ -95,11 +96,16 @@ def answered(result: ToolResult) -> types.CallToolResult:
 
 
 def _without_bare(value: Any) -> Any:
-    """Return data without what came from outside and would stand there without its marks."""
+    """Return data without what came from outside and would stand there without its marks.
+
+    Addresses of pages here become whole ones.
+    """
     if isinstance(value, list):
         return [_without_bare(one) for one in value]
     if not isinstance(value, dict):
         return value
+    if str(value.get("url", "")).startswith("/"):  # a page here, as a program opens it
+        value = {**value, "url": settings.BEACON_URL + value["url"]}
     outside = value.get("trust", Trust.OWNER.value) not in (Trust.OWNER.value, Trust.AGENT.value)
     return {
         key: _without_bare(one) for key, one in value.items() if not (outside and key == "content")

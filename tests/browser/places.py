@@ -296,6 +296,10 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("soul unfolded", "/settings/soul/", FULL, _unfold),
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("sign-ins", "/settings/sign-ins/"),
+        Place("api tokens", "/settings/tokens/"),
+        Place("api token made", "/settings/tokens/", FULL, _make_token),
+        Place("agents", "/settings/agents/"),
+        Place("agent", "/settings/agents/", FULL, lambda visitor: visitor.follow("research")),
         Place("people", "/settings/people/"),
         Place("people invited", "/settings/people/", FULL, _invite),
         *_settings(),
@@ -357,6 +361,12 @@ def _wrong_limit(visitor: Visitor) -> None:
     visitor.page.locator("[name=monthly_money]").fill("-1")
     visitor.press("Save limits")
     visitor.page.locator("[aria-invalid]").first.wait_for()
+
+
+def _make_token(visitor: Visitor) -> None:
+    visitor.page.locator("main form [name=name]").fill("claude")
+    visitor.press("Make the token")
+    visitor.page.locator("#new-token").wait_for()
 
 
 def _invite(visitor: Visitor) -> None:

@@ -55,7 +55,9 @@ def test_a_write_is_the_agents_of_the_tokens_name(alice: User) -> None:
     assert not result.is_error
     assert note.source == "agent:claude"
     assert Activity.objects.filter(kind="tool-called", actor="agent:claude").exists()
-    assert result.structured_content["records"][0]["id"] == str(note.pk)
+    record = result.structured_content["records"][0]
+    assert record["id"] == str(note.pk)
+    assert record["url"] == f"http://127.0.0.1:8000/notes/{note.pk}/"
 
 
 def test_a_token_that_may_only_read_is_told_so_in_words(alice: User) -> None:

@@ -205,8 +205,10 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
-def _post(address: str, token: str, body: bytes = b"", **headers: str) -> httpx.Response:
-    told = {**ACCEPT, "Authorization": f"Bearer {token}", **headers}
+def _post(
+    address: str, token: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> httpx.Response:
+    told = {**ACCEPT, "Authorization": f"Bearer {token}", **(headers or {})}
     sent = {key.encode(): value.encode() for key, value in told.items()}
     content = body or json.dumps(PING).encode()
     return httpx.post(address, content=content, headers=sent, trust_env=False, timeout=30)
@@ -228,7 +230,7 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
         ({"Origin": "http://localhost:3000"}, 200),
         ({}, 200),
     ):
-        assert _post(address, token, **headers).status_code == status, headers
+        assert _post(address, token, headers=headers).status_code == status, headers
     for method in ("GET", "DELETE", "PUT"):
         answer = httpx.request(method, address, headers=ACCEPT, trust_env=False)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")

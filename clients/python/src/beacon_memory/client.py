@@ -1,0 +1,211 @@
+"""The client: one object with a method for each thing that programs do most."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from beacon_memory.errors import NotReached, Refused
+from beacon_memory.records import File, Hit, Report, Run, Written
+
+USUAL = "http://127.0.0.1:8000"
+
+
+class Beacon:
+    """A Beacon, by its address and a token made under Settings, API tokens.
+
+    Both may stand in the environment: BEACON_URL and BEACON_API_TOKEN.  Every method raises
+    `NotReached` where nobody answers and `Refused` where Beacon says no.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        *,
+        token: str = "",
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Connect to nothing yet; `timeout` is in seconds, `transport` for tests."""
+        url = url or os.environ.get("BEACON_URL") or USUAL
+        token = token or os.environ.get("BEACON_API_TOKEN", "")
+        self._http = httpx.Client(
+            base_url=url.rstrip("/") + "/api/v1/",
+            headers={"Authorization": f"Bearer {token}", "User-Agent": "beacon-memory/0.1"},
+            timeout=timeout,
+            transport=transport,
+        )
+
+    def __enter__(self) -> Beacon:
+        """Use it in a with statement."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close its connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    # --- recall and remember ------------------------------------------------------------------
+
+    def recall(self, query: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
+        """Return what answers the question, the best first.
+
+        `filters` are those of GET /recall: mode, type, category, kind, topic, after, before,
+        min_score.
+        """
+        found = self._ask("GET", "recall", params={"q": query, "limit": limit, **filters})
+        return [Hit.of(one) for one in found.json()["items"]]
+
+    def remember(
+        self, content: str, *, kind: str = "log", tags: Sequence[str] = (), **fields: Any
+    ) -> Written:
+        """Write a note; it may be held for a person (`Written.is_held`)."""
+        body = {"content": content, "kind": kind, "tags": list(tags), **fields}
+        return self._written("notes", body)
+
+    def observe(
+        self,
+        *,
+        findings: Sequence[str] = (),
+        insights: Sequence[str] = (),
+        lessons: Sequence[str] = (),
+        source: str = "",
+    ) -> Written:
+        """Store findings, insights and lessons, all of them or none."""
+        body: dict[str, Any] = {
+            "findings": list(findings),
+            "insights": list(insights),
+            "lessons": list(lessons),
+        }
+        return self._written("observations", body | ({"source": source} if source else {}))
+
+    def context(self, message: str = "", *, topic: str = "") -> str:
+        """Return what an agent is given before a task."""
+        body = {"message": message, **({"topic": topic} if topic else {})}
+        return str(self._ask("POST", "context", json=body).json()["text"])
+
+    # --- research -----------------------------------------------------------------------------
+
+    def run(self, topic: str, *, depth: str = "", wait: float = 0.0) -> Run:
+        """Start a run of a topic, which is made if there is none, and return it.
+
+        Where one goes on already it is that one.  `wait` is for how many seconds at most to wait
+        for its end.
+        """
+        made = self._ask("POST", "topics", json={"title": topic}).json()
+        body = {"depth": depth} if depth else {}
+        try:
+            answer = self._ask("POST", f"topics/{_part(made['slug'])}/runs", json=body)
+        except Refused as exc:
+            if exc.status != 409 or not exc.location:
+                raise
+            run = self.run_of(int(exc.location.rstrip("/").rpartition("/")[2]))
+        else:
+            run = Run.of(answer.json())
+        until = time.monotonic() + wait
+        while run.is_unfinished and time.monotonic() < until:
+            time.sleep(min(1.0, max(0.05, until - time.monotonic())))
+            run = self.run_of(run.id)
+        return run
+
+    def run_of(self, run_id: int) -> Run:
+        """Return a run by its id."""
+        return Run.of(self._ask("GET", f"runs/{run_id}").json())
+
+    def report(self, run_id: int) -> Report:
+        """Return the report of a run.  Refused (404) while it is not written."""
+        path = f"runs/{run_id}/report"
+        text = self._ask("GET", path, headers={"Accept": "text/markdown"}).text
+        return Report(text, self._ask("GET", path).json())
+
+    # --- files --------------------------------------------------------------------------------
+
+    def files(self) -> list[File]:
+        """Return the memory files, without their text."""
+        return [File.of(one) for one in self._items("files")]
+
+    def file(self, path: str) -> File:
+        """Return a memory file with its text and version."""
+        return File.of(self._ask("GET", f"files/{quote(path)}").json())
+
+    def write_file(self, path: str, content: str, *, version: int) -> Written:
+        """Replace a file's text, if nobody has written since `version` (0: there is none yet)."""
+        seen = {"If-Match": f'"{version}"'} if version else {"If-None-Match": "*"}
+        answer = self._ask("PUT", f"files/{quote(path)}", json={"content": content}, headers=seen)
+        return _as_written(answer.json())
+
+    def append_entry(self, path: str, entry: str, *, summary: str = "") -> Written:
+        """Add an entry at a file's end; a month's file is made by its first one."""
+        body = {"entry": entry, **({"summary": summary} if summary else {})}
+        return self._written(f"files/{quote(path)}/entries", body)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def _written(self, path: str, body: dict[str, Any]) -> Written:
+        # The same key goes along with each attempt of one call, so that it is written once.
+        key = {"Idempotency-Key": str(uuid.uuid4())}
+        return _as_written(self._ask("POST", path, json=body, headers=key).json())
+
+    def _items(self, path: str) -> Iterator[dict[str, Any]]:
+        cursor: str | None = ""
+        while cursor is not None:
+            params = {"cursor": cursor} if cursor else {}
+            page = self._ask("GET", path, params=params).json()
+            yield from page["items"]
+            cursor = page.get("next")
+
+    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **more)
+        except httpx.TransportError as exc:
+            raise NotReached(f"Nobody answers at {self._http.base_url}: {exc}") from exc
+        except httpx.InvalidURL as exc:
+            raise NotReached(f"{self._http.base_url} is no address: {exc}") from exc
+        if answer.is_success:
+            return answer
+        raise _refusal(answer)
+
+
+def _refusal(answer: httpx.Response) -> NotReached | Refused:
+    """Return what an answer that is no success means."""
+    try:
+        problem = answer.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        return NotReached(
+            f"What answers at {answer.request.url} is no Beacon, or fails (status "
+            f"{answer.status_code})."
+        )
+    wait = answer.headers.get("Retry-After", "")
+    return Refused(
+        answer.status_code,
+        problem,
+        retry_after=int(wait) if wait.isdigit() else 0,
+        location=answer.headers.get("Location", ""),
+    )
+
+
+def _as_written(raw: dict[str, Any]) -> Written:
+    ids = raw.get("ids") or []
+    known = raw.get("id") or (ids[0] if ids else "")
+    return Written(id=str(known), proposal=str(raw.get("proposal") or ""), raw=raw)
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

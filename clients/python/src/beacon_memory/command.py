@@ -1,0 +1,156 @@
+"""`beacon-memory`: recall, remember, run and files from a terminal.
+
+The address and the token come from BEACON_URL and BEACON_API_TOKEN, or --url; the token is no
+option, since other users of the machine could read it in the list of processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from beacon_memory.client import USUAL, Beacon
+from beacon_memory.errors import BeaconError, Refused
+
+OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out one command and return the exit code.
+
+    0 done; 1 refused or not reached; 2 wrong usage; 3 held for a person; 4 the run is not done.
+    """
+    asked = _parser().parse_args(arguments)
+    act: Callable[[Beacon, argparse.Namespace], int] = asked.act
+    try:
+        with Beacon(asked.url) as beacon:
+            return act(beacon, asked)
+    except BeaconError as exc:
+        print(f"beacon-memory: {exc}", file=sys.stderr)
+        return WENT_WRONG
+    except BrokenPipeError:
+        return OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="beacon-memory", description="Beacon from a terminal.")
+    parser.add_argument("--url", default="", help=f"Beacon's address (BEACON_URL, or {USUAL})")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    acts = parser.add_subparsers(required=True, metavar="{recall,remember,run,files}")
+
+    recall = acts.add_parser("recall", help="what is remembered about a question")
+    recall.add_argument("query")
+    recall.add_argument("--limit", type=int, default=10)
+    recall.set_defaults(act=_recall)
+
+    remember = acts.add_parser("remember", help="write a note; “-” reads it from standard input")
+    remember.add_argument("content")
+    remember.add_argument("--kind", default="log", choices=["log", "summary", "rule"])
+    remember.add_argument("--tag", action="append", default=[], dest="tags")
+    remember.set_defaults(act=_remember)
+
+    run = acts.add_parser("run", help="research a topic and print the report")
+    run.add_argument("topic")
+    run.add_argument("--depth", default="", choices=["", "quick", "deep"], metavar="quick|deep")
+    run.add_argument("--wait", type=float, default=600.0, help="seconds at most; 0: do not wait")
+    run.set_defaults(act=_run)
+
+    files = acts.add_parser("files", help="list the memory files, or print one")
+    files.add_argument("path", nargs="?", default="")
+    files.add_argument("--write", metavar="FILE", help="replace its text by that of FILE, or “-”")
+    files.set_defaults(act=_files)
+    return parser
+
+
+def _recall(beacon: Beacon, asked: argparse.Namespace) -> int:
+    hits = beacon.recall(asked.query, limit=asked.limit)
+    if asked.json:
+        return _print_json([hit.raw for hit in hits])
+    for hit in hits:
+        print(f"{hit.score:.2f}  {hit.type:<11}  {' '.join(hit.content.split())}")
+    if not hits:
+        print("Nothing that is remembered answers that.", file=sys.stderr)
+    return OK
+
+
+def _remember(beacon: Beacon, asked: argparse.Namespace) -> int:
+    content = _text_of(asked.content) if asked.content == "-" else asked.content
+    written = beacon.remember(content, kind=asked.kind, tags=asked.tags)
+    if asked.json:
+        _print_json(written.raw)
+    elif written.is_held:
+        print("Held: it is stored once a person accepts it under Review.", file=sys.stderr)
+    else:
+        print(written.id)
+    return HELD if written.is_held else OK
+
+
+def _run(beacon: Beacon, asked: argparse.Namespace) -> int:
+    run = beacon.run(asked.topic, depth=asked.depth, wait=asked.wait)
+    if run.is_unfinished:
+        print(f"Run {run.id} is {run.status}.", file=sys.stderr)
+        return _print_json(run.raw) if asked.json else UNFINISHED if asked.wait else OK
+    try:
+        report = beacon.report(run.id)
+    except Refused as exc:
+        print(f"Run {run.id} is {run.status}: {exc}", file=sys.stderr)
+        return WENT_WRONG
+    if asked.json:
+        return _print_json(report.raw)
+    sys.stdout.write(report.markdown)
+    return OK
+
+
+def _files(beacon: Beacon, asked: argparse.Namespace) -> int:
+    if not asked.path:
+        files = beacon.files()
+        if asked.json:
+            return _print_json([file.raw for file in files])
+        for file in files:
+            print(f"{file.size:>8}  {file.path}  {file.summary}")
+        return OK
+    if asked.write:
+        return _write_file(beacon, asked)
+    file = beacon.file(asked.path)
+    if asked.json:
+        return _print_json(file.raw)
+    sys.stdout.write(file.content)
+    return OK
+
+
+def _write_file(beacon: Beacon, asked: argparse.Namespace) -> int:
+    content = _text_of(asked.write)
+    try:
+        version = beacon.file(asked.path).version
+    except Refused as exc:
+        if exc.status != 404:
+            raise
+        version = 0  # a month's file that is made now
+    written = beacon.write_file(asked.path, content, version=version)
+    if asked.json:
+        _print_json(written.raw)
+    elif written.is_held:
+        print("Held: it is stored once a person accepts it under Review.", file=sys.stderr)
+    return HELD if written.is_held else OK
+
+
+def _text_of(name: str) -> str:
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise BeaconError(f"{name} cannot be read: {exc}") from exc
+
+
+def _print_json(value: Any) -> int:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+    return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
