@@ -20,7 +20,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.archive.rows import Broken, parsed
 from memory.archive.writing import MANIFEST
-from memory.archive.zips import lines, opened
+from memory.archive.zips import check_plain, lines, opened
 from memory.text import clean
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file that are read
@@ -70,6 +70,7 @@ class Choice:
 
 def shape_of(path: Path, name: str) -> Shape:
     """Return what a file is, by what it holds.  Raises NotTaken for a zip that is unsound."""
+    check_plain(path)
     with path.open("rb") as file:
         begins = file.read(4)
     if begins.startswith(b"PK") or name.lower().endswith(".zip"):

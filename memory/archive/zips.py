@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import lzma
 import re
+import stat
 import struct
 import zipfile
 import zlib
@@ -57,8 +58,16 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
         ) from exc
 
 
+def check_plain(path: Path) -> None:
+    """Refuse what is no plain file: a pipe or a device gives no end.  Raises NotTaken, OSError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        told = {"name": path.name[:200]}
+        raise NotTaken(_("“%(name)s” is no plain file; name a file, or a folder.") % told)
+
+
 def _check_directory(path: Path) -> None:
     """Refuse a zip that lists too many files, before the list is read into memory."""
+    check_plain(path)
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 65_557))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from django.core.management.base import CommandError
@@ -12,13 +12,20 @@ from beacon_site.own_command import OwnCommand
 from memory.models import User
 
 
+def _place(text: str) -> Path:
+    """Return the folder or file that is named; nothing, as of an unset variable, is not this one."""
+    if not text.strip():
+        raise ArgumentTypeError(_("no folder or file is named"))
+    return Path(text)
+
+
 class FilesCommand(OwnCommand):
     """A command about one account's files and a folder, or zip."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the account, which may be left out where there is one, and the place."""
         parser.add_argument("username", nargs="?", help="may be left out if there is one account")
-        parser.add_argument("place", type=Path, metavar="DIR|FILE.zip")
+        parser.add_argument("place", type=_place, metavar="DIR|FILE.zip")
 
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""

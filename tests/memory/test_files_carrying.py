@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
 import subprocess
 import zipfile
@@ -129,6 +130,17 @@ def test_a_hostile_zip_is_refused_whole(alice: User, tmp_path: Path, files: list
         run("memory_import", "alice", place, "--apply")
 
     assert "nothing yet" in stored(alice)
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_refused_and_nothing_is_no_folder(alice: User, tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+
+    for command in ("memory_import", "import_memory"):
+        with pytest.raises(CommandError, match="no plain file"):
+            call_command(command, "alice", str(tmp_path / "pipe"))
+    with pytest.raises(CommandError, match="no folder or file is named"):
+        run("memory_export", "alice", "")
 
 
 def test_no_text_of_somebody_elses_is_written_over(alice: User, tmp_path: Path):
