@@ -107,6 +107,10 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
         run=run, url=SECRET_TEXT, link=SECRET_TEXT, title=SECRET_TEXT, service="feeds",
         content_item=item,
     )  # fmt: skip
+    research.ToolCall.objects.create(
+        run=run, part=1, position=1, round=1, tool="open_page", arguments={"page": SECRET_TEXT},
+        result=SECRET_TEXT, content_item=item,
+    )  # fmt: skip
     research.Report.objects.create(run=run, title=SECRET_TEXT, body=SECRET_TEXT, **hidden)
     research.DeltaItem.objects.create(run=run, position=1, status="new", sentence=SECRET_TEXT)
     research.Worker.objects.get_or_create(
