@@ -1,4 +1,4 @@
-"""Where research used a content item: as the text behind a hit, and as a source of a report."""
+"""Where research used a content item: behind a hit, as a source of a report, as what a tool answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memory import content_page
 from memory.content_page import Usage
 from memory.models import ContentItem
 from memory.text import shorten
-from research.models import Hit
+from research.models import Hit, Run, ToolCall
 
 MOST = 20
 
@@ -22,14 +22,32 @@ def register() -> None:
 
 
 def used_in(item: ContentItem) -> Iterator[Usage]:
-    """Yield the runs that read the item, each with the number under which its report cites it."""
-    hits = Hit.objects.filter(content_item=item, run__topic__owner=item.owner)
-    for hit in hits.select_related("run", "run__topic").order_by("-run_id")[:MOST]:
-        run, topic = hit.run, hit.run.topic
-        told = {"run": run, "topic": shorten(topic.title, 60), "n": hit.cited_as}
+    """Yield the runs that read the item, each with the number under which its report cites it.
+
+    Of a deep run, the calls of tools that it answered are told too.
+    """
+    mine = {"content_item": item, "run__topic__owner": item.owner}
+    hits = Hit.objects.filter(**mine).select_related("run", "run__topic")
+    for hit in hits.order_by("-run_id")[:MOST]:
+        told = {"run": hit.run, "topic": _topic(hit.run), "n": hit.cited_as}
         words = _("read by %(run)s of “%(topic)s”")
-        url = "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])
+        url = _page(hit.run)
         if hit.cited_as:
             words = _("cited as [%(n)s] in the report of %(run)s of “%(topic)s”")
             url = url and f"{url}#source-{hit.cited_as}"
-        yield Usage(words % told, url, run.started_at or run.created)
+        yield Usage(words % told, url, hit.run.started_at or hit.run.created)
+    calls = ToolCall.objects.filter(**mine).select_related("run", "run__topic")
+    for call in calls.order_by("-pk")[:MOST]:
+        told = {"tool": call.tool, "run": call.run, "topic": _topic(call.run)}
+        words = _("what %(tool)s answered in %(run)s of “%(topic)s”")
+        yield Usage(words % told, _page(call.run), call.created)
+
+
+def _topic(run: Run) -> str:
+    return shorten(run.topic.title, 60)
+
+
+def _page(run: Run) -> str:
+    """Return the run's page; of a topic in the trash there is none."""
+    topic = run.topic
+    return "" if topic.trashed_at else reverse("research:run", args=[topic.slug, run.pk])

@@ -12,6 +12,7 @@ from django.urls import reverse
 from memory.content import store, take_snapshot
 from memory.content.compaction import citation_line, compact_form
 from memory.models import ContentItem, Use, User
+from research.models import ToolCall
 from tests.pages.record_cast import text_of
 from tests.research.factories import make_hit, make_run, make_topic
 
@@ -138,6 +139,16 @@ def test_it_tells_with_which_step_of_which_run_it_is_kept_and_who_cites_it(
     assert f'href="{run_url}#source-3"' in html
     assert "cited as [3] in the report of" in html
     assert "entered the prompt of" in html
+
+
+def test_it_tells_which_call_of_a_deep_run_it_answered(browser: Client, alice: User):
+    run = make_run(make_topic(alice, "Cells"))
+    item = store(alice, "x", by=alice.actor)
+    ToolCall.objects.create(
+        run=run, part=1, position=1, round=1, tool="open_page", content_item=item
+    )
+    html = text_of(browser.get(item.get_absolute_url()))
+    assert "what open_page answered in" in html
 
 
 def test_it_says_how_long_it_is_kept(browser: Client, alice: User, item: ContentItem):
