@@ -123,7 +123,8 @@ def words(old: str, new: str) -> tuple[Piece, ...]:
     Where they have little in common the old one is told whole, then the new one.
     """
     left, right = _WORD.findall(old), _WORD.findall(new)
-    if old != new and _likeness(_bag(left), _bag(right)) < ALIKE:
+    bags = _bag(left), _bag(right)
+    if old != new and _likeness(*bags, bags[0].total() + bags[1].total()) < ALIKE:
         return tuple(Piece(kind, text) for kind, text in (("old", old), ("new", new)) if text)
     return _pieces(left, right, _Work())
 
@@ -312,8 +313,13 @@ def _between(
 ) -> Iterator[Row]:
     """Yield the rows of lines that differ: pairs that are alike, else removed, then added."""
     a, b, c, d = part
-    left = [_WORD.findall(line) for line in old[a:b]]
-    right = [_WORD.findall(line) for line in new[c:d]]
+    left: list[list[str]] = []
+    right: list[list[str]] = []
+    if (
+        0 < 2 * (b - a) * (d - c) <= work.left
+    ):  # else nothing can be paired, and no words are needed
+        left = [_WORD.findall(line) for line in old[a:b]]
+        right = [_WORD.findall(line) for line in new[c:d]]
     i = j = 0
     for k, m in [*_alike(left, right, work), (b - a, d - c)]:
         for n in range(i, k):
@@ -335,7 +341,11 @@ def _alike(
         return []
     bags = [_bag(words) for words in left], [_bag(words) for words in right]
     best = [[0.0] * (len(right) + 1) for _row in range(len(left) + 1)]
-    likeness = [[_likeness(one, other) for other in bags[1]] for one in bags[0]]
+    others = [(bag, bag.total()) for bag in bags[1]]
+    likeness = [
+        [_likeness(one, other, total + more) for other, more in others]
+        for one, total in [(bag, bag.total()) for bag in bags[0]]
+    ]
     for i in range(len(left) - 1, -1, -1):
         for j in range(len(right) - 1, -1, -1):
             paired = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= ALIKE else 0.0
@@ -358,10 +368,10 @@ def _bag(words: Iterable[str]) -> Counter[str]:
     return Counter(word for word in words if word[0].isalnum()) or Counter(words)
 
 
-def _likeness(one: Counter[str], other: Counter[str]) -> float:
-    """Return the share of words that two lines have in common, 0 to 1."""
-    common = sum(min(one[word], other[word]) for word in one.keys() & other.keys())
-    return 2 * common / max(1, one.total() + other.total())
+def _likeness(one: Counter[str], other: Counter[str], total: int) -> float:
+    """Return the share of words that two lines have in common, 0 to 1; `total` counts all of both."""
+    shared = one.keys() & other.keys()
+    return 2 * sum(min(one[word], other[word]) for word in shared) / total if shared else 0.0
 
 
 def _pieces(old: Sequence[str], new: Sequence[str], work: _Work) -> tuple[Piece, ...]:
