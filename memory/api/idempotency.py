@@ -8,6 +8,7 @@ Only what went well is kept; a refused request has stored nothing and may be sen
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 
 from django.db import connection, transaction
@@ -21,6 +22,7 @@ from memory.models.api import LONGEST_KEY
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
+_KEY = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
 _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 
 
@@ -57,7 +59,7 @@ def fingerprint(request: HttpRequest) -> str:
 
 
 def _checked(key: str) -> str:
-    if not key.strip() or len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
+    if not _KEY.fullmatch(key):
         words = _(
             "An Idempotency-Key is 1 to %(most)d visible characters of ASCII, such as a UUID, a new "
             "one for each request that is to be carried out."

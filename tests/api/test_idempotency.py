@@ -59,7 +59,7 @@ def test_after_a_day_a_key_is_new(agent: Program) -> None:
     assert ApiAnswer.objects.old().count() == 0
 
 
-@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\tb", "ключ"])
+@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a b", "a\tb", "ключ"])
 def test_a_key_that_is_none_is_refused(agent: Program, key: str) -> None:
     problem(agent.post("/notes", NOTE, Idempotency_Key=key), 422)
 
