@@ -1,0 +1,51 @@
+"""Which scopes a caller of the API may name.
+
+A person's program names any.  An agent has the owner's scope, its own, and names that it gives
+itself (`session:<id>`, `run:<name>`): not another agent's, a person's session's, or a run's of
+Beacon's, which has a number.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from memory.api.auth import Caller
+from memory.api.problems import Problem
+from memory.content.clearing import checked_scope
+from memory.models import Session
+
+
+def named(caller: Caller, scope: str) -> str:
+    """Return the scope that the caller named, as it is stored.
+
+    Raises InvalidValue for what is no scope, Problem (403) for one that is not the caller's.
+    """
+    scope = checked_scope(scope)
+    if not is_open(caller, scope):
+        words = _(
+            "This scope is not yours: a program uses owner, %(own)s, or a session: or run: name of "
+            "its own."
+        )
+        raise Problem(403, words % {"own": caller.agent.actor})
+    return scope
+
+
+def is_open(caller: Caller, scope: str) -> bool:
+    """Whether the caller may read and write in this scope."""
+    if caller.by.is_person or scope in caller.context().scopes:
+        return True
+    kind, _colon, name = scope.partition(":")
+    name = name.partition("/")[0]  # a sub-agent's scope lies in that of its run or session
+    if kind == "run":
+        return not name.isdecimal()  # those are Beacon's own
+    return kind == "session" and not _is_others_session(caller, name)
+
+
+def _is_others_session(caller: Caller, name: str) -> bool:
+    try:
+        stored = Session.objects.filter(pk=UUID(name))
+    except ValueError:
+        return False
+    return bool(stored.exists() and not stored.filter(agent=caller.agent).exists())
