@@ -13,6 +13,7 @@ from django.db.models.functions import Left
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from memory import origins
 from memory.models import ContentItem, User
@@ -23,6 +24,12 @@ from memory.text import clean, one_line, shorten
 PAGE = 50
 BEGINNING = 400  # characters of a content that are read for its first line
 MOST_SCOPES = 200
+# The orders: by which field, whether falling, and in words; the first is usual.
+SORTS = {
+    "newest": ("created", True, gettext_lazy("newest first")),
+    "oldest": ("created", False, gettext_lazy("oldest first")),
+    "largest": ("size", True, gettext_lazy("largest first")),
+}
 MOST_COUNTED = 1_000  # beyond it the list says "more than"
 
 
@@ -37,11 +44,12 @@ class Wanted:
     tag: str = ""
     first: date | None = None
     last: date | None = None
+    sort: str = "newest"
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
         """Read it from an address's query."""
-        kind = query.get("type", "")
+        kind, sort = query.get("type", ""), query.get("sort", "")
         return cls(
             words=_line(query, "q"),
             type=kind if kind in ContentItem.Type.values else "",
@@ -50,6 +58,7 @@ class Wanted:
             tag=_line(query, "tag"),
             first=_day(query.get("from", "")),
             last=_day(query.get("to", "")),
+            sort=sort if sort in SORTS else "newest",
         )
 
     @property
@@ -69,7 +78,7 @@ class Wanted:
     @property
     def query(self) -> str:
         """Return the address's query."""
-        return urlencode(self.asked)
+        return urlencode(self.asked | ({"sort": self.sort} if self.sort != "newest" else {}))
 
     @property
     def is_narrowed(self) -> bool:
@@ -141,11 +150,12 @@ def items_wanted(user: User, wanted: Wanted) -> ContentQuerySet:
 
 
 def page(user: User, wanted: Wanted, *, cursor: str = "") -> Page:
-    """Return one page of rows, the newest first."""
+    """Return one page of rows in the order that is asked for."""
     rows = items_wanted(user, wanted).select_related("topic")
     rows = rows.defer("content", "topic__summary")
     rows = rows.annotate(beginning=Left("content", BEGINNING))
-    found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
+    by, falling, _words = SORTS[wanted.sort]
+    found = page_of(rows, by=by, falling=falling, cursor=cursor, size=PAGE)
     return Page(_rows(user, found.rows), found.next_cursor)
 
 
@@ -183,10 +193,9 @@ def chips_of(wanted: Wanted) -> list[Chip]:
     }  # fmt: skip
     asked = wanted.asked
     shown = asked | ({"type": str(ContentItem.Type(wanted.type).label)} if wanted.type else {})
-    return [
-        Chip(names[name], shown[name], urlencode({k: v for k, v in asked.items() if k != name}))
-        for name in asked
-    ]
+    order = {"sort": wanted.sort} if wanted.sort != "newest" else {}
+    rest = {name: {k: v for k, v in asked.items() if k != name} | order for name in asked}
+    return [Chip(names[name], shown[name], urlencode(rest[name])) for name in asked]
 
 
 def scopes_of(user: User, wanted: Wanted) -> list[tuple[str, str]]:

@@ -73,7 +73,11 @@ def _read(cursor: str) -> tuple[Any, str] | None:
         value, key, *mark = json.loads(text)
     except (ValueError, TypeError, binascii.Error):
         return None
-    if not isinstance(value, str) or not isinstance(key, str) or "\x00" in value + key:
+    if not isinstance(key, str) or "\x00" in f"{value}{key}":
+        return None
+    if type(value) is int and 0 <= value < 2**31:  # a size
+        return value, key
+    if not isinstance(value, str):
         return None
     if not mark:
         return value, key

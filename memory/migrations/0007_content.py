@@ -265,4 +265,18 @@ class Migration(migrations.Migration):
                 fields=("snapshot", "item_id"), name="snapshot_item_once"
             ),
         ),
+        migrations.AlterField(
+            model_name="savedview",
+            name="page",
+            field=models.CharField(
+                choices=[
+                    ("notes", "notes"),
+                    ("observations", "observations"),
+                    ("content", "content"),
+                    ("recall", "recall"),
+                    ("activity", "activity"),
+                ],
+                max_length=12,
+            ),
+        ),
     ]

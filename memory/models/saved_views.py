@@ -17,6 +17,7 @@ class SavedView(models.Model):
     class Page(models.TextChoices):
         NOTES = "notes", _("notes")
         OBSERVATIONS = "observations", _("observations")
+        CONTENT = "content", _("content")
         RECALL = "recall", _("recall")
         ACTIVITY = "activity", _("activity")
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import content_acts, content_list, content_page
+from memory import content_acts, content_list, content_page, saved_views
 from memory.answers import go_back, go_to, refused
 from memory.content.clearing import clear
 from memory.content_list import Wanted
@@ -47,6 +47,8 @@ def content_list_page(request: BeaconRequest) -> HttpResponse:
     context |= {
         "types": ContentItem.Type.choices,
         "scopes": content_list.scopes_of(request.user, wanted),
+        "sorts": [(name, words) for name, (_by, _falling, words) in content_list.SORTS.items()],
+        "views": saved_views.views_of(request.user, "content", wanted.query),
     }
     return render(request, "memory/content.html", context)
 

@@ -85,7 +85,17 @@ def test_it_is_narrowed_by_time(browser: Client, page: ContentItem):
 
 
 @pytest.mark.parametrize(
-    "asked", ["type=page", "from=x", "to=9999-12-31", "cursor=%00", "q=%00", "tag=%27", "scope=x"]
+    "asked",
+    [
+        "type=page",
+        "from=x",
+        "to=9999-12-31",
+        "cursor=%00",
+        "sort=size",
+        "q=%00",
+        "tag=%27",
+        "scope=x",
+    ],
 )
 def test_an_address_that_cannot_be_is_no_error(browser: Client, page: ContentItem, asked: str):
     assert browser.get(f"{CONTENT}?{asked}").status_code == 200
@@ -104,6 +114,24 @@ def test_pages_follow_by_keyset(browser: Client, alice: User):
     second = browser.get(CONTENT, {"cursor": first.context["next_cursor"]})
     titles = [row.title for page in (first, second) for row in page.context["rows"]]
     assert titles == [f"Item {number}" for number in reversed(range(60))]
+
+
+def test_the_largest_come_first_page_by_page(browser: Client, alice: User):
+    for number in range(60):
+        kept(alice, "x" * (number * 7 % 60), title=str(number * 7 % 60))
+    first = browser.get(CONTENT, {"sort": "largest"})
+    asked = {"sort": "largest", "cursor": first.context["next_cursor"]}
+    pages = (first, browser.get(CONTENT, asked))
+    titles = [int(row.title) for page in pages for row in page.context["rows"]]
+    assert titles == list(reversed(range(60)))
+    assert listed(browser, sort="oldest")[0] == "0"
+
+
+def test_filters_are_saved_as_a_view(browser: Client, page: ContentItem):
+    asked = {"page": "content", "name": "Pages", "query": "type=web_content&sort=largest"}
+    browser.post(reverse("memory:views-save"), asked | {"next": CONTENT})
+    html = text_of(browser.get(CONTENT, {"type": "web_content", "sort": "largest"}))
+    assert 'aria-current="true"><bdi>Pages</bdi>' in html
 
 
 def test_ticked_items_go_to_the_trash_and_come_back(
