@@ -132,19 +132,13 @@ def run_loop(
     if model is None:
         return None
 
+    told: dict[str, Any] = {
+        "owner": context.owner, "source": source, "topic": topic, "max_tokens": max_tokens,
+        "meter": meter, "on_text": on_text, "wait_for": wait_for,
+    }  # fmt: skip
+
     def ask(talk: Sequence[Message], offered: Sequence[Tool]) -> Answer | None:
-        return ask_model(
-            purpose,
-            talk,
-            owner=context.owner,
-            source=source,
-            topic=topic,
-            max_tokens=max_tokens,
-            meter=meter,
-            on_text=on_text,
-            tools=offered,
-            wait_for=wait_for,
-        )
+        return ask_model(purpose, talk, tools=offered, **told)
 
     loop = _Loop(context, tools, ask, on_call)
     loop.store, loop.most_calls = store, most_calls

@@ -1,7 +1,6 @@
 """`/content`: full results of actions, kept outside the conversation, and snapshots of them.
 
-An agent sees what lies in the owner's scope and in its own, and what it names itself
-(`session:<id>`, `run:<name>`): not another agent's, a person's session's, or a run's of Beacon's.
+Which scopes an agent sees and fills, `memory.api.scopes` says.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 
 from memory import content as store
+from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.content_schemas import (
     ClearedOut,
@@ -32,9 +32,8 @@ from memory.api.paging import Listing, listing
 from memory.api.problems import Problem, not_found
 from memory.api.reading import moment, used
 from memory.api.reviewing import source_of
-from memory.content.clearing import checked_scope
 from memory.content.querying import matching
-from memory.models import ContentItem, Session, Snapshot
+from memory.models import ContentItem, Snapshot
 
 api = router("content")
 OWNER = "owner"
@@ -50,7 +49,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
         item.content,
         by=caller.by,
         source=source_of(caller, item.source),
-        scope=_scope(caller, item.scope),
+        scope=scopes.named(caller, item.scope),
         **fields,
     )
     located(response, f"/content/{stored.pk}")
@@ -64,12 +63,12 @@ def query_content(
 ) -> Listing[ItemOut]:
     """List items, the newest first, without their content."""
     caller = request.auth
-    scopes: Any = None if caller.by.is_person else caller.context().scopes
+    among: Any = None if caller.by.is_person else caller.context().scopes
     if wanted.scope is not None:
-        scopes = [_scope(caller, wanted.scope)]
+        among = [scopes.named(caller, wanted.scope)]
     rows = matching(
         caller.owner,
-        scopes=scopes,
+        scopes=among,
         type=wanted.type or "",
         source=wanted.source,
         tags=wanted.tag,
@@ -93,7 +92,7 @@ def show_content(
     """Show an item whole or in part, with how much of how much that is."""
     caller = request.auth
     item = store.retrieve(caller.owner, item_id, scopes=None)
-    if item is None or not _is_open(caller, item.scope):
+    if item is None or not scopes.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).readable().exists():
         raise Problem(403, _("It is shown to people only."))
@@ -105,7 +104,7 @@ def show_content(
 @api.delete("", auth=WRITE, response=ClearedOut)
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move all that this very scope holds to the trash, and nothing else."""
-    caller, named = request.auth, _scope(request.auth, scope)
+    caller, named = request.auth, scopes.named(request.auth, scope)
     _check_owners(caller, named)
     return ClearedOut(cleared=store.clear(caller.owner, named, by=caller.by))
 
@@ -114,7 +113,7 @@ def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=20
 def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Keep what a scope holds now; it is kept until it is deleted itself."""
     caller = request.auth
-    scope = _scope(caller, snapshot.scope)
+    scope = scopes.named(caller, snapshot.scope)
     taken = store.take_snapshot(caller.owner, scope, by=caller.by, title=snapshot.title)
     return Status(201, SnapshotOut.of(taken))
 
@@ -127,43 +126,14 @@ def restore_snapshot(
     caller = request.auth
     mine = Snapshot.objects.of(caller.owner).live()
     snapshot: Snapshot | None = mine.filter(pk=snapshot_id).first()
-    if snapshot is None or not _is_open(caller, snapshot.scope):
+    if snapshot is None or not scopes.is_open(caller, snapshot.scope):
         raise not_found()
     named = restore.scope if restore is not None and restore.scope else snapshot.scope
-    into = _scope(caller, named)
+    into = scopes.named(caller, named)
     if into == snapshot.scope:
         _check_owners(caller, into)
     items = store.restore_snapshot(snapshot, by=caller.by, scope=into)
     return RestoredOut(ids=[item.pk for item in items], scope=into)
-
-
-def _scope(caller: Caller, named: str) -> str:
-    """Return the scope that the caller named.  Raises Problem (403) for one that is not its own."""
-    scope = checked_scope(named)
-    if not _is_open(caller, scope):
-        words = _(
-            "This scope is not yours: a program uses owner, %(own)s, or a session: or run: name of "
-            "its own."
-        )
-        raise Problem(403, words % {"own": caller.agent.actor})
-    return scope
-
-
-def _is_open(caller: Caller, scope: str) -> bool:
-    if caller.by.is_person or scope in caller.context().scopes:
-        return True
-    kind, _colon, name = scope.partition(":")
-    if kind == "run":
-        return not name.isdecimal()  # those are Beacon's own
-    return kind == "session" and not _is_others_session(caller, name)
-
-
-def _is_others_session(caller: Caller, name: str) -> bool:
-    try:
-        stored = Session.objects.filter(pk=UUID(name))
-    except ValueError:
-        return False
-    return bool(stored.exists() and not stored.filter(agent=caller.agent).exists())
 
 
 def _check_owners(caller: Caller, scope: str) -> None:

@@ -188,6 +188,7 @@ MEMORY_KINDS = [
 
 LEFT_OUT = {
     "memory.ApiToken": "a secret: only its hash is stored, and it opens this Beacon alone",
+    "memory.ApiAnswer": "an answer that waits a day for the same request to be sent again",
     "memory.SignIn": "the log of where a person is signed in here",
     "memory.Invitation": "a one-time link to this Beacon, which only its hash remembers",
     "memory.SearchSpace": "the search index, which is made from the records as they come in",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from memory.recall.terms import is_unspaced
 
@@ -17,41 +18,58 @@ MOST_WORDS = 20
 _PARTS = re.compile(r"[\"“”„«»]([^\"“”„«»]+)[\"“”„«»]|(\S+)")
 
 
-def patterns_of(q: str) -> list[re.Pattern[str]]:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A word, or words next to each other, to be found in a text."""
+
+    words: tuple[str, ...]  # folded
+    pattern: re.Pattern[str]
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return the first place."""
+        return self.pattern.search(text)
+
+
+def patterns_of(q: str) -> list[Words]:
     """Return what must be found, each quoted phrase and each other word once."""
     found = (phrase or word for phrase, word in _PARTS.findall(q))
     wanted = list(dict.fromkeys(part.strip('"“”„«»') for part in found))
     return [_pattern(part) for part in wanted if part.strip()][:MOST_WORDS]
 
 
-def _pattern(words: str) -> re.Pattern[str]:
+def _pattern(words: str) -> Words:
     said = r"\s+".join(map(re.escape, words.split()))
     first, last = words.strip()[:1], words.strip()[-1:]
     # Where words are not parted by spaces, one begins anywhere.
     begins = r"(?<![^\W_])" if first.isalnum() and not is_unspaced(first) else ""
     ends = r"(?!\d)" if last.isdigit() else ""
-    return re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
+    pattern = re.compile(f"{begins}{said}{ends}", re.IGNORECASE)
+    return Words(tuple(words.casefold().split()), pattern)
 
 
 def place_of(text: str, q: str) -> int:
     """Return where the words begin: next to each other, else in one line, else any; -1 if nowhere."""
-    whole = _pattern(q).search(text) if q.split() else None
-    if whole is not None:
-        return whole.start()
-    patterns = patterns_of(q)
-    at = 0
-    for line in text.split("\n"):
-        firsts = [pattern.search(line) for pattern in patterns]
-        if patterns and all(firsts):
-            return at + min(found.start() for found in firsts if found)
-        at += len(line) + 1
-    anywhere = [found.start() for pattern in patterns if (found := pattern.search(text))]
+    patterns, folded_text, at = patterns_of(q), text.casefold(), 0
+    known = [_is_in(folded_text, pattern) for pattern in patterns]
+    if all(known):
+        whole = _pattern(q).search(text) if patterns else None
+        if whole is not None:
+            return whole.start()
+        for line, folded in _lines(text):
+            firsts = _firsts(line, folded, patterns)
+            if firsts:
+                return at + min(firsts)
+            at += len(line) + 1
+    some = [pattern for pattern, is_known in zip(patterns, known, strict=True) if is_known]
+    anywhere = [found.start() for pattern in some if (found := pattern.search(text))]
     return min(anywhere, default=-1)
 
 
 def filtered(text: str, q: str, n: int, *, in_lines: bool) -> str:
     """Return the lines that hold all the words, at most n of them or of n characters in all."""
     patterns = patterns_of(q)
+    if not patterns:
+        return ""
     kept: list[str] = []
     room = n
     for piece in _pieces(text, patterns):
@@ -62,21 +80,41 @@ def filtered(text: str, q: str, n: int, *, in_lines: bool) -> str:
     return "\n".join(kept)
 
 
-def _pieces(text: str, patterns: list[re.Pattern[str]]) -> Iterator[str]:
-    if not patterns:
+def _pieces(text: str, patterns: list[Words]) -> Iterator[str]:
+    folded = text.casefold()
+    if not all(_is_in(folded, pattern) for pattern in patterns):
         return
-    for line in text.split("\n"):
-        if all(pattern.search(line) for pattern in patterns):
-            if len(line) <= LONG_LINE:
-                yield line
-            else:
-                yield from _windows(line, patterns)
+    for line, folded_line in _lines(text):
+        if not _firsts(line, folded_line, patterns):
+            continue
+        if len(line) <= LONG_LINE:
+            yield line
+        else:
+            yield from _windows(line, patterns)
 
 
-def _windows(line: str, patterns: list[re.Pattern[str]]) -> Iterator[str]:
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each line, and it again in the case in which words are compared."""
+    return zip(text.split("\n"), text.casefold().split("\n"), strict=True)
+
+
+def _firsts(line: str, folded: str, patterns: list[Words]) -> list[int]:
+    """Return where each of the words first stands in the line; nothing unless all of them do."""
+    # What cannot be there is seen many times faster than a pattern would.
+    if not all(_is_in(folded, pattern) for pattern in patterns):
+        return []
+    found = [pattern.search(line) for pattern in patterns]
+    return [one.start() for one in found if one] if all(found) else []
+
+
+def _is_in(folded: str, pattern: Words) -> bool:
+    return all(word in folded for word in pattern.words)
+
+
+def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
     """Yield what stands round the first word wherever the others stand near it."""
     end = 0
-    for found in patterns[0].finditer(line):
+    for found in patterns[0].pattern.finditer(line):
         if found.start() < end:
             continue  # shown already
         start = _at_space(line, max(end, found.start() - ROUND))

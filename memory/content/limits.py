@@ -10,10 +10,12 @@ MOST_BYTES = 8 * 1024 * 1024  # of UTF-8, one item
 MOST_RELATED = 100  # items that one item names
 MOST_QUERIED = 200  # items of one query
 USUAL_QUERIED = 10  # R116
-LONGEST_TITLE = 500
-LONGEST_URL = 2_048
-LONGEST_ACTION = 80
-LONGEST_SOURCE = 200
+LONGEST_TITLE, LONGEST_URL, LONGEST_ACTION, LONGEST_SOURCE = 500, 2_048, 80, 200
+# Characters of the texts of one line, by field.
+LONGEST = {
+    "title": LONGEST_TITLE, "url": LONGEST_URL, "action": LONGEST_ACTION, "source": LONGEST_SOURCE,
+    "kept_with": LONGEST_SOURCE,
+}  # fmt: skip
 
 
 def check_size(content: str) -> None:
@@ -21,7 +23,7 @@ def check_size(content: str) -> None:
     # A character has at most four bytes, so most texts need not be encoded to be measured.
     if len(content) * 4 <= MOST_BYTES:
         return
-    size = len(content.encode())
+    size = len(content.encode("utf-8", "surrogatepass"))
     if size > MOST_BYTES:
         problem = _(
             "One content item has at most %(most)s bytes (8 MiB); this has %(have)s. Divide it, "

@@ -76,13 +76,16 @@ def hits_of(text: str) -> list[str]:
 
 
 def is_json(item: ContentItem) -> bool:
-    """Whether the content is a JSON object or list."""
-    return _loaded(item.content) is not None
+    """Whether the content looks like a JSON object or list."""
+    return _looks_like_json(item.content)
 
 
 def json_shape(item: ContentItem) -> Short:
     """Return the keys, and how long lists and texts are, without the values."""
-    shape = _shape(_loaded(item.content), 0)
+    value = _loaded(item.content)
+    if value is None:
+        raise ValueError("the content is no JSON")
+    shape = _shape(value, 0)
     told = {"size": f"{item.size:,}"}
     return Short(
         _("JSON"),
@@ -91,9 +94,13 @@ def json_shape(item: ContentItem) -> Short:
     )
 
 
+def _looks_like_json(text: str) -> bool:
+    begins, ends = text[:64].lstrip()[:1], text[-64:].rstrip()[-1:]
+    return f"{begins}{ends}" in ("{}", "[]")
+
+
 def _loaded(text: str) -> Any:
-    text = text.strip()
-    if text[:1] not in ("{", "[") or text[-1:] not in ("}", "]"):
+    if not _looks_like_json(text):
         return None
     try:
         return json.loads(text)

@@ -111,6 +111,7 @@ def restore_snapshot(
     with transaction.atomic():
         Snapshot.objects.select_for_update().get(pk=snapshot.pk)
         copies = list(snapshot.items.order_by("position"))
+        _as_strict_as_now(snapshot, copies)
         if into != snapshot.scope:
             keys = {one.item_id: uuid.uuid4() for one in copies}
             items = _made(snapshot, copies, keys, into, by)
@@ -119,6 +120,19 @@ def restore_snapshot(
             items = _as_it_was(snapshot, copies, keys, by)
         _relate(copies, keys)
     return items
+
+
+def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
+    """Let no copy show what was hidden from agents since it was taken: the stricter mark holds."""
+    rows = ContentItem.objects.of(snapshot.owner_id).filter(pk__in=[one.item_id for one in copies])
+    marks = rows.values_list("pk", "sensitivity", "trust")
+    now = {key: (sensitivity, trust) for key, sensitivity, trust in marks}
+    for one in copies:
+        sensitivity, trust = now.get(one.item_id, ("", ""))
+        if sensitivity == Sensitivity.SENSITIVE:
+            one.sensitivity = Sensitivity.SENSITIVE
+        if trust == Trust.QUARANTINED:
+            one.trust = Trust.QUARANTINED
 
 
 def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID, uuid.UUID]:

@@ -10,22 +10,26 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
-from memory.content.limits import (
-    LONGEST_ACTION,
-    LONGEST_SOURCE,
-    LONGEST_TITLE,
-    LONGEST_URL,
-    check_size,
-)
+from memory.content.limits import LONGEST, check_size
 from memory.content.relations import checked_related
+from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, Sensitivity, Topic, Trust, User
 from memory.note_checks import NoteChecks
 from memory.text import clean, one_line
 
 
 def as_text(value: Any) -> str:
-    """Return what is stored of a value: a text as it is, anything else as JSON (R121)."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """Return what is stored of a value: a text as it is, anything else as JSON (R121).
+
+    Raises InvalidValue for JSON that is nested too deeply to be written.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError) as exc:
+        problem = _("“content” is nested too deeply. Give it as a text, or flatten it.")
+        raise InvalidValue(problem, errors={"content": [problem]}) from exc
 
 
 def store(
@@ -56,40 +60,30 @@ def store(
     check_size(content)
     content = clean(content)[0]
     checks = NoteChecks()
+    lines = {"title": title, "url": url, "action": action, "kept_with": kept_with}
     fields = {
         "type": checks.choice("type", type, ContentItem.Type.values),
         "scope": checks.scope(scope),
         "tags": checks.tags(tags),
         "sensitivity": checks.choice("sensitivity", sensitivity, Sensitivity.values),
-        "source": _line(checks, "source", source, LONGEST_SOURCE) or str(by)[:LONGEST_SOURCE],
-        "title": _line(checks, "title", title, LONGEST_TITLE),
-        "url": _line(checks, "url", url, LONGEST_URL),
-        "action": _line(checks, "action", action, LONGEST_ACTION),
-        "kept_with": _line(checks, "kept_with", kept_with, LONGEST_SOURCE),
-    }
+        "source": _line(checks, "source", source) or str(by)[: LONGEST["source"]],
+        "trust": trust or (Trust.OWNER if by.is_person else Trust.AGENT),
+    } | {name: _line(checks, name, value) for name, value in lines.items()}
     if topic is not None and topic.owner_id != owner.pk:
         checks.refuse("topic", _("There is no such topic."))
     checks.raise_refused()
     related = checked_related(owner, related_to)
-    item = ContentItem(
-        owner=owner,
-        content=content,
-        size=len(content),
-        topic=topic,
-        trust=trust or (Trust.OWNER if by.is_person else Trust.AGENT),
-        **fields,
-    )
+    item = ContentItem(owner=owner, content=content, size=len(content), topic=topic, **fields)
     with transaction.atomic():
         item.save(force_insert=True)
-        if related:
-            item.related_to.set(related)
+        item.related_to.add(*related)
         Revision.record_first([item], by=by, source=item.source)
     return item
 
 
-def _line(checks: NoteChecks, field: str, value: str, most: int) -> str:
+def _line(checks: NoteChecks, field: str, value: str) -> str:
     """Check that a text of one line is no longer than it may be."""
-    line = one_line(checks.text(field, value))
+    line, most = one_line(checks.text(field, value)), LONGEST[field]
     if len(line) > most:
         told = {"name": field, "most": f"{most:,}", "have": f"{len(line):,}"}
         checks.refuse(

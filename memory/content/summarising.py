@@ -8,7 +8,8 @@ from math import log
 from memory.recall.terms import query_terms
 from memory.sentences import Sentence, sentences
 
-MOST_SENTENCES = 600  # that are weighed; a longer text says what it is about before
+# A longer text says what it is about before; to find the ends of sentences takes its time.
+LONGEST_READ, MOST_SENTENCES = 40_000, 600
 _FEWEST_TERMS = 4
 
 
@@ -17,7 +18,7 @@ def summary_of(text: str, n: int, *, in_lines: bool) -> str:
 
     The same text gives the same summary.  A text without sentences (a table, data) is cut instead.
     """
-    found = sentences(text)[:MOST_SENTENCES]
+    found = sentences(text[:LONGEST_READ])[:MOST_SENTENCES]
     if not found:
         return "\n".join(text.split("\n")[:n]) if in_lines else text[:n]
     weights = _weights(found)

@@ -149,7 +149,8 @@ def test_an_agent_sees_no_scope_that_is_not_its_own(agent: Program, alice: Any) 
 
     problem(agent.get(path), 404)
     assert items(agent.get("/content")) == []
-    for scope in ("agent:other", "run:12", f"session:{hers.pk}"):
+    whole = ("agent:other", "run:12", f"session:{hers.pk}")
+    for scope in (*whole, *(f"{scope}/news" for scope in whole)):
         problem(agent.post("/content", {"content": "x", "scope": scope}), 403)
         problem(agent.get(f"/content?scope={scope}"), 403)
         problem(agent.post("/content/snapshots", {"scope": scope}), 403)

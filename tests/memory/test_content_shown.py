@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import connection
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -156,6 +158,18 @@ def test_first_is_counted_by_run_and_action(loop: Loop, alice: Any):
 
     loop(opens("d"), "Done.", context=context_of(alice, scope="run:13"))
     assert [form(one) for one in sent(loop, 2)] == ["full"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_tracks_that_ask_at_the_same_time_one_is_the_first(alice: Any):
+    def keep(_number: int) -> bool:
+        try:
+            return ResultStore(context_of(alice)).keep("open", ToolResult(PAGE)).is_first
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(keep, range(4))) == 1
 
 
 def test_a_failed_call_is_no_first_result_and_is_kept_all_the_same(loop: Loop):

@@ -151,6 +151,17 @@ def test_a_locked_item_keeps_an_agent_from_restoring_anything(alice: Any):
     assert held(alice) == before
 
 
+@pytest.mark.parametrize("scope", [RUN, "run:13"])
+def test_what_was_marked_sensitive_since_is_sensitive_when_it_comes_back(alice: Any, scope: str):
+    item = put(alice, "the diagnosis")
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+
+    item.change(by=alice.actor, sensitivity="sensitive")
+    [restored] = restore_snapshot(snapshot, by=AGENT, scope=scope)
+
+    assert restored.sensitivity == "sensitive"
+
+
 def test_what_a_topic_s_pages_said_goes_from_snapshots_with_the_topic(alice: Any):
     topic = make_topic(alice, "Owls")
     put(alice, "the page of owls", topic=topic)

@@ -11,9 +11,11 @@ from django.utils import timezone
 from memory.actors import MAINTENANCE, Actor
 from memory.content import MOST_BYTES, clear, put_back, query, relate, retention, retrieve, store
 from memory.content.relations import circle_in
+from memory.content.storing import as_text
 from memory.errors import InvalidValue, Locked
-from memory.models import ContentItem, Revision, Trust
+from memory.models import Activity, ContentItem, Revision, Trust
 from memory.record_kinds import kind_of
+from memory.tasks import retire_content
 from memory.undoing import undo
 from research.content_keeping import cited
 from tests.research.factories import make_run, make_topic
@@ -85,6 +87,15 @@ def test_what_cannot_be_stored_is_refused_in_words_and_nothing_is_stored(
         put(alice, **wrong)
 
     assert not ContentItem.objects.exists()
+
+
+def test_json_that_is_nested_too_deeply_is_refused_in_words():
+    deep: list[Any] = []
+    for _level in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(InvalidValue, match="nested too deeply"):
+        as_text(deep)
 
 
 def test_eight_mebibytes_to_the_byte_are_taken(alice: Any):
@@ -238,6 +249,19 @@ def test_old_results_go_to_the_trash_and_what_somebody_wants_stays(alice: Any, s
     assert sorted(found(alice)) == ["cited", "hers", "new", "pinned"]
     gone = Revision.objects.get(after__has_key="trashed_at")
     assert (gone.actor, gone.reason) == (str(MAINTENANCE), "older than 90 days")
+
+
+def test_the_upkeep_tells_activity_how_many_went(alice: Any, bob: Any, settings: Any):
+    settings.BEACON_CONTENT_DAYS = 30
+    for owner in (alice, bob, bob):
+        aged(put(owner), 31)
+
+    retire_content()
+    retire_content()
+
+    told = Activity.objects.filter(kind="content-retired").order_by("owner__username")
+    assert [line.detail["items"] for line in told] == [1, 2]
+    assert told[1].label == "2 content items older than 30 days went to the trash"
 
 
 def test_with_no_days_set_everything_is_kept(alice: Any, settings: Any):

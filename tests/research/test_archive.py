@@ -17,6 +17,7 @@ from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn, summed
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.archive.taking_in import take_in
+from memory.content import take_snapshot
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
 from memory.models import (
@@ -90,6 +91,7 @@ def full(topic: Topic, providers: Providers) -> User:
     one, two = ContentItem.objects.filter(owner=owner)[:2]
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
+    take_snapshot(owner, run.source, by=by)
     Use.objects.get_or_create(
         owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
     )
