@@ -71,12 +71,15 @@ class StrictParser(Parser):
     def parse_querydict(
         self, data: MultiValueDict[str, Any], list_fields: list[str], request: HttpRequest
     ) -> dict[str, Any]:
-        """Return the query string's values, cleaned."""
+        """Return the query string's values, with spaces for what no row can hold.
+
+        So they stay as long as they were sent: nothing of them is stored, but lengths are checked.
+        """
         read = super().parse_querydict(data, list_fields, request)
-        taken: list[str] = []
-        kept = {name: _cleaned(value, taken, name) for name, value in read.items()}
-        _note(request, taken)
-        return kept
+        return {
+            name: [_spaced(one) for one in value] if isinstance(value, list) else _spaced(value)
+            for name, value in read.items()
+        }
 
 
 def parsed(body: bytes) -> Any:
@@ -133,6 +136,11 @@ def _inside(value: Any) -> Iterable[Any]:
     elif isinstance(value, list):
         found = value
     return [one for one in found if isinstance(one, dict | list)]
+
+
+def _spaced(text: str) -> str:
+    kept, was_cleaned = clean(text)
+    return "".join(clean(char)[0] or " " for char in text) if was_cleaned else kept
 
 
 def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:

@@ -16,6 +16,7 @@ from ninja import Query, Status
 from pydantic import Field
 
 from memory import merging, notes, record_acts
+from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Held, located, router
 from memory.api.note_schemas import (
@@ -61,13 +62,11 @@ def list_notes(request: ApiRequest, wanted: Query[NotesWanted]) -> Listing[NoteO
     rows = _in_state(Note.objects.of(caller.owner).live(), wanted.state).select_related("topic")
     if wanted.kind:
         rows = rows.filter(kind=wanted.kind)
-    if wanted.scope:
-        rows = rows.filter(scope=wanted.scope)
     if wanted.tag:
         rows = rows.tagged(*wanted.tag)
     if wanted.topic:
         rows = rows.filter(topic__slug=wanted.topic)
-    return listing(visible(caller, rows), wanted, name="notes", out=NoteOut.of)
+    return listing(visible(caller, rows, wanted.scope), wanted, name="notes", out=NoteOut.of)
 
 
 def _in_state(rows: NoteQuerySet, state: str) -> NoteQuerySet:
@@ -84,6 +83,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
+    fields["scope"] = scopes.named(caller, note.scope)
     fields["stability"] = note.stability or usual_stability(note.kind)
     source = source_of(caller, note.source)
     held = reviewed(
@@ -155,6 +155,8 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
             "/supersede with the new words: what is risky of that waits for the person."
         )
         only_people(caller, words)
+    if "scope" in changed:
+        scopes.named(caller, changed["scope"])
     named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
     if named:
         words = _("Only a person sets %(fields)s of a note that is there.")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from pydantic import BeforeValidator
 
 from beacon_site.http import zone_of
+from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
 from memory.models import Note, Observation, Topic, Trust
@@ -20,11 +23,27 @@ from memory.tool_types import note_uses
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
-def visible(caller: Caller, rows: Rows) -> Rows:
-    """Keep the rows that the caller may see: to an agent nothing sensitive, quarantined, of others."""
-    if caller.by.is_person:
-        return rows
-    return open_to_agents(caller, rows.filter(scope__in=caller.context().scopes))
+def _in_words(value: Any) -> Any:
+    """Refuse a bare number, which would be read as seconds since 1970."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value, re.I):
+        raise ValueError(_("write it as a date or a moment, such as 2026-11-22T08:00:00Z"))
+    return value
+
+
+# A moment in an address's query.
+Moment = Annotated[datetime, BeforeValidator(_in_words)]
+
+
+def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:
+    """Keep the rows that the caller may see: to an agent nothing sensitive, quarantined, of others.
+
+    `scope` takes that scope alone; Problem (403) where it is not the caller's.
+    """
+    if scope:
+        rows = rows.filter(scope=scopes.named(caller, scope))
+    elif not caller.by.is_person:
+        rows = rows.filter(scope__in=caller.context().scopes)
+    return open_to_agents(caller, rows)
 
 
 def open_to_agents(caller: Caller, rows: Rows) -> Rows:
@@ -44,10 +63,11 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
         raise not_found()
     if row.trashed_at is not None:
         raise not_found(_("It lies in the trash, from which a person can restore it."))
-    if caller.may_read(row):
-        return row
-    if getattr(row, "scope", "owner") not in caller.context().scopes:
+    if not scopes.is_open(caller, getattr(row, "scope", "owner")):
         raise not_found()
+    is_hidden = row.sensitivity == "sensitive" or row.trust == Trust.QUARANTINED
+    if caller.by.is_person or not is_hidden:
+        return row
     words = _(
         "It is shown to people only. A program of yours that is to see it takes a token of scope "
         "admin."

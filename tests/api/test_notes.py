@@ -189,6 +189,12 @@ def test_an_agent_reads_no_other_agents_scope(agent: Program, alice: Any) -> Non
     assert mine(other) == ["Mine alone."]
     assert mine(agent) == []
     problem(agent.get(f"/notes/{key}"), 404)
+    problem(agent.get("/notes?scope=agent:other"), 403)
+    problem(agent.post("/notes", {"content": "x", "scope": "agent:other"}), 403)
+    path = f"/notes/{write(agent, 'Of a talk.', scope='session:s1')['id']}"
+    assert agent.get(path).status_code == 200
+    assert mine(agent, "scope=session:s1") == ["Of a talk."]
+    problem(agent.patch(path, {"scope": "agent:other"}, If_Match="*"), 403)
 
 
 @pytest.mark.requirement("R197")
