@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from memory.api.frame import Body
 from memory.api.note_schemas import Sensitivity, Tags
 from memory.api.paging import Paged
+from memory.api.reading import Moment
 from memory.content.limits import (
     LONGEST_ACTION,
     LONGEST_SOURCE,
@@ -59,8 +60,8 @@ class ContentWanted(Paged):
     type: Type | None = None
     source: str = Field("", max_length=LONGEST_SOURCE, description="Only from this very source.")
     tag: list[str] = Field([], max_length=50, description="Only items that bear all of these tags.")
-    after: datetime | None = Field(None, description="Only those stored then or later.")
-    before: datetime | None = Field(None, description="Only those stored then or before.")
+    after: Moment | None = Field(None, description="Only those stored then or later.")
+    before: Moment | None = Field(None, description="Only those stored then or before.")
 
 
 class ViewWanted(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,7 @@ from memory.api.observation_schemas import (
     ObservationsIn,
 )
 from memory.api.paging import Listing, Paged, listing
-from memory.api.reading import moment, one_of, topic_of, used, visible
+from memory.api.reading import Moment, moment, one_of, topic_of, used, visible
 from memory.api.reviewing import reviewed_lines, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.extraction import extract
@@ -46,8 +45,8 @@ class ObservationsWanted(Paged):
     source: str | None = Field(None, max_length=200, description="Only from this very source.")
     tag: list[str] = Field([], max_length=50, description="Only those that bear any of these tags.")
     topic: str | None = Field(None, max_length=200, description="Only of this topic (slug).")
-    after: datetime | None = Field(None, description="Only those created then or later.")
-    before: datetime | None = Field(None, description="Only those created before.")
+    after: Moment | None = Field(None, description="Only those created then or later.")
+    before: Moment | None = Field(None, description="Only those created before.")
 
 
 @api.get("", auth=READ, response=Listing[ObservationOut])

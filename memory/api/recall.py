@@ -15,7 +15,7 @@ from memory.api.auth import READ, ApiRequest, Caller
 from memory.api.frame import router
 from memory.api.observation_schemas import Category
 from memory.api.problems import Problem
-from memory.api.reading import moment
+from memory.api.reading import Moment, moment
 from memory.models import Trust
 from memory.recall.operators import Filter, parse
 from memory.recall.recalling import MOST_HITS, How, RecallHit, RecallPage, recall_page
@@ -54,8 +54,8 @@ class RecallWanted(BaseModel):
         [], max_length=6, description="Only notes of these kinds."
     )
     topic: str | None = Field(None, max_length=200, description="Only of this topic (slug).")
-    after: datetime | None = Field(None, description="Only what was created then or later.")
-    before: datetime | None = Field(None, description="Only what was created before.")
+    after: Moment | None = Field(None, description="Only what was created then or later.")
+    before: Moment | None = Field(None, description="Only what was created before.")
     limit: int = Field(10, ge=1, le=MOST_HITS, description="How many at most.")
     min_score: float = Field(0.0, ge=0, le=1, description="Only hits of this score or more.")
     by_category: int | None = Field(
