@@ -153,3 +153,14 @@ def test_without_scripts_a_draft_is_kept_and_an_episode_written(
     visitor.page.get_by_label("Findings").fill("March is cheapest")
     visitor.press("Add to its month")
     expect(visitor.page.locator(".file-text")).to_contain_text("March is cheapest")
+
+
+def test_enter_in_the_note_saves_and_drops_no_draft(visit: Visit, newcomer: str) -> None:
+    visitor = signed_in(visit, newcomer)
+    with visitor.page.expect_response(lambda answer: "/draft/" in answer.url):
+        fill(visitor, TEXT)
+    expect(visitor.page.locator("#file-draft")).to_contain_text("Kept as a draft")
+    visitor.page.locator("[name=note]").fill("moved")
+    visitor.page.locator("[name=note]").press("Enter")
+    expect(visitor.page.locator(TOAST).first).to_contain_text("Saved as version")
+    expect(visitor.page.locator(".file-text")).to_contain_text("Lanling")
