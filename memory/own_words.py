@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from memory.files.summaries import UPDATED, by_rule, line_of
-from memory.review_risks import added_lines
+from memory.review_risks import QUOTED, added_lines
 from memory.text import match_key
 
 LEAST = 3  # letters and digits: less stands in every message
-_QUOTED = re.compile(r"“([^”\n]+)”|\"([^\"\n]+)\"|«([^»\n]+)»|「([^」\n]+)」")
 # “- Name: Alice”: one word that the agent may choose, then the owner's.
 _KEYED = re.compile(r"\s*(?:[-*+]\s+)?\**[^\W\d_]{1,20}\**\s*[:：]\s*(?P<value>\S.*)")
 _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
@@ -49,8 +48,8 @@ def _is_own(line: str, said: Sequence[str]) -> bool:
     """Whether the line's words and its quotes, one word before a colon aside, stand in a message."""
     keyed = _KEYED.fullmatch(line)
     value = keyed["value"] if keyed else line
-    parts = [match_key("".join(found)) for found in _QUOTED.findall(value)]
-    parts.append(match_key(_QUOTED.sub(" ", value)))
+    parts = [match_key("".join(found)) for found in QUOTED.findall(value)]
+    parts.append(match_key(QUOTED.sub(" ", value)))
     parts = [part for part in parts if part]
     longest = max((len(part.replace(" ", "")) for part in parts), default=0)
     return longest >= LEAST and all(

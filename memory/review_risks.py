@@ -25,7 +25,7 @@ IDENTITY_FILE = "facts/user.md"
 LEAST_QUOTED = 3  # letters and digits: less stands in every message
 MOST_SHOWN = 60  # characters of a line that a reason names
 
-_QUOTED = re.compile(
+QUOTED = re.compile(
     r"“([^”\n]+)”|\"([^\"\n]+)\"|«([^»\n]+)»|„([^“”\n]+)[“”]|「([^」\n]+)」|『([^』\n]+)』"
 )
 _DATED = re.compile(r"\W*(?:updated|last updated|date)\W*[\d\s.:/TZ-]*\W*", re.IGNORECASE)
@@ -246,7 +246,7 @@ def _states(line: str) -> bool:
 
 
 def _is_said(write: Write, line: str) -> bool:
-    quotes = ["".join(found) for found in _QUOTED.findall(line)]
+    quotes = ["".join(found) for found in QUOTED.findall(line)]
     if write.quoted:
         quotes.append(write.quoted)
     return bool(quotes) and all(

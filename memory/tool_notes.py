@@ -15,7 +15,8 @@ from pydantic import AliasChoices, Field
 
 from memory import identity
 from memory.consolidation import Turn, consolidate, lines_in, source_of
-from memory.models import Note, Observation
+from memory.errors import InvalidValue
+from memory.models import Note, Observation, Session
 from memory.note_checks import usual_stability
 from memory.notes import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
@@ -301,6 +302,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     session_id = asked.session_id or _session_id(context, turns)
+    _check_session(context, session_id)
     # A transcript's observations bear no topic: what comes of web text would leave the run's.
     waits = _held_lines(context, lines, source_of(session_id), leaves_topic=True)
     if waits is not None:
@@ -309,6 +311,20 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     if left.problem:
         return refused("refused", left.problem)
     return _stored(Remembered(left.observations, left.new), left.new)
+
+
+def _check_session(context: ToolContext, session_id: str) -> None:
+    """Raise InvalidValue for a session of the owner that is not this caller's: it speaks for none."""
+    if source_of(session_id) == context.source:
+        return
+    try:
+        key = UUID(session_id)
+    except ValueError:
+        return  # a conversation elsewhere, of which nothing is stored here
+    session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
+    if session is not None and (session.agent is None or session.agent.actor != context.by):
+        problem = _("That session is not yours: leave session_id out, or name one of your own.")
+        raise InvalidValue(problem, errors={"session_id": [problem]})
 
 
 def _session_id(context: ToolContext, turns: Sequence[Turn]) -> str:

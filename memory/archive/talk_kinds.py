@@ -204,6 +204,9 @@ def proposal_problem(proposal: Proposal) -> str:
     texts = (proposal.before, proposal.after, proposal.edited)
     if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
         return _("it proposes nothing that is known here")
+    results = proposal.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” is not well formed") % {"field": "results"}
     try:
         APPLY[proposal.record_type].check(proposal)
     except MemoryRefused as exc:
@@ -211,6 +214,13 @@ def proposal_problem(proposal: Proposal) -> str:
     except (TypeError, AttributeError, ValueError):
         return _("what it proposes is not well formed")
     return ""
+
+
+def _is_result(one: Any) -> bool:
+    """Whether it names a revision: record type, record, version."""
+    if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
+        return False
+    return _is_uuid(one[1])
 
 
 def say_whose(proposal: Proposal, taking_in: Any) -> None:

@@ -80,6 +80,10 @@ def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
 def save(
     owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
 ) -> Saved:
+    """Store a text that is mended, in a transaction that goes on to hold the rows.
+
+    `seen` and `join` are as `save_file` has them.  Raises what that raises.
+    """
     limits.check_lines(fresh.text)  # before a summary line is put in: as the writer counts them
     rows = rows_held(owner, path)
     file = rows.get(path)

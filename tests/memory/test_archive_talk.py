@@ -212,6 +212,10 @@ def test_an_answer_made_by_hand_breaks_no_page_and_leads_nowhere(
         ("proposals", {"record_type": "user", "after": {}}),
         ("proposals", {"record_type": "note", "after": "x"}),
         ("proposals", {"record_type": "observation", "after": {"lines": [7]}}),
+        (
+            "proposals",
+            {"record_type": "note", "after": {"content": "x"}, "results": [["note", "x", 1]]},
+        ),
         ("proposals", {"record_type": "memoryfile", "after": {"path": "../x", "content": "x"}}),
         ("file-drafts", {"path": "facts/other.md"}),
         ("revisions", {"record_type": "note", "before": [], "after": {}}),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory import identity, review
-from memory.models import Note, Observation, Proposal, Topic, Trust
+from memory.models import Note, Observation, Proposal, Session, Topic, Trust
 from memory.notes import edit_note, write_note
 from memory.observing import write_observation
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
@@ -309,6 +309,17 @@ def test_a_transcript_without_a_session_is_known_again(alice: Any):
     sources = set(Observation.objects.of(alice).values_list("source", flat=True))
     assert len(sources) == 2
     assert "session:monday" in sources
+
+
+def test_nobody_else_speaks_for_a_session_of_the_persons(alice: Any, bob: Any):
+    talk = Session.objects.create(owner=alice, title="A talk")
+    refused = call(alice, "consolidate", messages=TRANSCRIPT, session_id=str(talk.pk))
+    elsewhere = call(bob, "consolidate", messages=TRANSCRIPT, session_id=str(talk.pk))
+
+    assert refused.data["error"] == "invalid"
+    assert "not yours" in refused.text
+    assert not Observation.objects.of(alice).exists()
+    assert len(elsewhere.data["new"]) == 1
 
 
 def test_a_transcript_that_leaves_nothing_or_gives_orders(alice: Any):
