@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,6 +13,8 @@ from research import shown
 from research.models import Run, ToolCall, TopicSettings
 
 LONGEST_ASKED, LONGEST_TOLD = 160, 220
+# The marks round text from outside, and what a model is told of them, are no news to a person.
+_MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
 _WHAT = ("query", "page", "path", "id", "title")  # the argument that says most, the first there is
 
 
@@ -46,7 +49,7 @@ def _row(call: ToolCall, *, is_earlier: bool) -> CallRow:
         number=call.position,
         tool=call.tool,
         asked=shorten(_asked(call), LONGEST_ASKED),
-        told=in_brief(call.result, LONGEST_TOLD),
+        told=in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
         took=shown.duration(call.milliseconds),
         is_error=call.is_error,
         item=call.content_item_id,

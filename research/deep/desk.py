@@ -26,7 +26,15 @@ from memory.canonical import canonical_url
 from memory.models import Trust
 from memory.notes import lowest_trust
 from memory.text import clean, for_prompt, one_line, shorten
-from memory.tool_types import Arguments, MemoryTool, ToolContext, ToolResult, as_data, refused
+from memory.tool_types import (
+    Arguments,
+    Full,
+    MemoryTool,
+    ToolContext,
+    ToolResult,
+    as_data,
+    refused,
+)
 from research import gathering, hits, planning, reading, searching
 from research.deep import page_text
 from research.gathering import Service
@@ -162,7 +170,9 @@ class Desk:
             )
             parts.append(words % {"n": left})
         data = {"query": query, "hits": [_hit_data(hit) for hit in fresh[:limit]]}
-        return ToolResult("\n\n".join([*parts, *problems]), data=data)
+        plain = [lines_of(fresh[:limit]), *parts[1:]] if fresh else parts
+        full = Full("\n\n".join([*plain, *problems]), title=query)
+        return ToolResult("\n\n".join([*parts, *problems]), data=data, full=full)
 
     # --- opening ----------------------------------------------------------------------------------
 

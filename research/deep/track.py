@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -125,6 +126,15 @@ class TrackLoop:
         """Store a call behind it, show it, and see whether the run goes on."""
         self._calls += 1
         self._made.append(call)
+        if call.tool == "open_page" and not call.is_error:
+            self._opened.append(int(str(call.data["page"]).removeprefix("p")))
+        with transaction.atomic():  # the call is kept only while the run is held
+            self._work.progress(self._so_far(), output=self._output(""), calls=len(self._made))
+            self._store(call)
+        self._work.look()
+        self._stop_if_asked()
+
+    def _store(self, call: CallRecord) -> None:
         ToolCall.objects.create(
             run=self._work.run,
             part=self._track.part,
@@ -138,11 +148,6 @@ class TrackLoop:
             content_item_id=call.data.get("content_item"),
             milliseconds=call.milliseconds,
         )
-        if call.tool == "open_page" and not call.is_error:
-            self._opened.append(int(str(call.data["page"]).removeprefix("p")))
-        self._work.progress(self._so_far(), output=self._output(""), calls=len(self._made))
-        self._work.look()
-        self._stop_if_asked()
 
     def _so_far(self) -> str:
         made, opened = len(self._made), len(set(self._opened))
