@@ -29,7 +29,7 @@ def take_back(proposal: Proposal, *, by: Actor) -> None:
 
 def _changes(held: Proposal) -> list[Revision]:
     """Return the revisions that accepting it made, in order."""
-    found = []
+    found: list[Revision] = []
     for record_type, key, version in held.results:
         mine = Revision.objects.of(held.owner).filter(record_type=record_type, record_id=key)
         found += mine.filter(version=version).order_by("id")[:1]

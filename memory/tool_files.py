@@ -117,8 +117,8 @@ def _read(context: ToolContext, asked: ReadArguments) -> ToolResult:
     lines = lines_of(file.content)
     first, last = asked.first_line or 1, asked.last_line or len(lines)
     if lines and first > min(last, len(lines)):
-        told = {"path": file.path, "n": len(lines), "first": first, "last": last}
-        text = _("%(path)s has %(n)d lines; there are none from %(first)d to %(last)d.") % told
+        asked_for = {"path": file.path, "n": len(lines), "first": first, "last": last}
+        text = _("%(path)s has %(n)d lines; there are none from %(first)d to %(last)d.") % asked_for
         return refused("invalid", text)
     content = "".join(lines[first - 1 : last])
     outside = file.trust not in (Trust.OWNER, Trust.AGENT)

@@ -255,10 +255,10 @@ def revision_problem(revision: Revision) -> str:
 
 def _is_blame(given: Any) -> bool:
     """Whether it is a list of runs `[lines, version]`, of no more lines than a file can have."""
-    runs = given if isinstance(given, list) else [None]
+    runs: list[Any] = given if isinstance(given, list) else [None]
     if not all(
         isinstance(run, list) and [type(one) for one in run] == [int, int] and min(run) >= 0
         for run in runs
     ):
         return False
-    return sum(run[0] for run in runs) <= MOST_LINES
+    return sum(int(run[0]) for run in runs) <= MOST_LINES
