@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import connection, models
 from django.utils import timezone
 
 from memory.models.history import OwnedQuerySet
@@ -27,6 +27,17 @@ class OfRecordsQuerySet(OwnedQuerySet):
         return self.filter(which)
 
 
+_MARK = """
+INSERT INTO memory_embeddingdue AS due
+       (owner_id, record_type, object_id, tries, held, not_before, created)
+SELECT one.owner_id, one.record_type, one.object_id, 0, false, new.at, new.at
+  FROM (SELECT %s::timestamptz AS at) new,
+       unnest(%s::bigint[], %s::text[], %s::uuid[]) one (owner_id, record_type, object_id)
+    ON CONFLICT (record_type, object_id) DO UPDATE
+   SET created = excluded.created, not_before = excluded.not_before, tries = 0, held = false
+"""
+
+
 class EmbeddingDueQuerySet(OfRecordsQuerySet):
     """What waits for a vector."""
 
@@ -35,25 +46,12 @@ class EmbeddingDueQuerySet(OfRecordsQuerySet):
 
         In the writer's own transaction: so no vector of words that are gone is ever looked at.
         """
-        now = timezone.now()
         members = sorted(records, key=lambda record: record.pk)
-        rows = [
-            EmbeddingDue(
-                owner_id=one.owner_id,
-                record_type=one.search_type(),
-                object_id=one.pk,
-                not_before=now,
-                created=now,
-            )
-            for one in members
-        ]
-        EmbeddingDue.objects.bulk_create(
-            rows,
-            batch_size=500,
-            update_conflicts=True,
-            unique_fields=["record_type", "object_id"],
-            update_fields=["created", "not_before", "tries", "held"],
-        )
+        rows = [(one.owner_id, one.search_type(), one.pk) for one in members]
+        if not rows:
+            return
+        with connection.cursor() as cursor:
+            cursor.execute(_MARK, [timezone.now(), *map(list, zip(*rows, strict=True))])
         # After the mark, at which a task waits that stores a vector of the old words just now.
         Embedding.objects.about(members).delete()
 

@@ -180,7 +180,7 @@ class Section(Recalled):
         kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
         changed, made = _paired(known, left, lambda heading, _text: heading)
         if known:
-            cls.unfollow(cls(pk=row.pk, owner_id=file.owner_id) for row in known)
+            cls.unfollow(_Gone(row.pk, file.owner_id) for row in known)
             cls.objects.filter(pk__in=[row.pk for row in known]).delete()
         cls._place([*kept, *changed])
         marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
@@ -222,6 +222,17 @@ class _Known(NamedTuple):
     position: int
     heading: list[str]
     content: str
+
+
+class _Gone(NamedTuple):
+    """What the index knows a section by, without its text."""
+
+    pk: uuid.UUID
+    owner_id: int
+
+    def search_type(self) -> str:
+        """Return the type under which it was found."""
+        return Section.SEARCH_TYPE
 
 
 def _made(file: MemoryFile) -> str:

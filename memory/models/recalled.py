@@ -95,7 +95,7 @@ class Recalled(Remembered):
             tell(found)
 
     @classmethod
-    def unfollow(cls, records: Iterable[Recalled]) -> None:
+    def unfollow(cls, records: Iterable[Any]) -> None:
         """Let the records be found no more, neither by their words nor by their meaning."""
         gone = list(records)
         bm25.unindex(gone)
