@@ -11,6 +11,7 @@ from ninja import Query, Status
 from pydantic import BaseModel, Field
 
 from memory import scratchpad
+from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import Listing, Paged, listing
@@ -65,7 +66,7 @@ def list_entries(
     wanted: Query[EntriesWanted],
 ) -> Listing[EntryOut]:
     """List entries, sorted by key."""
-    caller, scope = request.auth, _scope(wanted.session)
+    caller, scope = request.auth, _scope(request.auth, wanted.session)
     if wanted.q and wanted.prefix:
         words = _("Send prefix or q, not both.")
         raise Problem(422, words, errors={"q": [words]})
@@ -101,7 +102,7 @@ def set_entry(
         key,
         entry.value,
         by=caller.by,
-        scope=_scope(session),
+        scope=_scope(caller, session),
         source=caller.source,
     )
     tagged(response, stored)
@@ -115,12 +116,12 @@ def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[No
     return Status(204, None)
 
 
-def _scope(session: str) -> str:
-    return f"session:{session}" if session.strip() else scratchpad.OWNER
+def _scope(caller: Caller, session: str) -> str:
+    return scopes.named(caller, f"session:{session}") if session.strip() else scratchpad.OWNER
 
 
 def _entry(caller: Caller, key: str, session: str) -> ScratchpadEntry:
-    entry = scratchpad.get_entry(caller.owner, key, scope=_scope(session))
+    entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session))
     if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
         raise Problem(403, _("It is shown to people only."))
     return entry

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from memory import scratchpad
-from memory.models import ScratchpadEntry
+from memory.models import ScratchpadEntry, Session
 from tests.api.cast import Program, items, problem
 
 
@@ -76,6 +76,17 @@ def test_a_sessions_own_entries_are_kept_apart(agent: Program) -> None:
     assert agent.get("/scratchpad/k?session=s1").json()["scope"] == "session:s1"
     assert keys(agent.get("/scratchpad")) == []
     assert keys(agent.get("/scratchpad?session=s1")) == ["k"]
+
+
+def test_a_persons_session_is_none_of_an_agents(agent: Program, person: Program) -> None:
+    hers = Session.objects.create(owner=agent.owner)
+    path = f"/scratchpad/k?session={hers.pk}"
+    person.put(path, {"value": "hers"})
+
+    for answer in (agent.get(path), agent.put(path, {"value": "x"}), agent.delete(path)):
+        problem(answer, 403)
+    problem(agent.get(f"/scratchpad?session={hers.pk}"), 403)
+    assert person.get(path).json()["value"] == "hers"
 
 
 def test_another_owners_entries_are_not_there(agent: Program, stranger: Program) -> None:
