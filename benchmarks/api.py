@@ -6,7 +6,8 @@ It makes one owner's space of memories (as benchmarks/recall.py does) in an embe
 own with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
 with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
 answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.
-Both kinds are measured twice: beside a worker that waits, and beside one that carries out runs of
+`cpu` is what a request cost the web processes and Postgres' connections
+together (Linux): beside other work it says more than the wall does.  Both kinds are measured twice: beside a worker that waits, and beside one that carries out runs of
 the sample topic one after another.
 
 To be reached at 100,000 memories and 20 requests a second on two cores: recall's p95 under 100 ms,
@@ -37,6 +38,7 @@ MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
 WARM = 40  # requests before the clock runs
 THREADS = 32
+COLUMNS = ("p50 ms", "p95 ms", "p99 ms", "cpu ms", "failed")
 
 
 def main() -> int:
@@ -67,6 +69,7 @@ def _configure(folder: str, port: int) -> None:
         "BEACON_PORT": str(port),
         "BEACON_EMBEDDINGS": "none",
         "BEACON_RUNS_PER_HOUR": "100000",
+        "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
         "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
         "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
     }
@@ -90,12 +93,13 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
     texts, owner, token = _made(asked.size, asked.texts)
     base = f"http://127.0.0.1:{port}"
     print(f"{asked.size:,} memories, {asked.rate:g} recalls a second for {asked.seconds:g} s")
-    print(f"{'':44}" + "".join(f"{name:>9}" for name in ("p50 ms", "p95 ms", "p99 ms", "failed")))
-    with _processes(port, folder) as stopped, _client(base, token) as client:
-        _wait_for(base, stopped)
-        rows = [_rows(client, texts, asked, "the worker waits")]
+    print(f"{'':44}" + "".join(f"{name:>9}" for name in COLUMNS))
+    with _processes(port, folder) as running, _client(base, token) as client:
+        _wait_for(base, running)
+        spent = Spent(running[0].pid)
+        rows = [_rows(client, texts, asked, spent, "the worker waits")]
         with _runs_one_after_another(owner) as carried_out:
-            rows.append(_rows(client, texts, asked, "the worker carries out runs"))
+            rows.append(_rows(client, texts, asked, spent, "the worker carries out runs"))
         print(f"{len(carried_out)} sample runs were carried out meanwhile")
     recall, remember = rows[-1]
     return int(recall > MOST_RECALL or remember > MOST_REMEMBER)
@@ -125,8 +129,8 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
 
 
 @contextmanager
-def _processes(port: int, folder: Path) -> Iterator[Callable[[], bool]]:
-    """Run web and worker as `make up` starts them; yield whether one of them has ended."""
+def _processes(port: int, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run web and worker as `make up` starts them."""
     from beacon_site import runner
 
     commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
@@ -140,7 +144,7 @@ def _processes(port: int, folder: Path) -> Iterator[Callable[[], bool]]:
                 )
             )
     try:
-        yield lambda: any(process.poll() is not None for process in running)
+        yield running
     finally:
         for process in running:
             process.terminate()
@@ -163,11 +167,11 @@ def _client(base: str, token: str) -> Iterator[Any]:
         yield client
 
 
-def _wait_for(base: str, stopped: Callable[[], bool]) -> None:
+def _wait_for(base: str, running: Sequence[subprocess.Popen[bytes]]) -> None:
     import httpx
 
     until = time.monotonic() + 120
-    while time.monotonic() < until and not stopped():
+    while time.monotonic() < until and all(process.poll() is None for process in running):
         try:
             httpx.get(f"{base}/livez", trust_env=False).raise_for_status()
         except httpx.HTTPError:
@@ -213,8 +217,32 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
 # --- what is measured -----------------------------------------------------------------------------
 
 
+class Spent:
+    """Counts the milliseconds of processor that the web processes and Postgres' connections take."""
+
+    def __init__(self, web: int) -> None:
+        self.web = web
+
+    def now(self) -> float:
+        """Return the milliseconds spent so far; 0 where the system does not tell."""
+        from django.db import connection
+
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+            backends = [row[0] for row in cursor.fetchall()]
+        files = [Path(f"/proc/{pid}/schedstat") for pid in [*self._web(), *backends]]
+        return sum(int(file.read_text().split()[0]) for file in files if file.exists()) / 1e6
+
+    def _web(self) -> list[int]:
+        """Return the ids of gunicorn's processes and of all their threads."""
+        listed = Path(f"/proc/{self.web}/task/{self.web}/children")
+        children = listed.read_text().split() if listed.exists() else []
+        threads = [Path(f"/proc/{pid}/task") for pid in (self.web, *children)]
+        return [int(one.name) for task in threads if task.exists() for one in task.iterdir()]
+
+
 def _rows(
-    client: Any, texts: list[str], asked: argparse.Namespace, beside: str
+    client: Any, texts: list[str], asked: argparse.Namespace, spent: Spent, beside: str
 ) -> tuple[float, float]:
     """Print the rows of one measurement; return recall's p95 and remembering's slower p50."""
     from benchmarks.memories import questions
@@ -230,12 +258,14 @@ def _rows(
 
     for question in mixed[:WARM]:
         recall(question)
+    before = spent.now()
     taken, failed = _at_a_rate(recall, mixed[WARM : WARM + count], asked.rate)
-    p95 = _row(f"GET /recall, {beside}", taken, failed)
+    p95 = _row(f"GET /recall, {beside}", taken, (spent.now() - before) / count, failed)
     slowest = 0.0
     for path, body in _writes().items():
+        before = spent.now()
         took, bad = _one_by_one(client, path, body, asked.writes)
-        _row(f"POST {path}, {beside}", took, bad)
+        _row(f"POST {path}, {beside}", took, (spent.now() - before) / asked.writes, bad)
         slowest = max(slowest, statistics.median(took))
     return p95, slowest
 
@@ -273,20 +303,19 @@ def _one_by_one(
     client: Any, path: str, body: Callable[[str], dict[str, Any]], count: int
 ) -> tuple[list[float], int]:
     taken, failed = [], 0
-    for number in range(count + 5):
+    for number in range(count):
         words = f"Remembered by the benchmark, number {number} at {time.time_ns()}, as it is said."
         began = time.perf_counter()
         status = client.post(path, json=body(words)).status_code
-        if number >= 5:  # the first ones are warm-up
-            taken.append((time.perf_counter() - began) * 1000)
-            failed += status not in (200, 201)
+        taken.append((time.perf_counter() - began) * 1000)
+        failed += status not in (200, 201)
     return taken, failed
 
 
-def _row(label: str, taken: Sequence[float], failed: int) -> float:
+def _row(label: str, taken: Sequence[float], cpu: float, failed: int) -> float:
     """Print one row and return its p95."""
     cuts = statistics.quantiles(taken, n=100)
-    cells = (statistics.median(taken), cuts[94], cuts[98])
+    cells = (statistics.median(taken), cuts[94], cuts[98], cpu)
     print(f"{label:44}" + "".join(f"{one:9.1f}" for one in cells) + f"{failed:9}", flush=True)
     return cuts[94]
 
