@@ -257,7 +257,9 @@ class _Loop:
         offered, began = self._names, time.monotonic()
         result = registry.call_tool(self._context, call.name, call.arguments, among=offered)
         took = round((time.monotonic() - began) * 1000)
-        kept = self.store.keep(call.name, result) if self.store is not None else None
+        kept = (
+            self.store.keep(call.name, result, call.arguments) if self.store is not None else None
+        )
         return CallRecord(
             number,
             call.name,

@@ -10,7 +10,9 @@ again, is sent for one turn, and then as one line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.db import connection, transaction
 from django.utils.translation import gettext as _
@@ -22,13 +24,15 @@ from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
 from memory.models import ContentItem
-from memory.text import clean, one_line
+from memory.text import clean, one_line, shorten
 from memory.tool_content import NAMES as STORE_TOOLS
 from memory.tool_types import Full, ToolContext, ToolResult, note_uses
 
 FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
 COMPACT_TURNS = 2  # until that turn behind the call the short form is sent, then the citation line
 _ACTION, _ERROR = "action", "error"
+# Arguments of tools that say what a result is about, the surest first.
+_NAMING = ("query", "q", "topic", "path", "url", "key", "page", "name", "id", "message", "text")
 _NOTHING_DONE = ("unknown_tool", "bad_arguments")
 
 
@@ -69,10 +73,10 @@ class ResultStore:
         self.context = context
         self._goal, self._kept_with, self._ask = goal, kept_with, ask
 
-    def keep(self, name: str, result: ToolResult) -> Kept:
+    def keep(self, name: str, result: ToolResult, asked: Mapping[str, Any] | None = None) -> Kept:
         """Store a result in full, and return how it can be sent.
 
-        One that cannot be stored, for it is too large, is sent as it is, with the reason.
+        What was `asked` for names it, where the tool gives it no title.  One that cannot be stored, for it is too large, is sent as it is, with the reason.
         """
         if name in STORE_TOOLS:
             return Kept(result.text, is_view=True)
@@ -81,7 +85,8 @@ class ResultStore:
         try:
             with transaction.atomic():
                 is_first = self._is_first(name) and not result.is_error
-                item = self._stored_already(name, result) or self._stored(name, result)
+                item = self._stored_already(name, result)
+                item = item or self._stored(name, result, _title_of(asked or {}))
         except MemoryRefused as exc:
             return Kept(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
         note_uses(self.context.owner, [item], self.context.place or self.context.source)
@@ -136,7 +141,7 @@ class ResultStore:
             item.change(by=context.by, why=why, action=action, tags=tags, kept_with=kept_with)
         return item
 
-    def _stored(self, name: str, result: ToolResult) -> ContentItem:
+    def _stored(self, name: str, result: ToolResult, title: str) -> ContentItem:
         context, full = self.context, _full_of(result, self.context)
         action = _action(name)
         return store(
@@ -148,7 +153,7 @@ class ResultStore:
             scope=context.content_scope,
             tags=[_ACTION, action, *([_ERROR] if result.is_error else [])],
             action=action,
-            title=one_line(clean(full.title)[0])[:LONGEST_TITLE],
+            title=shorten(clean(full.title or title)[0], LONGEST_TITLE),
             url=one_line(clean(full.url)[0])[:LONGEST_URL],
             topic=context.topic,
             trust=context.write_trust,
@@ -174,6 +179,12 @@ def _full_of(result: ToolResult, context: ToolContext) -> Full:
     if other is not None and compaction.may_be_shown(other):
         return Full(other.content, other.type, other.title, other.url)
     return Full(result.text)
+
+
+def _title_of(asked: Mapping[str, Any]) -> str:
+    """Return what a result is called by what was asked for: a query, a path, a name."""
+    given = (asked.get(name) for name in _NAMING)
+    return next((value for value in given if isinstance(value, str) and value.strip()), "")
 
 
 def _action(name: str) -> str:

@@ -240,6 +240,14 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
     assert result.calls[-1].is_error and "at most 8 calls at once" in result.calls[-1].result
 
 
+def test_a_result_is_named_by_what_was_asked_for_where_the_tool_gives_no_title(alice: Any):
+    result, store = ToolResult("words " * 500), ResultStore(context_of(alice))
+
+    kept = store.keep("recall", result, {"limit": 3, "query": "heat pumps"})
+
+    assert store.sent(kept, 3).startswith("recall “heat pumps”: 0 of 3,000 characters shown")
+
+
 def test_an_item_that_the_tool_stored_itself_is_not_stored_again(alice: Any):
     item = store(alice, PAGE, by=RESEARCH, scope="run:12", trust="external", tags=["page"])
     result = ToolResult(as_data(PAGE), data={"content_item": str(item.pk)})
