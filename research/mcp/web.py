@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
+import sys
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -183,4 +185,6 @@ def made() -> uvicorn.Server:
 
 def serve(listener: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C."""
+    # Uvicorn raises the signal again once it has stopped: that is no failure.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     asyncio.run(made().serve(sockets=[listener]))
