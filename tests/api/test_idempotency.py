@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from memory import notes, record_acts
 from memory.models import ApiAnswer, Note
+from memory.tasks import forget_api_answers
 from tests.api.cast import Program, problem
 
 NOTE = {"content": "The kettle is descaled on Mondays."}
@@ -57,6 +58,15 @@ def test_after_a_day_a_key_is_new(agent: Program) -> None:
 
     assert written(agent.owner) == 2
     assert ApiAnswer.objects.old().count() == 0
+
+
+def test_kept_answers_go_after_their_day(agent: Program) -> None:
+    agent.post("/notes", NOTE, **KEY)
+    agent.post("/notes", NOTE, Idempotency_Key="two")
+    ApiAnswer.objects.filter(key="one").update(created=timezone.now() - timedelta(hours=24))
+    forget_api_answers()
+
+    assert [one.key for one in ApiAnswer.objects.all()] == ["two"]
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * 256, "a b", "a\tb", "ключ"])
