@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from tests.browser.visitor import Visitor
@@ -23,6 +24,7 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("file locks", f"{past}lock/", _locked),
         ("file timeline", f"{past}timeline/", None),
         ("file condense", f"{past}condense/", None),
+        ("file condense waiting", f"{past}condense/", _waiting),
         ("file condense nothing", "/files/facts/memory.md/condense/", None),
     ]
 
@@ -40,3 +42,9 @@ def _locked(visitor: Visitor) -> None:
     visitor.page.get_by_role("button", name="Lock Battery cells").click()
     visitor.page.get_by_role("button", name="Unlock Battery cells").click()
     visitor.page.get_by_role("button", name="Lock Battery cells").wait_for()
+
+
+def _waiting(visitor: Visitor) -> None:
+    """Look as whoever has just asked a model does."""
+    version = visitor.page.locator(".tabs .count").inner_text()
+    visitor.goto(f"{visitor.page.url}?asked={version}.0.{int(time.time())}")
