@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +110,16 @@ def test_each_module_has_a_docstring_and_postponed_annotations(app: str):
         if imports and "from __future__ import annotations" not in text:
             bare.append(f"{path.relative_to(ROOT)}: no postponed annotations")
     assert bare == []
+
+
+def test_no_two_things_share_an_advisory_lock():
+    """Who holds the one would keep the other waiting, or be refused it, now and then."""
+    numbers: Counter[str] = Counter()
+    for app in APPS:
+        for path in _files(app):
+            numbers.update(re.findall(r"\b772_\d{3}\b", path.read_text()))
+    assert [number for number, times in numbers.items() if times > 1] == []
+    assert numbers
 
 
 @pytest.mark.parametrize("app", ["memory", "research"])

@@ -19,7 +19,7 @@ logger = structlog.get_logger(__name__)
 
 EXACT_UP_TO = 20_000  # vectors of one owner: an exact scan of so many takes 20 to 40 ms
 INDEXABLE = 2_000  # dimensions that pgvector's HNSW takes
-LOCK = 772_513
+LOCK = 772_516  # advisory: one change of the tables at a time
 
 _FOLLOW = """
 CREATE OR REPLACE FUNCTION memory_embedding_follow() RETURNS trigger LANGUAGE plpgsql AS $body$
