@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
+from starlette.responses import Response
 
 from memory import tokens, tools
 from memory.files.saving import save_file
 from memory.models import Activity, ApiToken, MemoryFile, Note, Trust, User
 from memory.notes import write_note
 from research import executing
-from research.mcp import calls, resources
+from research.mcp import calls, resources, web
 from research.mcp.callers import READING, Caller, Reading
 from research.mcp.resources import NoSuchResource
 from research.starting import create_sample_topic, start_run
@@ -130,6 +131,20 @@ def test_a_database_that_does_not_answer_is_an_answer_in_words(alice: User) -> N
 
     assert result.is_error
     assert "does not answer just now. Nothing was stored" in said(result)
+
+
+def test_over_http_it_is_a_refusal_that_says_when_to_try_again(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(text: str) -> ApiToken | None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(tokens, "find", gone)
+
+    answer = web._token_of("Bearer bcn_x")
+
+    assert isinstance(answer, Response)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
 
 
 def test_what_came_from_outside_lowers_the_trust_of_the_next_calls_too(alice: User) -> None:
