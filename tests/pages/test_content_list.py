@@ -127,6 +127,16 @@ def test_the_largest_come_first_page_by_page(browser: Client, alice: User):
     assert listed(browser, sort="oldest")[0] == "0"
 
 
+@pytest.mark.parametrize(("made", "used"), [("newest", "largest"), ("largest", "oldest")])
+def test_a_cursor_of_another_order_begins_anew(browser: Client, alice: User, made: str, used: str):
+    for number in range(60):
+        kept(alice, "x" * number)
+    cursor = browser.get(CONTENT, {"sort": made}).context["next_cursor"]
+    whole = browser.get(CONTENT, {"sort": used}).context["rows"]
+    answer = browser.get(CONTENT, {"sort": used, "cursor": cursor})
+    assert [row.item for row in answer.context["rows"]] == [row.item for row in whole]
+
+
 def test_filters_are_saved_as_a_view(browser: Client, page: ContentItem):
     asked = {"page": "content", "name": "Pages", "query": "type=web_content&sort=largest"}
     browser.post(reverse("memory:views-save"), asked | {"next": CONTENT})
