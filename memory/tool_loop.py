@@ -220,7 +220,10 @@ class _Loop:
 
     def _talk(self) -> list[Message]:
         """Return the messages as they are sent in this round: of kept results what is due."""
-        return [self._as_sent(one) if self._kept else one for one in self._messages]
+        if self.store is None:
+            return list(self._messages)
+        self.store.look_again(kept for _number, kept in self._kept.values())
+        return [self._as_sent(one) for one in self._messages]
 
     def _as_sent(self, message: Message) -> Message:
         if self.store is None or message.tool_call_id not in self._kept:

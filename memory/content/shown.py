@@ -10,11 +10,12 @@ again, is sent for one turn, and then as one line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection, transaction
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.content import compaction
@@ -23,7 +24,7 @@ from memory.content.model_written import Ask
 from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
-from memory.models import ContentItem
+from memory.models import ContentItem, Sensitivity
 from memory.text import clean, one_line, shorten
 from memory.tool_content import NAMES as STORE_TOOLS
 from memory.tool_types import Full, ToolContext, ToolResult, note_uses
@@ -92,10 +93,24 @@ class ResultStore:
         note_uses(self.context.owner, [item], self.context.place or self.context.source)
         return Kept(result.text, item, is_first=is_first)
 
+    def look_again(self, kept: Iterable[Kept]) -> None:
+        """See what became of the items: what a person hid or threw away since is sent no more."""
+        items = [one.item for one in kept if one.item is not None]
+        rows = ContentItem.objects.filter(pk__in={item.pk for item in items})
+        marks = rows.values_list("pk", "sensitivity", "trust", "trashed_at")
+        now = {key: told for key, *told in marks}
+        for item in items:
+            hidden = [Sensitivity.SENSITIVE, item.trust, timezone.now()]  # deleted for good
+            item.sensitivity, item.trust, item.trashed_at = now.get(item.pk, hidden)
+
     def sent(self, kept: Kept, age: int) -> str:
         """Return what is sent of a result in the turn `age` (1, 2 …) after its call."""
         if kept.item is None:
             return kept.text if age <= FULL_TURNS or not kept.is_view else self._line_of_view(kept)
+        if kept.item.trashed_at is not None:
+            return _("Memory item %(id)s is no longer there.") % {"id": kept.item.pk}
+        if not compaction.may_be_shown(kept.item):
+            return compaction.withheld(kept.item)
         if kept.is_first and age <= FULL_TURNS:
             return compaction.full_form(kept.item, kept.text)
         if age <= COMPACT_TURNS:

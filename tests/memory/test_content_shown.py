@@ -240,6 +240,27 @@ def test_more_calls_than_may_be_made_store_nothing_more(loop: Loop):
     assert result.calls[-1].is_error and "at most 8 calls at once" in result.calls[-1].result
 
 
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda item, by: item.change(by=by, sensitivity="sensitive"), "is shown to people only"),
+        (lambda item, by: item.trash(by=by), "is no longer there"),
+        (lambda item, by: item.purge(by=by), "is no longer there"),
+    ],
+)
+def test_what_a_person_hides_or_throws_away_meanwhile_is_sent_no_more(
+    loop: Loop, alice: Any, act: Any, said: str
+):
+    def hide(call: Any) -> None:
+        if call.arguments["at"] == "b":
+            act(item_of("a"), alice.actor)
+
+    loop(opens("a"), opens("b"), "Done.", on_call=hide)
+
+    assert form(sent(loop, 2)[0]) == "full"
+    assert said in sent(loop, 3)[0] and "river" not in sent(loop, 3)[0]
+
+
 def test_a_result_is_named_by_what_was_asked_for_where_the_tool_gives_no_title(alice: Any):
     result, store = ToolResult("words " * 500), ResultStore(context_of(alice))
 
