@@ -354,6 +354,7 @@ def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
 
 _MANIFEST = {
     "beacon": gettext_lazy("Beacon"),
+    "depth": gettext_lazy("Depth"),
     "objective": gettext_lazy("Objective"),
     "focus": gettext_lazy("Focus"),
     "time_frame": gettext_lazy("Time frame"),

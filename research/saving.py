@@ -325,6 +325,7 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
     calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
     return {
         "beacon": site.BEACON_VERSION,
+        "depth": work.run.depth,
         "objective": settings.objective,
         "focus": settings.focus,
         "time_frame": settings.time_frame,

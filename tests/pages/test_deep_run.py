@@ -41,7 +41,7 @@ def test_each_track_stands_below_its_step_with_its_calls(browser: Client, topic:
 
     assert shown.index("Tracks<") < shown.index("Overview<") < shown.index("News<")
     assert "PostgreSQL 18 criticism" in shown and "Voices" not in shown
-    assert shown.count("Refused</span>") == 2 and "example.net took longer" in shown
+    assert shown.count("Not done</span>") == 2 and "example.net took longer" in shown
     item = ContentItem.objects.get(title="What PostgreSQL 18 leaves open")
     assert reverse("memory:content-item", args=[item.pk]) in shown
 

@@ -64,6 +64,17 @@ def test_without_a_worker_the_run_is_carried_out_here_and_says_so(
     assert Run.objects.get().trigger == "command"
 
 
+def test_a_deep_run_without_a_model_says_that_it_goes_on_as_quick(
+    alice: Any, providers: Providers, say: Say
+):
+    cast.set_up(providers, 1)
+
+    out, err = say("Solid-state batteries", "--depth", "deep")
+
+    assert Run.objects.get().depth == "deep" and out.startswith("# Solid-state batteries")
+    assert "warning: The run goes on as quick: no model is set up." in err
+
+
 def test_without_a_worker_what_follows_the_run_is_carried_out_here_too(
     alice: Any, providers: Providers, say: Say
 ):
