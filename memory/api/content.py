@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
+from django.db.models import Q
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
 
 from memory import content as store
 from memory.api import scopes
-from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
+from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.content_schemas import (
     ClearedOut,
     ContentIn,
@@ -33,10 +34,9 @@ from memory.api.problems import Problem, not_found
 from memory.api.reading import moment, used
 from memory.api.reviewing import source_of
 from memory.content.querying import matching
-from memory.models import ContentItem, Snapshot
+from memory.models import ContentItem, Snapshot, Trust
 
 api = router("content")
-OWNER = "owner"
 
 
 @api.post("", auth=WRITE, response={201: ItemOut})
@@ -105,7 +105,7 @@ def show_content(
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move all that this very scope holds to the trash, and nothing else."""
     caller, named = request.auth, scopes.named(request.auth, scope)
-    _check_owners(caller, named)
+    _check_persons(caller, named)
     return ClearedOut(cleared=store.clear(caller.owner, named, by=caller.by))
 
 
@@ -131,13 +131,16 @@ def restore_snapshot(
     named = restore.scope if restore is not None and restore.scope else snapshot.scope
     into = scopes.named(caller, named)
     if into == snapshot.scope:
-        _check_owners(caller, into)
+        _check_persons(caller, into)
     items = store.restore_snapshot(snapshot, by=caller.by, scope=into)
     return RestoredOut(ids=[item.pk for item in items], scope=into)
 
 
-def _check_owners(caller: Caller, scope: str) -> None:
-    """Refuse (403) an agent to empty or put back what is its owner's."""
-    if scope == OWNER:
-        words = _("Only a person empties the owner's scope, or puts it back as it was.")
-        only_people(caller, words)
+def _check_persons(caller: Caller, scope: str) -> None:
+    """Refuse (403) an agent to empty or put back a scope that holds what a person stored or pinned."""
+    theirs = ContentItem.objects.of(caller.owner).live().filter(scope=scope)
+    if not caller.by.is_person and theirs.filter(Q(trust=Trust.OWNER) | Q(pinned=True)).exists():
+        words = _(
+            "A person stored or pinned some of it: only a person empties it, or puts it back."
+        )
+        raise Problem(403, words)

@@ -1,8 +1,8 @@
 """Which scopes a caller of the API may name.
 
 A person's program names any.  An agent has the owner's scope, its own, and names that it gives
-itself (`session:<id>`, `run:<name>`): not another agent's, a person's session's, or a run's of
-Beacon's, which has a number.
+itself (`session:<id>`, `run:<id>`): not another agent's, a person's session's, or that of a run of
+Beacon's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.api.auth import Caller
 from memory.api.problems import Problem
 from memory.content.clearing import checked_scope
@@ -39,8 +40,13 @@ def is_open(caller: Caller, scope: str) -> bool:
     kind, _colon, name = scope.partition(":")
     name = name.partition("/")[0]  # a sub-agent's scope lies in that of its run or session
     if kind == "run":
-        return not name.isdecimal()  # those are Beacon's own
+        return not _is_beacons_run(caller, name)
     return kind == "session" and not _is_others_session(caller, name)
+
+
+def _is_beacons_run(caller: Caller, name: str) -> bool:
+    finder = origins.FINDERS.get("run")
+    return finder is not None and bool(finder(caller.owner, [name]))
 
 
 def _is_others_session(caller: Caller, name: str) -> bool:
