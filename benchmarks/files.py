@@ -11,6 +11,7 @@ not below 100 ms, or a page of history or blame takes 300 ms or more than 12 que
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import sys
@@ -142,18 +143,40 @@ def _joined(owner: Any, turn: int) -> object:
     return lambda: save_file(owner, PATH, "\n".join(last), by=owner.actor, seen=file.version).merged
 
 
-def _timed(act: Callable[[int], object]) -> tuple[float, float]:
-    """Return the medians of wall and processor time; of an act that gives a further one, of that."""
+def _timed(act: Callable[[int], object]) -> tuple[float, float, float]:
+    """Return wall, own processor, and Postgres' processor time; of a further act that it gives, those.
+
+    Medians, but a mean of Postgres', which the system counts in steps of 10 ms.
+    """
     took = []
     for turn in range(ROUNDS):
-        began = time.perf_counter(), time.process_time()
+        began = _clocks()
         further = act(turn)
         if callable(further):
-            began = time.perf_counter(), time.process_time()
+            began = _clocks()
             assert further()
-        took.append((time.perf_counter() - began[0], time.process_time() - began[1]))
-    wall, worked = (statistics.median(column) * 1000 for column in zip(*took, strict=True))
-    return wall, worked
+        took.append([now - then for now, then in zip(_clocks(), began, strict=True)])
+    wall, own, theirs = zip(*took, strict=True)
+    return *(statistics.median(one) * 1000 for one in (wall, own)), statistics.mean(theirs) * 1000
+
+
+def _clocks() -> tuple[float, float, float]:
+    return time.perf_counter(), time.process_time(), _postgres()
+
+
+def _postgres() -> float:
+    """Return the processor time of this connection's server process; 0 where it is not here."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        (pid,) = cursor.fetchone() or (0,)
+    try:
+        name, _end, told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    except OSError:
+        return 0.0
+    ticks = sum(map(int, told.split()[11:13])) if "postgres" in name else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _pages() -> dict[str, str]:
@@ -163,7 +186,7 @@ def _pages() -> dict[str, str]:
     return {said: reverse(f"memory:{name}", args=[PATH]) for said, name in names.items()}
 
 
-def _page(client: Any, url: str) -> tuple[int, tuple[float, float]]:
+def _page(client: Any, url: str) -> tuple[int, tuple[float, float, float]]:
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 
@@ -176,13 +199,12 @@ def _page(client: Any, url: str) -> tuple[int, tuple[float, float]]:
 
 
 def _told(acts: list[Any], pages: list[Any]) -> int:
-    print("| what | queries | median (processor, without that of Postgres) |\n|---|---|---|")
-    for name, (took, worked) in acts:
-        print(f"| {name} | | {took:.0f} ms ({worked:.0f}) |")
-    for name, queries, (took, worked) in pages:
-        print(f"| {name} | {queries} | {took:.0f} ms ({worked:.0f}) |")
-    is_slow = any(took >= MOST_MS for _name, (took, _worked) in acts)
-    is_slow |= any(q > MOST_QUERIES or took >= MOST_PAGE_MS for _name, q, (took, _w) in pages)
+    print("| what | queries | median (processor: its own + that of Postgres) |\n|---|---|---|")
+    rows = [(name, "", clocks) for name, clocks in acts] + pages
+    for name, queries, (took, own, theirs) in rows:
+        print(f"| {name} | {queries} | {took:.0f} ms ({own:.0f} + {theirs:.0f}) |")
+    is_slow = any(clocks[0] >= MOST_MS for _name, clocks in acts)
+    is_slow |= any(q > MOST_QUERIES or took[0] >= MOST_PAGE_MS for _name, q, took in pages)
     print("too slow" if is_slow else "all within what issue 5 promises")
     return int(is_slow)
 

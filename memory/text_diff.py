@@ -343,7 +343,12 @@ def _alike(
     best = [[0.0] * (len(right) + 1) for _row in range(len(left) + 1)]
     others = [(bag, bag.total()) for bag in bags[1]]
     likeness = [
-        [_likeness(one, other, total + more) for other, more in others]
+        [
+            _likeness(one, other, total + more)
+            if 2 * min(total, more) >= ALIKE * (total + more)
+            else 0.0  # of very different lengths: whatever they say, it cannot come to ALIKE
+            for other, more in others
+        ]
         for one, total in [(bag, bag.total()) for bag in bags[0]]
     ]
     for i in range(len(left) - 1, -1, -1):
@@ -362,10 +367,9 @@ def _alike(
     return pairs
 
 
-def _bag(words: Iterable[str]) -> Counter[str]:
+def _bag(words: Sequence[str]) -> Counter[str]:
     """Return a line's words; of one without letters and digits, its signs."""
-    words = list(words)
-    return Counter(word for word in words if word[0].isalnum()) or Counter(words)
+    return Counter([word for word in words if word[0].isalnum()]) or Counter(words)
 
 
 def _likeness(one: Counter[str], other: Counter[str], total: int) -> float:
