@@ -64,8 +64,9 @@ def change_topic(
 ) -> Topic:
     """Change what is named of the topic, if nobody did since that version, and return it.
 
-    Raises StaleWrite, and InvalidValue with its errors by field; nothing is stored then.
+    Raises StaleWrite, Locked, and InvalidValue with its errors by field; nothing is stored then.
     """
+    topic.check_may_change(by)
     _form, state = _checked(topic.owner, asked, topic)
     wanted = {name: state[name] for name in asked if name in state}
     return topic_editing.edit_topic(topic, by=by, wanted=wanted, expected_version=expected_version)

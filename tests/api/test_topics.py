@@ -134,6 +134,15 @@ def test_a_change_that_cannot_be_changes_nothing(agent: Program) -> None:
     assert agent.get(path).json() == made
 
 
+def test_a_locked_topic_is_a_persons_to_change(agent: Program, person: Program, alice: Any) -> None:
+    factories.make_topic(alice, "One").change(by=alice.actor, lock="read-only")
+
+    problem(agent.patch("/topics/one", {"focus": "x"}, If_Match="*"), 403)
+    problem(agent.delete("/topics/one", If_Match="*"), 403)
+    assert TopicSettings.objects.get().focus == ""
+    assert person.patch("/topics/one", {"focus": "x"}, If_Match="*").status_code == 200
+
+
 def test_a_topic_goes_to_the_trash_and_its_run_is_cancelled(agent: Program) -> None:
     made = agent.post("/topics", {"title": "One"}).json()
     agent.post("/topics/one/runs")
