@@ -49,7 +49,7 @@ class Beacon:
                 stdout=log,
                 stderr=log,
             )
-        eventually(lambda: self.says("Beacon is ready at") or self.process.poll() is not None, 60)
+        eventually(lambda: self.says("Beacon is ready at") or self.process.poll() is not None, 100)
         assert self.says("Beacon is ready at"), self.log.read_text()
         return self
 
