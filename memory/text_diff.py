@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-MOST_WORK = 1_000_000  # comparisons of one diff, of lines, words and pairs together
+MOST_WORK = 500_000  # comparisons of one diff, of lines, words and pairs together
 SMALL = 10_000  # cells up to which difflib looks for the longest common runs
 ALIKE = 0.4  # share of common words from which a line counts as changed, not as replaced
 MOST_WORDS = 4_000  # of a line; a longer one is told as removed and added
