@@ -46,8 +46,11 @@ def test_a_file_is_condensed_compared_restored_and_locked(
     visitor.press("Restore version 2")
     expect(page.locator("article.file-text li", has_text="Fares are stale")).to_have_count(2)
 
+    visitor.follow("History")
+    expect(page.locator("main")).to_contain_text("restored version 2")
     visitor.goto(f"{PAGE}blame/")
-    expect(page.locator("ol.blame")).to_contain_text("restored version 2")
+    expect(page.locator("ol.blame")).to_contain_text("version 2")  # whose lines they were
+    expect(page.locator("ol.blame")).not_to_contain_text("restored")
     visitor.goto(f"{PAGE}lock/")
     page.get_by_role("button", name="Lock Rules of thumb").click()
     expect(page.get_by_role("button", name="Unlock Rules of thumb")).to_be_visible()
