@@ -16,14 +16,18 @@ from django.utils import timezone
 
 from memory.models.history import OwnedQuerySet
 
-# Writers of one space wait for each other at its row, spaces in their order: the terms they count
-# are shared.  NO KEY leaves the key alone, which is all that a foreign key's check needs.
+# Writers of one owner wait for each other at the rows of all the owner's spaces, in their order: the
+# terms they count are shared, and one that writes a note and then a finding would else lock the two
+# spaces in another order than one that does the reverse, and Postgres end one of them (a deadlock).
+# NO KEY leaves the key alone, which is all that a foreign key's check needs.
 #
 # `most` and `shortest` bound what a term can add to a score, for exact pruning: they only widen,
 # since a bound that is too wide costs time and nothing else.
 _COUNTED = """
     PERFORM 1 FROM memory_searchspace
-     WHERE id IN (SELECT space_id FROM added) ORDER BY id FOR NO KEY UPDATE;
+     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace
+                         WHERE id IN (SELECT space_id FROM added))
+     ORDER BY id FOR NO KEY UPDATE;
     UPDATE memory_searchspace space
        SET documents = space.documents + more.documents, length = space.length + more.length
       FROM (SELECT space_id, count(*) AS documents, sum(length) AS length
@@ -42,7 +46,9 @@ _COUNTED = """
 
 _DISCOUNTED = """
     PERFORM 1 FROM memory_searchspace
-     WHERE id IN (SELECT space_id FROM gone) ORDER BY id FOR NO KEY UPDATE;
+     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace
+                         WHERE id IN (SELECT space_id FROM gone))
+     ORDER BY id FOR NO KEY UPDATE;
     UPDATE memory_searchspace space
        SET documents = space.documents - less.documents, length = space.length - less.length
       FROM (SELECT space_id, count(*) AS documents, sum(length) AS length
@@ -64,7 +70,9 @@ _RECOUNTED = """
         RETURN NULL;
     END IF;
     PERFORM 1 FROM memory_searchspace
-     WHERE id IN (SELECT space_id FROM gone UNION SELECT space_id FROM added)
+     WHERE owner_id IN (SELECT owner_id FROM memory_searchspace
+                         WHERE id IN (SELECT space_id FROM gone
+                                      UNION SELECT space_id FROM added))
      ORDER BY id FOR NO KEY UPDATE;
     UPDATE memory_searchspace space
        SET documents = space.documents + change.documents, length = space.length + change.length

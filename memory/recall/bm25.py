@@ -116,12 +116,13 @@ def unindex(records: Iterable[Searchable]) -> None:
 def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
     """Make the owner's index of one type anew from the rows, in the owner's language (R239).
 
-    Returns how many records that were.  Writers of the type wait meanwhile.
+    Returns how many records that were.  The owner's writers wait meanwhile.
     """
     count = 0
     with transaction.atomic():
-        spaces = SearchSpace.objects.filter(owner=owner, record_type=search_type)
-        space = spaces.select_for_update(no_key=True).first()
+        spaces = SearchSpace.objects.filter(owner=owner).select_for_update(no_key=True)
+        held = {space.record_type: space for space in spaces.order_by("pk")}  # as writers do
+        space = held.get(search_type)
         if space is not None:
             SearchEntry.objects.filter(space=space).delete()
             SearchTerm.objects.filter(space=space).delete()

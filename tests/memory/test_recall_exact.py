@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -12,13 +14,14 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from memory.models import Note, Observation, SearchSpace, SearchTerm
 from memory.recall import ranking
 from memory.recall.following import rebuild
 from memory.recall.recalling import recall
 from memory.recall.terms import counts_of, query_terms
+from tests.pages import record_cast
 
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"
 KIND = {"types": ["observation"]}
@@ -273,3 +276,31 @@ def test_words_are_stemmed_as_the_owners_language_does(alice: Any) -> None:
     rebuild(alice)
     assert [hit.record for hit in recall(alice, "Hauses verkaufen", "exact")] == [note]
     assert [hit.record for hit in recall(alice, '"häuser wurden"', "exact")] == [note]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_writers_who_take_the_types_in_another_order_wait_and_do_not_end_each_other(alice: Any):
+    write = {"note": record_cast.note, "finding": record_cast.observation}
+    ended: list[str] = []
+
+    def work(*kinds: str) -> None:
+        try:
+            with transaction.atomic():
+                for kind in kinds:
+                    write[kind](alice, f"A {kind} by {threading.current_thread().name}.")
+                    time.sleep(0.3)  # until the other has written its first
+            ended.append("well")
+        except OperationalError as exc:
+            ended.append(str(exc))
+        finally:
+            connection.close()
+
+    work("note", "finding")  # both spaces are there
+    orders = [("note", "finding"), ("finding", "note")]
+    writers = [threading.Thread(target=work, args=order) for order in orders]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert ended == ["well"] * 3
