@@ -163,5 +163,5 @@ def test_a_stranger_sees_nothing_of_a_group(
 
 def test_records_are_counted_in_words():
     assert [counted(kind, 2) for kind in ("note", "topicfact", "contentitem")] == [
-        "2 notes", "2 topic facts", "2 × content item",
+        "2 notes", "2 topic facts", "2 content items",
     ]  # fmt: skip

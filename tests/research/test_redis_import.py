@@ -26,8 +26,9 @@ MEMORY: dict[str, Any] = {
 
 @pytest.fixture
 def server(settings: Any) -> Iterator[redis.Redis]:
-    """The tests' own Redis, in whose last database the other one's keys lie."""
-    url = settings.REDIS_URL.rpartition("/")[0] + "/63"
+    """The tests' own Redis, in one of whose last databases the other one's keys lie."""
+    address, _slash, mine = settings.REDIS_URL.rpartition("/")
+    url = f"{address}/{60 + int(mine)}"  # each process of the tests has one of its own
     settings.OTHER_REDIS = url
     with redis.Redis.from_url(url) as opened:
         yield opened
