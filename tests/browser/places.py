@@ -263,6 +263,8 @@ def _ticked(visitor: Visitor) -> None:
 
 def _edited_in_row(visitor: Visitor) -> None:
     visitor.page.locator(".record-table .row-actions a").first.click()
+    # The form takes the focus once it is there: what was typed before would go into its text.
+    visitor.page.locator("#record-inline-form [name=content]:focus").wait_for()
     visitor.page.locator("#record-inline-form [name=tags]").fill("x" * 81)
     visitor.page.locator("#record-inline-form button[type=submit]").click()
     visitor.page.locator("#record-inline-form [aria-invalid]").first.wait_for()
