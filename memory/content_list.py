@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from django.db.models import Q
 from django.db.models.functions import Left
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory import origins
+from memory.days import day_of
 from memory.models import ContentItem, User
 from memory.models.content import ContentQuerySet
 from memory.paging import Page, page_of
@@ -56,8 +56,8 @@ class Wanted:
             scope=_line(query, "scope"),
             source=_line(query, "source"),
             tag=_line(query, "tag"),
-            first=_day(query.get("from", "")),
-            last=_day(query.get("to", "")),
+            first=day_of(query.get("from", "")),
+            last=day_of(query.get("to", "")),
             sort=sort if sort in SORTS else "newest",
         )
 
@@ -93,13 +93,6 @@ class Wanted:
 
 def _line(query: Any, name: str) -> str:
     return one_line(clean(query.get(name, ""))[0])[:200]
-
-
-def _day(text: str) -> date | None:
-    try:
-        return parse_date(text)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

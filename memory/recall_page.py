@@ -13,13 +13,13 @@ from urllib.parse import urlencode
 
 from django.db.models import Count
 from django.utils import timezone
-from django.utils.dateparse import parse_date
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory import origins
+from memory.days import day_of
 from memory.errors import InvalidValue
 from memory.models import Topic, Use, User
 from memory.recall.operators import MOST_TEXT
@@ -73,8 +73,8 @@ class Wanted:
             mode=mode if mode in MODES else "auto",
             show=show if show in SHOWS else "",
             topic=query.get("topic", "").replace("\x00", "").strip()[:100],
-            first=_day(query.get("from", "")),
-            last=_day(query.get("to", "")),
+            first=day_of(query.get("from", "")),
+            last=day_of(query.get("to", "")),
             limit=_limit(query.get("limit", "")),
         )
 
@@ -101,13 +101,6 @@ def _limit(text: str) -> int:
     """Return how many hits are asked for; Python reads no figure of thousands of digits."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 9
     return min(max(int(text), 1), MOST) if is_number else STEP
-
-
-def _day(text: str) -> date | None:
-    try:
-        return parse_date(text)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

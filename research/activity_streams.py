@@ -14,10 +14,10 @@ from django.contrib.postgres.fields import ArrayField
 from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
-from django.utils.dateparse import parse_date
 from django.utils.timezone import make_aware
 from django.utils.translation import gettext_lazy as _
 
+from memory.days import day_of
 from memory.models import Activity, ModelCall, Revision, User
 from memory.models.history import actor_kind
 from memory.record_kinds import models as record_models
@@ -75,8 +75,8 @@ class Wanted:
             actor=query.get("actor", "").replace("\x00", "").strip()[:200],
             kind=kind if kind in KINDS else "",
             type=record_type if record_type in {*record_models(), "run"} else "",
-            first=_day(query.get("from", "")),
-            last=_day(query.get("to", "")),
+            first=day_of(query.get("from", "")),
+            last=day_of(query.get("to", "")),
             warnings=bool(query.get("warnings")),
         )
 
@@ -90,13 +90,6 @@ class Wanted:
         """Return the group of actors that is asked for, also where one of them is named."""
         first = self.actor.partition(":")[0]
         return "person" if first == "human" else first
-
-
-def _day(text: str) -> date | None:
-    try:
-        return parse_date(text)
-    except ValueError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

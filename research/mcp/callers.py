@@ -45,10 +45,15 @@ class Reading:
         return lowest_trust([trust, kept]) if self.clock() - at < KEPT_SECONDS else trust
 
     def note(self, agent: int, trust: str) -> None:
-        """Keep the trust that a call ended with."""
+        """Keep the trust that a call ended with.
+
+        One that began before another read something from outside does not raise it again.
+        """
         with self._lock:
-            self._kept.pop(agent, None)
-            self._kept[agent] = (trust, self.clock())
+            kept, at = self._kept.pop(agent, (trust, 0.0))
+            now = self.clock()
+            lowest = lowest_trust([trust, kept]) if now - at < KEPT_SECONDS else trust
+            self._kept[agent] = (lowest, now)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
 
