@@ -24,9 +24,6 @@ from research.models import Schedule
 from research.starting import create_topic
 from research.topic_editing import State
 
-# What the form does not show, and the model's own choices check.
-_OUTSIDE_THE_FORM = ("depth", "intent")
-
 
 def make_topic(owner: User, asked: Mapping[str, Any], *, by: Actor) -> tuple[Topic, bool]:
     """Return the owner's topic of the title asked for, and whether it was made now.
@@ -78,11 +75,7 @@ def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tupl
     form = TopicForm(filled, owner=owner, topic=topic)
     if not form.is_valid():
         raise _refused(form)
-    state = form.state()
-    for name in _OUTSIDE_THE_FORM:
-        if name in asked and name not in form.fields:
-            state[name] = asked[name]
-    return form, state
+    return form, form.state()
 
 
 def _filled(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> QueryDict:

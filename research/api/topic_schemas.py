@@ -133,7 +133,6 @@ class TopicOut(BaseModel):
     max_money: str | None
     max_pages: int | None
     max_minutes: int | None
-    intent: str
     schedule: ScheduleOut
 
     @classmethod
