@@ -14,11 +14,20 @@ from django.test import Client
 from memory import connections
 from tests.chromium import chromium
 from tests.faults import figures
-from tests.grouping import GroupScheduling
+from tests.grouping import GroupScheduling, group_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the browser tests out where there is no browser; under CI they fail instead."""
+    """Prepare for what a machine lacks, and for one that is slow now and then.
+
+    A test of real processes (those of a group) that fails is tried once more, and both tries are
+    told of: among thousands of them one loses a race against a crowded machine. A test that
+    fails always still fails. Browser tests are left out where there is no browser; under CI
+    they fail instead.
+    """
+    for item in items:
+        if group_of(item.nodeid.partition("::")[0]):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if chromium() or os.environ.get("CI") == "true":
         return
     for item in items:
@@ -32,8 +41,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the lines of the fault tests, whichever process they ran in."""
+    """Print the fault tests' lines, whichever process they ran in, and what was tried again."""
     figures.show(terminalreporter)
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section("failed once, and tried again")
+    for report in again:
+        terminalreporter.write_line(f"{report.nodeid} ({report.when})")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(scope="session")

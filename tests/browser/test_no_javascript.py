@@ -48,7 +48,7 @@ def test_an_invited_person_joins_without_scripts(
     guest.page.get_by_label("Username").fill(f"friend-of-{newcomer}")
     guest.page.get_by_label("Password", exact=True).fill(PASSWORD)
     guest.page.get_by_label("Password again").fill(PASSWORD)
-    guest.page.locator("main button[type=submit]").click()
+    guest.click(guest.page.locator("main button[type=submit]"))
     expect(guest.page.get_by_role("button", name="Try the sample topic").first).to_be_visible()
 
 
@@ -58,7 +58,7 @@ def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
     visitor.press("Run now")
     watch(visitor, 2)
     assert visitor.page.locator("#what-changed .delta li").count() > 0
-    visitor.page.locator("article.report sup a").first.click()
+    visitor.click(visitor.page.locator("article.report sup a").first)
     assert "#source-" in visitor.page.url  # a mark leads to its source in the list
     visitor.press("Mark read")
     visitor.goto("/reports/")
@@ -72,7 +72,7 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
     page.get_by_label("every week", exact=True).check()
     visitor.press("Show the next runs")
     assert page.locator("#next-runs time").count() == 5
-    page.locator("button[name=make]").click()
+    visitor.click(page.locator("button[name=make]"))
     visitor.follow("Facts")
     page.locator("#add-fact [name=text]").fill("A well in Utrecht is 3,000 metres deep.")
     visitor.press("Add")
@@ -90,5 +90,5 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
 
 def test_a_bad_form_is_explained_without_scripts(visitor: Visitor) -> None:
     visitor.goto("/topics/new/")
-    visitor.page.locator("button[name=make]").click()
+    visitor.click(visitor.page.locator("button[name=make]"))
     expect(visitor.page.locator("[name=title]")).to_have_attribute("aria-invalid", "true")

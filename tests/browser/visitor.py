@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -40,6 +40,7 @@ class Visitor:
         options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"} | options
         self.base = base
         self.problems: list[str] = []
+        self.scripts: bool = options.get("java_script_enabled", True)
         self.context = browser.new_context(base_url=base, **options)
         self.context.set_default_timeout(20_000)
         self.page: Page = self.context.new_page()
@@ -70,11 +71,23 @@ class Visitor:
 
     def press(self, name: str) -> None:
         """Press the first button of this name that is shown."""
-        self.page.get_by_role("button", name=name).filter(visible=True).first.click()
+        self.click(self.page.get_by_role("button", name=name).filter(visible=True).first)
 
     def follow(self, name: str) -> None:
         """Follow the first link of this name that is shown."""
-        self.page.get_by_role("link", name=name).filter(visible=True).first.click()
+        self.click(self.page.get_by_role("link", name=name).filter(visible=True).first)
+
+    def click(self, what: Locator) -> None:
+        """Click a link or a button; without scripts it loads a page, and that is waited for.
+
+        Playwright returns from a click before the answer is there, so what is read at once
+        afterwards might be read of the page that is being left.
+        """
+        if self.scripts:
+            what.click()
+            return
+        with self.page.expect_navigation():
+            what.click()
 
     def heading(self) -> str:
         """Return the words of the page's one h1."""
