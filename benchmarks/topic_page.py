@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,7 @@ def _data() -> tuple[Any, Any]:
     from django.db import connection
     from django.utils import timezone
 
-    from memory.models import SeenUrl, Source, TopicFact
-    from memory.text import match_key
+    from memory.models import SeenUrl, Source
     from tests.research import factories
 
     owner = get_user_model().objects.create_user("bench")
@@ -52,6 +51,29 @@ def _data() -> tuple[Any, Any]:
         factories.make_report(run, body=f"## Findings\n\n{body}", sources=cited)
         for n in range(8):
             factories.make_item(run, ("new", "changed")[n % 2], f"Something {n} changed. [{n}]")
+    _facts(owner, topic, now)
+    Source.objects.bulk_create(
+        Source(
+            topic=topic, url=f"https://d{n % 60}.example.org/{n}", domain=f"d{n % 60}.example.org",
+            link=f"https://d{n % 60}.example.org/{n}", title=f"A source, number {n}", times_read=2,
+            first_run=n % RUNS + 1, last_run=RUNS, last_at=now - timedelta(minutes=n),
+        )
+        for n in range(SOURCES)
+    )  # fmt: skip
+    SeenUrl.objects.bulk_create(
+        SeenUrl(topic=topic, url=f"https://d{n}.example.org/", returned_in=RUNS, returned_at=now)
+        for n in range(SEEN)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return owner, topic
+
+
+def _facts(owner: Any, topic: Any, now: datetime) -> None:
+    """Make ten current facts and 900 retired ones."""
+    from memory.models import TopicFact
+    from memory.text import match_key
+
     facts = [
         TopicFact(
             owner=owner,
@@ -69,21 +91,6 @@ def _data() -> tuple[Any, Any]:
         for n in range(910)
     ]
     TopicFact.objects.bulk_create(facts)
-    Source.objects.bulk_create(
-        Source(
-            topic=topic, url=f"https://d{n % 60}.example.org/{n}", domain=f"d{n % 60}.example.org",
-            link=f"https://d{n % 60}.example.org/{n}", title=f"A source, number {n}", times_read=2,
-            first_run=n % RUNS + 1, last_run=RUNS, last_at=now - timedelta(minutes=n),
-        )
-        for n in range(SOURCES)
-    )  # fmt: skip
-    SeenUrl.objects.bulk_create(
-        SeenUrl(topic=topic, url=f"https://d{n}.example.org/", returned_in=RUNS, returned_at=now)
-        for n in range(SEEN)
-    )
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-    return owner, topic
 
 
 def _measure(owner: Any, topic: Any) -> int:

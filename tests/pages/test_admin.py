@@ -45,6 +45,17 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.Source.objects.create(
         topic=topic, url=SECRET_TEXT, domain=SECRET_TEXT, first_run=1, last_run=1
     )
+    _records(owner, n, hidden)
+    _talk(owner, n, hidden)
+    Activity.log(owner, owner.actor, "topic-made", subject=topic)
+    _about(owner, n, topic)
+    item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
+    _run(topic, n, item, hidden)
+    return topic
+
+
+def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
+    """Make what is remembered, and what stands beside it."""
     item = memory.ContentItem.objects.create(title=SECRET_TEXT, content=SECRET_TEXT, **hidden)
     item_as = {"title": SECRET_TEXT, "content": SECRET_TEXT, "sensitivity": "sensitive"}
     memory.SnapshotItem.objects.create(
@@ -74,10 +85,17 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.MirroredFile.objects.create(owner=owner, path=file.path)
     memory.MirrorFolder.objects.create(pk=n + 1, root=owner)
     memory.Reflection.objects.create(owner=owner, source=f"run:{n}", assessment=SECRET_TEXT)
+
+
+def _talk(owner: User, n: int, hidden: dict[str, Any]) -> None:
+    """Make a session with its message, and an archive."""
     memory.Archive.objects.create(owner=owner, way="export", name=f"archive {n}")
     session = memory.Session.objects.create(title=SECRET_TEXT, **hidden)
     memory.Message.objects.create(session=session, position=1, role="user", content=SECRET_TEXT)
-    Activity.log(owner, owner.actor, "topic-made", subject=topic)
+
+
+def _about(owner: User, n: int, topic: Topic) -> None:
+    """Make what tells of records and of those who come in."""
     memory.PublishDue.objects.create(owner=owner, slug=SECRET_TEXT)
     memory.ModelCall.objects.create(
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
@@ -97,6 +115,10 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     memory.Connection.objects.create(kind="search", name=f"service{n}", secret="gAAAA-cipher")
     memory.Invitation.give_out(by=owner, note="Carol")
     memory.SignIn.objects.create(owner=owner, session_key=f"session-key-{owner.pk}-{n}")
+
+
+def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any]) -> None:
+    """Make the topic's settings and a run with all that belongs to it."""
     research.TopicSettings.objects.create(topic=topic, objective=SECRET_TEXT)
     research.Schedule.objects.create(topic=topic)
     run = research.Run.objects.create(
@@ -116,7 +138,6 @@ def one_of_each(owner: User, n: int = 0) -> Topic:
     research.Worker.objects.get_or_create(
         name=f"worker{n}", defaults={"kind": "worker", "seen_at": timezone.now()}
     )
-    return topic
 
 
 @pytest.fixture
