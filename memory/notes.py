@@ -320,12 +320,12 @@ def check_put_back(note: Note, fields: Mapping[str, Any]) -> None:
         raise InvalidValue(problem, errors={"superseded_by": [problem]})
 
 
-_TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)
+TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)  # the lowest first
 
 
 def lowest_trust(trusts: Iterable[str]) -> str:
     """Return the lowest of the trusts: what a derived record takes (design.md 2)."""
-    return min(map(Trust, trusts), key=_TRUSTS.index)
+    return min(map(Trust, trusts), key=TRUSTS.index)
 
 
 _CHAIN = """

@@ -15,10 +15,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
-from memory import tokens
+from memory import agent_reading, tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
-from memory.models import Agent, ApiToken, User
+from memory.models import Agent, ApiToken, Trust, User
 from memory.tool_types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
@@ -45,7 +45,8 @@ class Caller:
         return str(self.agent.actor)
 
     def context(self, **more: Any) -> ToolContext:
-        """Return on whose behalf tools and the review act."""
+        """Return on whose behalf tools and the review act, and how far what it read is trusted."""
+        more["trust"] = agent_reading.before(self.agent, Trust.OWNER)
         return ToolContext(
             self.owner, self.by, self.source, scope=str(self.agent.actor), place=self.place, **more
         )

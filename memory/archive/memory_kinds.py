@@ -51,7 +51,13 @@ def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
 
 
 MEMORY_KINDS = [
-    Kind("agents", gettext_lazy("agents"), memory.Agent, key=("name",), without=("created",)),
+    Kind(
+        "agents",
+        gettext_lazy("agents"),
+        memory.Agent,
+        key=("name",),
+        without=("created", "read_trust", "read_at"),
+    ),
     Kind("review-levels", gettext_lazy("review levels"), memory.ReviewLevel, key=("kind",)),
     Kind(
         "saved-views",

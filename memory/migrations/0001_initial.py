@@ -168,6 +168,8 @@ class Migration(migrations.Migration):
                 ("share_with_subagents", models.BooleanField(default=True)),
                 ("use_model_compaction", models.BooleanField(default=False)),
                 ("compaction_prompt", models.TextField(blank=True)),
+                ("read_trust", models.CharField(blank=True, editable=False, max_length=12)),
+                ("read_at", models.DateTimeField(editable=False, null=True)),
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "owner",

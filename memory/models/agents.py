@@ -20,7 +20,8 @@ class Agent(models.Model):
     """A program that acts for its owner, one per API token; `research` is the built-in one.
 
     The four settings are seed 002's: memory off, sharing with sub-agents on, compaction by a
-    model off, and the prompt of that compaction.
+    model off, and the prompt of that compaction.  `read_trust` is the lowest trust of what it read
+    lately, `read_at` when it last called (`memory.agent_reading`).
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -29,6 +30,8 @@ class Agent(models.Model):
     share_with_subagents = models.BooleanField(default=True)
     use_model_compaction = models.BooleanField(default=False)
     compaction_prompt = models.TextField(blank=True)
+    read_trust = models.CharField(max_length=12, blank=True, editable=False)
+    read_at = models.DateTimeField(null=True, editable=False)
     created = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[models.Manager[Agent]] = OwnedQuerySet.as_manager()

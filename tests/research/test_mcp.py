@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,23 +10,19 @@ from django.db import OperationalError
 from django.utils import timezone
 from starlette.responses import Response
 
-from memory import tokens, tools
+from memory import agent_reading, tokens, tools
 from memory.files.saving import save_file
-from memory.models import Activity, ApiToken, MemoryFile, Note, Trust, User
+from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
 from memory.notes import write_note
 from research import executing
 from research.mcp import calls, resources, web
-from research.mcp.callers import READING, Caller, Reading
+from research.mcp.callers import Caller
 from research.mcp.resources import NoSuchResource
 from research.starting import create_sample_topic, start_run
+from tests.api.cast import Program
 from tests.research.mcp_cast import token_of
 
 USER_MD = "# User\n\n> Summary: Ann\n\n- Name: Ann\n"
-
-
-@pytest.fixture(autouse=True)
-def _nothing_read_yet() -> None:
-    READING._kept.clear()
 
 
 def program(owner: User, *scopes: str, name: str = "claude") -> Caller:
@@ -158,23 +155,32 @@ def test_what_came_from_outside_lowers_the_trust_of_the_next_calls_too(alice: Us
     assert "proposal" not in other.structured_content
 
 
-def test_what_an_agent_read_is_forgotten_after_an_hour() -> None:
-    now = [0.0]
-    reading = Reading(clock=lambda: now[0])
-    reading.note(1, Trust.EXTERNAL)
+def test_what_was_read_by_mcp_counts_for_writes_by_rest_too(alice: User) -> None:
+    note = write_note(alice, "log", "Widgets cost 3 euros", by=alice.actor, trust=Trust.EXTERNAL)
+    desk = Program(alice, "read", "write")
+    calls.call(Caller(find=lambda: tokens.find(desk.text)), "retrieve", {"id": str(note.pk)})
 
-    assert reading.before(1, Trust.OWNER) == Trust.EXTERNAL
-    now[0] = 3601.0
-    assert reading.before(1, Trust.OWNER) == Trust.OWNER
+    held = desk.post("/notes", {"kind": "log", "content": "Widgets are cheap."})
+
+    assert held.status_code == 202, held.content
 
 
-def test_a_call_that_began_before_does_not_raise_the_trust_again() -> None:
-    reading = Reading(clock=lambda: 5_000.0)
-    began = reading.before(1, Trust.OWNER)
-    reading.note(1, Trust.EXTERNAL)
-    reading.note(1, began)
+def test_what_an_agent_read_is_forgotten_after_an_hour(alice: User) -> None:
+    agent, now = Agent.objects.create(owner=alice, name="claude"), timezone.now()
+    agent_reading.note(agent, Trust.EXTERNAL, at=now)
+    agent.refresh_from_db()
 
-    assert reading.before(1, Trust.OWNER) == Trust.EXTERNAL
+    assert agent_reading.before(agent, Trust.OWNER, at=now) == Trust.EXTERNAL
+    assert agent_reading.before(agent, Trust.OWNER, at=now + timedelta(hours=2)) == Trust.OWNER
+
+
+def test_a_call_that_began_before_does_not_raise_the_trust_again(alice: User) -> None:
+    began = Agent.objects.create(owner=alice, name="claude")
+    agent_reading.note(began, Trust.EXTERNAL)
+    agent_reading.note(began, Trust.AGENT)
+    now = Agent.objects.get(pk=began.pk)
+
+    assert agent_reading.before(now, Trust.OWNER) == Trust.EXTERNAL
 
 
 def test_no_bare_text_from_outside_stands_in_the_data(alice: User) -> None:

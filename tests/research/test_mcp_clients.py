@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from memory import tokens, tools
-from memory.models import ApiToken, Note, User
+from memory.models import ApiToken, Note, Trust, User
 from memory.notes import write_note
 from research.mcp.callers import give_back
 from tests.memory.tool_cast import accept_all
@@ -124,6 +124,20 @@ def test_over_standard_input_it_calls_every_tool_and_attaches_files(alice: User)
     _check(results)
     assert f"beacon://files/{FILE}" in listed
     assert "- Tea is warm." in text
+
+
+def test_what_was_read_from_outside_counts_in_the_next_process_too(
+    alice: User, address: str
+) -> None:
+    note = write_note(alice, "log", "Widgets cost 3", by=alice.actor, trust=Trust.EXTERNAL)
+
+    async def talk(token: str) -> Any:
+        async with by_address(address, token) as client:
+            await client.call_tool("retrieve", {"id": str(note.pk)})
+        async with by_pipe(token) as client:
+            return await client.call_tool("remember", {"content": "Widgets are cheap."})
+
+    assert "proposal" in anyio.run(talk, token_of(alice)).structured_content
 
 
 def test_several_accounts_at_once_see_their_own(alice: User, bob: User, address: str) -> None:
