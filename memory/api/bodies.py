@@ -7,6 +7,7 @@ and the answer's header `Beacon-Cleaned` names the fields: the same boundary as 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -106,8 +107,8 @@ def parsed(body: bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _value in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        named = Counter(name for name, _value in pairs)
+        twice = next(name for name, times in named.items() if times > 1)
         raise _Malformed(_("The body names “%(name)s” twice in one object.") % {"name": twice[:80]})
     return found
 

@@ -112,18 +112,41 @@ def _is_in(folded: str, pattern: Words) -> bool:
 
 
 def _windows(line: str, patterns: list[Words]) -> Iterator[str]:
-    """Yield what stands round the first word wherever the others stand near it."""
-    end = 0
+    """Yield what stands round the first word wherever the others stand near it.
+
+    A line may be all of eight million characters and a word stand in it a million times: what is
+    asked of each place is no more than a comparison, unless all the others may be near.
+    """
+    others = [_Ahead(line, pattern) for pattern in patterns[1:]]
+    end = reach = 0
     for found in patterns[0].pattern.finditer(line):
-        if found.start() < end:
-            continue  # shown already
+        if found.start() < end or found.end() + ROUND < reach:
+            continue  # shown already, or another word stands further on
         start = _at_space(line, max(end, found.start() - ROUND))
         stop = min(len(line), found.end() + ROUND)
         stop = stop if stop == len(line) else max(line.rfind(" ", found.end(), stop), found.end())
-        piece = line[start:stop]
-        if all(pattern.search(piece) for pattern in patterns):
+        reach = max((other.end_from(start) for other in others), default=0)
+        if reach <= stop:
             end = stop
-            yield piece.strip()
+            yield line[start:stop].strip()
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """Where words stand next in a line, for one who asks from ever further on."""
+
+    line: str
+    words: Words
+    start: int = -1
+    end: int = 0
+
+    def end_from(self, place: int) -> int:
+        """Return where the first of the words at or behind `place` end; beyond reach for none."""
+        if self.start < place:
+            found = self.words.pattern.search(self.line, place)
+            never = len(self.line) + ROUND + 1
+            self.start, self.end = found.span() if found else (never, never)
+        return self.end
 
 
 def _at_space(line: str, start: int) -> int:

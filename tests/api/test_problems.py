@@ -20,6 +20,7 @@ BAD_JSON = {
     "NaN": '{"content": "x", "confidence": NaN}',
     "infinite": '{"content": "x", "confidence": -Infinity}',
     "twice": '{"content": "x", "content": "y"}',
+    "twice, behind many": "{" + "".join(f'"k{n}": 0, ' for n in range(60_000)) + '"z": 0, "z": 0}',
     "deep": f'{{"content": {DEEP}}}',
     "very deep": "[" * 100_000,
     "long number": '{"content": "x", "ttl_days": ' + "9" * 5_000 + "}",
@@ -27,6 +28,7 @@ BAD_JSON = {
 }
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("body", BAD_JSON.values(), ids=BAD_JSON.keys())
 def test_json_that_is_none_deep_or_ambiguous_is_refused(agent: Program, body: Any) -> None:
     told = problem(agent.post("/notes", body), 400)

@@ -123,3 +123,14 @@ def test_any_text_is_shown_within_what_was_asked_for(
         assert len(view.text) <= n
     if name in ("first_n", "last_n"):
         assert view.text in text
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("q", "found"), [("a zz", "zz"), ("a b zz", "a b a b zz")])
+def test_a_word_that_stands_a_million_times_in_one_line_is_looked_up_at_once(q: str, found: str):
+    text = " ".join([f"{q.removesuffix(' zz')} "] * 1_000_000) + "zz"
+
+    view = transform(text, "filtered", q=q)
+
+    assert view.text.replace("  ", " ").endswith(found)
+    assert view.shown < 1_000
