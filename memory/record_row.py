@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 from uuid import UUID
 
 from django.apps import apps
 from django.urls import get_script_prefix, reverse
 from django.utils import timezone
+from django.utils.html import escape
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 from django.utils.translation import get_language
 
 from memory.query_text import with_values
@@ -42,9 +44,9 @@ class Row:
         return str(self.record.content if text is None else text)[: UNFOLDED + 1]
 
     @cached_property
-    def label(self) -> str:
+    def label(self) -> SafeString:
         """Return what names the record among others, for those who hear its buttons."""
-        return in_brief(self.beginning, 60)
+        return escape(in_brief(self.beginning, 60))
 
     @property
     def short(self) -> SafeString:
@@ -84,10 +86,10 @@ class Row:
         """Return when a record in the trash goes for good."""
         return self.record.trashed_at and self.record.trashed_at + timedelta(days=TRASH_DAYS)
 
-    @cached_property
-    def list_url(self) -> str:
-        """Return the address of the list."""
-        return reverse(f"memory:{self.wanted.listed.page}")
+    @property
+    def may_be_trashed(self) -> bool:
+        """Whether the row offers the trash: the soul, agent and user note that stand do not."""
+        return self.wanted.listed is not NOTES or not self.record.is_standing_identity
 
     @cached_property
     def url(self) -> str:
@@ -133,21 +135,28 @@ class Row:
 
     @property
     def tags(self) -> list[tuple[str, str]]:
-        """Return the tags, each with the query that asks for it."""
-        return [(tag, self._asking("tag", tag)) for tag in self.record.tags]
+        """Return the tags as they are shown, each with the query that asks for it."""
+        return [(_clipped(tag, 40), _asking("tag", tag)) for tag in self.record.tags]
+
+    @property
+    def topic(self) -> str:
+        """Return the topic's title as far as it is shown."""
+        return _clipped(self.record.topic.title, 40)
+
+    @property
+    def source(self) -> str:
+        """Return the source as far as it is shown."""
+        return _clipped(self.record.source, 24)
 
     @property
     def topic_query(self) -> str:
         """Return the query that asks for what is of the same topic."""
-        return self._asking("topic", self.record.topic.slug)
+        return _asking("topic", self.record.topic.slug)
 
     @property
     def source_query(self) -> str:
         """Return the query that asks for what came from the same source."""
-        return self._asking("source", self.record.source)
-
-    def _asking(self, field: str, value: str) -> str:
-        return query_of(with_values("", field, [value]))
+        return _asking("source", self.record.source)
 
     def _page_of(self, key: Any) -> str:
         return _address(f"memory:{self.wanted.listed.type}", key)
@@ -166,6 +175,17 @@ def _address(name: str, key: Any, *before: str) -> str:
 @cache
 def _address_of_nobody(_prefix: str, name: str, before: tuple[str, ...]) -> str:
     return reverse(name, args=[*before, _NOBODY])
+
+
+@lru_cache(maxsize=1_000)
+def _asking(field: str, value: str) -> str:
+    """Return the query string that asks for all with this value."""
+    return query_of(with_values("", field, [value]))
+
+
+def _clipped(text: str, most: int) -> str:
+    """Return what `truncatechars` does, which takes its time over short texts too."""
+    return text if len(text) <= most else Truncator(text).chars(most)
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.html import escape
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -64,9 +66,9 @@ def _of_observations(total: int, most: int) -> dict[str, str]:
     }
 
 
-def row_words() -> dict[str, str]:
-    """Return what every row says: looked up once a page, not fifty times."""
-    return {
+def row_words() -> dict[str, SafeString]:
+    """Return what every row says: looked up and escaped once a page, not fifty times."""
+    words = {
         "select": _("Select:"),
         "edit": _("Edit"),
         "trash": _("Trash"),
@@ -89,3 +91,4 @@ def row_words() -> dict[str, str]:
         "written": _("Written"),
         "purged": _("purged"),
     }
+    return {name: escape(word) for name, word in words.items()}

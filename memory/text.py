@@ -20,6 +20,7 @@ _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
 _UNDERLINED = re.compile(r"(?<!\w)(__|_)(?=[^\s_])(.{1,400}?)(?<=[^\s_])\1(?!\w|\.\w)")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _CITATION = re.compile(r"\s*\[(\d{1,3})\](?!\()")
+_MARKS = re.compile(r"[\[*_~`]")
 _SPACES = re.compile(r"\s+")
 
 
@@ -100,6 +101,8 @@ def plain(text: str) -> str:
     text = one_line(text)
     while (stripped := _LIST_MARKER.sub("", text, count=1)) != text:
         text = stripped
+    if _MARKS.search(text) is None:  # most lines of most texts
+        return text.strip()
     text = _LINK.sub(r"\1", _TASK_MARK.sub("", text))
     while (stripped := _UNDERLINED.sub(r"\2", _EMPHASIS.sub(r"\2", text))) != text:
         text = stripped

@@ -158,5 +158,7 @@ def _conflict(request: BeaconRequest, listed: Listed, form: InlineForm, pk: UUID
 
 def _row(request: BeaconRequest, listed: Listed, pk: UUID) -> HttpResponse:
     row = record_list.row_of(request.user, listed, pk)
-    context = {"row": row, "listed": listed, "say": row_words(), "alone": True}
+    list_url = reverse(f"memory:{listed.page}")
+    words = row_words()
+    context = {"row": row, "listed": listed, "list_url": list_url, "say": words, "alone": True}
     return render(request, "memory/_record_row.html", context)
