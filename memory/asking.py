@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_reply import estimate
-from memory import connections
+from memory import booking, connections
 from memory.models import ModelCall, Topic, User
 from memory.text import clean
 
@@ -142,6 +142,7 @@ def _carry_out(
         call.prompt_tokens, call.completion_tokens = usage.prompt_tokens, usage.completion_tokens
         call.money = price(usage, profile)
         call.save(force_insert=True)
+        booking.note(call)
         if meter is not None:
             meter.count(usage, call.money)
         logger.info(

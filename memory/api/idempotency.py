@@ -2,7 +2,8 @@
 
 Data flow: key and fingerprint of the request -> a kept answer, which is given again -> else the
 request is carried out and its answer kept, in one transaction: after a crash there is neither.
-Only what went well is kept; a refused request has stored nothing and may be sent again.
+Only what went well is kept; a refused request has stored nothing and may be sent again.  What it
+spent on a model before it failed stays booked.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from memory.api.auth import Caller
 from memory.api.problems import Problem
+from memory.booking import kept_booked
 from memory.models import ApiAnswer, ApiToken
 from memory.models.api import LONGEST_KEY
 
@@ -36,7 +38,7 @@ def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) 
     if key is None or request.method != "POST":
         return run()
     key, same = _checked(key), fingerprint(request)
-    with transaction.atomic():
+    with kept_booked(), transaction.atomic():
         if not _hold(caller.token, key):
             raise _at_work()
         mine = ApiAnswer.objects.filter(token=caller.token, key=key)

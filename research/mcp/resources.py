@@ -26,12 +26,13 @@ _REPORT = re.compile(r"([^/?#]{1,300})(?:/([1-9]\d{0,8}))?")
 
 
 class NoSuchResource(Exception):
-    """There is nothing at this address, or nothing for programs; the text says so."""
+    """There is nothing at this address, or nothing for this program; the text says so."""
 
 
 def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
     """Return memory files, then the owner's reports, the newest first; `cursor` leads on."""
-    with caller.entered() as (context, _scopes):
+    with caller.entered() as (context, scopes):
+        _check_may_read(scopes)
         reports = Report.objects.of(context.owner).with_number().live()
         reports = reports.filter(run__topic__trashed_at=None).exclude(sensitivity="sensitive")
         reports = reports.exclude(trust=Trust.QUARANTINED).select_related("run__topic")
@@ -99,12 +100,24 @@ def read(caller: Caller, uri: str) -> str:
 
     Raises NoSuchResource in words.
     """
-    with caller.entered() as (context, _scopes):
+    with caller.entered() as (context, scopes):
+        _check_may_read(scopes)
         if uri.startswith(FILES):
             return _file_text(context, unquote(uri.removeprefix(FILES)))
         if uri.startswith(REPORTS):
             return _report_text(context, uri.removeprefix(REPORTS))
         raise NoSuchResource(_not_there(uri))
+
+
+def _check_may_read(scopes: frozenset[str]) -> None:
+    """Raise NoSuchResource for a token that only writes."""
+    if not scopes & {"read", "admin"}:
+        raise NoSuchResource(
+            _(
+                "This token does not read: it lacks the scope read. The person can make one that "
+                "has it under Settings, API tokens."
+            )
+        )
 
 
 def _file_text(context: ToolContext, path: str) -> str:

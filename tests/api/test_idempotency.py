@@ -10,13 +10,22 @@ import pytest
 from django.db import connection, connections
 from django.utils import timezone
 
+from beacon_site.providers.fakes import FakeLanguageModel
+from memory import connections as site
 from memory import notes, record_acts
-from memory.models import ApiAnswer, Note
+from memory.api import observations
+from memory.models import ApiAnswer, ModelCall, Note
 from memory.tasks import forget_api_answers
 from tests.api.cast import Program, problem
 
 NOTE = {"content": "The kettle is descaled on Mondays."}
 KEY = {"Idempotency_Key": "one"}
+STEP = {
+    "step_name": "look",
+    "step_type": "AGENT",
+    "output": "We looked into the kitchen. " * 9,
+    "store": True,
+}
 
 
 def written(owner: Any) -> int:
@@ -136,3 +145,21 @@ def test_after_a_crash_there_is_neither_the_note_nor_the_answer(
     assert agent.post("/notes", NOTE, **KEY).status_code == 201
     assert written(agent.owner) == 1
     assert not connection.in_atomic_block
+
+
+def test_what_a_failed_request_spent_on_a_model_stays_booked(
+    agent: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = FakeLanguageModel({"findings": ["The kettle is new."], "insights": [], "lessons": []})
+    monkeypatch.setattr(site, "language_model", lambda: model)
+    monkeypatch.setattr(observations, "_remembered", _fails)
+    agent.client.raise_request_exception = False
+
+    told = problem(agent.post("/observations/extract", STEP, **KEY), 500)
+
+    assert "Nothing may be stored" in told["detail"]
+    assert ModelCall.objects.of(agent.owner).get().prompt_tokens > 0  # type: ignore[attr-defined]
+
+
+def _fails(*_given: Any, **_more: Any) -> None:
+    raise RuntimeError("something went wrong")
