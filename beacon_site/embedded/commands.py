@@ -29,8 +29,12 @@ COMMANDS_ON_DATA = frozenset(
         "research",
         "first_account_link",
         "api_token",
+        "backup",
+        "export_memory",
+        "import_memory",
         "memory_export",
         "memory_import",
+        "rebuild_recall",
         "import_redis",
         "mcp",
     }
