@@ -4,7 +4,8 @@ Data flow: a source (`run:12`, `session:…`, `import:…`, a web domain) -> wha
 -> one transaction that moves it to the trash, each revision bearing `source="forget:<key>"`, and
 rejects what waits from there
 -> the same key brings back exactly those.  Reports stay, and so do facts that a person struck: they
-keep what is wrong from being found again.
+keep what is wrong from being found again.  Of the content store goes what came from the source, was
+read at the domain, or was kept for it; snapshots, which somebody took, have their own copies.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import (
     Activity,
+    ContentItem,
     Note,
     Observation,
     Remembered,
@@ -32,6 +34,7 @@ from memory.models import (
     ScratchpadEntry,
     Topic,
     TopicFact,
+    Trust,
     User,
 )
 from memory.origins import HEURISTIC
@@ -42,7 +45,7 @@ MOST = 5_000  # records of one act; beyond it a person waits too long for the an
 LONGEST = 200  # characters of a source
 BATCH = 500
 _DOMAIN = re.compile(r"(?!.*\.\.)[\w-]+(?:\.[\w-]+)+", re.UNICODE)
-_TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, ScratchpadEntry)
+_TYPES: tuple[type[Remembered], ...] = (Note, Observation, TopicFact, ScratchpadEntry, ContentItem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,17 @@ def from_source(owner: User, source: str) -> list[QuerySet[Any]]:
 def _came_from(model: type[Remembered], source: str) -> Q:
     domain = source.removeprefix("domain:").casefold().removeprefix("www.")
     if _DOMAIN.fullmatch(domain) and ":" not in domain:
-        if model is not TopicFact:
-            return Q(source=f"domain:{domain}")
-        return Q(url__iregex=rf"^https?://([^/?#]*\.)?{re.escape(domain)}(:\d+)?([/?#]|$)")
+        named = Q(source=f"domain:{domain}")
+        at = Q(url__iregex=rf"^https?://([^/?#]*\.)?{re.escape(domain)}(:\d+)?([/?#]|$)")
+        if model is ContentItem:
+            return named | at
+        return at if model is TopicFact else named
     came = Q(source__in=[source, source + HEURISTIC])
+    if ":" not in source:  # no scope of a program's or a run's: the owner's own is no source
+        return came
+    if model is ContentItem:
+        inside = Q(scope__startswith=f"{source}/") | Q(kept_with__startswith=f"{source}/")
+        return came | Q(scope=source) | Q(kept_with=source) | inside
     return came | Q(scope=source) if model is ScratchpadEntry else came
 
 
@@ -110,6 +120,8 @@ def _touched(model: type[Remembered]) -> Q:
         touched |= Q(edited_by_person=True)
     if model is TopicFact:
         touched |= Q(touched_by_person=True)
+    if model is ContentItem:
+        touched |= Q(trust=Trust.OWNER)
     return touched
 
 
@@ -153,8 +165,15 @@ def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
     """Yield the records, their rows held, in batches; one more than may go is enough to know."""
     ids = list(rows.order_by("pk").values_list("pk", flat=True)[: MOST + 1])
     for at in range(0, len(ids), BATCH):
-        held = rows.model.objects.filter(pk__in=ids[at : at + BATCH], trashed_at=None)
-        yield list(held.order_by("pk").select_for_update(no_key=True))
+        yield _held(rows.model, ids[at : at + BATCH], trashed_at=None)
+
+
+def _held(model: type[Remembered], ids: Sequence[Any], **more: Any) -> list[Any]:
+    """Return the rows, held until the transaction ends; a content item without its 8 MiB."""
+    rows = model._default_manager.filter(pk__in=ids, **more).order_by("pk")
+    if model is ContentItem:
+        rows = rows.defer("content")
+    return list(rows.select_for_update(of=("self",), no_key=True))
 
 
 def _tell_topics(batch: Sequence[Any]) -> None:
@@ -194,7 +213,7 @@ def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> tuple[int, list[str]
             of_type = told.filter(record_type=model.record_type())
             versions = dict(of_type.values_list("record_id", "version"))
             rows = model.objects.of(owner).in_trash().filter(pk__in=list(versions))
-            held = list(rows.order_by("pk").select_for_update(no_key=True))
+            held = _held(model, list(rows.values_list("pk", flat=True)), trashed_at__isnull=False)
             untouched = [one for one in held if one.version == versions[one.pk]]
             back, problems = _restored(model, untouched, by=by)
             came += back

@@ -11,8 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from memory import forgetting
+from memory.actors import RESEARCH
+from memory.content import store
 from memory.errors import InvalidValue, LimitReached
-from memory.models import Activity, Note, Observation, Revision, TopicFact
+from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
 from memory.recall.recalling import recall
 from memory.scratchpad import set_value
 from tests.pages.record_cast import HTMX, note, observation, text_of
@@ -106,6 +108,44 @@ def test_facts_are_forgotten_by_the_domain_that_they_come_from(alice: Any, run: 
 def test_a_sessions_scratchpad_goes_with_it(alice: Any) -> None:
     set_value(alice, "next", "ask", by=alice.actor, scope="session:abc")
     assert forgetting.forget_source(alice, "session:abc", by=alice.actor)[1] == 1
+
+
+@pytest.mark.parametrize("source", ["example.org", "run"])
+def test_what_was_read_there_goes_from_the_content_store_too(
+    alice: Any, bob: Any, run: Any, source: str
+) -> None:
+    asked = run.source if source == "run" else source
+    for owner, page in (
+        (alice, "https://www.example.org/a"),
+        (alice, ""),
+        (bob, "https://example.org"),
+    ):
+        store(
+            owner, "Page.", by=RESEARCH, url=page, scope=run.source if owner == alice else "owner"
+        )
+    other = store(alice, "Kept.", by=RESEARCH, url="https://notexample.org/", scope="run:9999999")
+
+    key, _count = forgetting.forget_source(alice, asked, by=alice.actor)
+
+    gone = ContentItem.objects.exclude(trashed_at=None)
+    assert gone.count() == (2 if source == "run" else 1)
+    assert not gone.filter(pk=other.pk).exists() and not gone.filter(owner=bob).exists()
+    forgetting.take_back(alice, key, by=alice.actor)
+    assert ContentItem.objects.filter(trashed_at=None).count() == 4
+
+
+def test_what_is_kept_with_a_runs_step_goes_with_the_run(alice: Any, run: Any) -> None:
+    store(alice, "Rows.", by=RESEARCH, kept_with=f"{run.source}/step:1")
+    store(alice, "Others.", by=RESEARCH, kept_with=f"{run.source}9/step:1")
+    forgetting.forget_source(alice, run.source, by=alice.actor)
+    assert [item.content for item in ContentItem.objects.of(alice).live()] == ["Others."]
+
+
+def test_the_owners_own_scope_is_no_source(alice: Any) -> None:
+    set_value(alice, "next", "ask", by=alice.actor)
+    store(alice, "Mine.", by=alice.actor)
+    with pytest.raises(InvalidValue):
+        forgetting.forget_source(alice, "owner", by=alice.actor)
 
 
 def test_the_soul_stays_whatever_it_comes_from(alice: Any) -> None:
