@@ -43,7 +43,8 @@ def mcp_url() -> str:
 
 def setups(token: str = "", *, with_paths: bool = False) -> list[Setup]:
     """Return the setups of the programs that are usual; `with_paths` names this machine's folders."""
-    return [*_by_address(token or PLACE), _by_pipe(token or PLACE, with_paths=with_paths)]
+    words = token or PLACE
+    return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
 
 
 def _by_address(token: str) -> list[Setup]:
@@ -107,6 +108,19 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
         _("In claude_desktop_config.json, on the machine that Beacon runs on:"),
         _json({"mcpServers": {"beacon": server}}),
         _("It works while Beacon runs, and on its own when Beacon does not."),
+    )
+
+
+def _by_compose(token: str) -> Setup:
+    """Return the same where Beacon runs in containers, whose folders are not this machine's."""
+    wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
+    wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "python", "manage.py", "mcp", "--stdio"]
+    return Setup(
+        "compose",
+        _("By standard input and output, where Beacon runs by docker compose"),
+        _("In claude_desktop_config.json, on the machine of the containers:"),
+        _json({"mcpServers": {"beacon": {"command": "docker", "args": wanted}}}),
+        _("It works while the containers run."),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -67,6 +68,18 @@ def test_the_setups_hold_the_token_that_was_just_made_and_this_beacons_address(
     assert body.count(_text(body)) >= 4
     assert "http://127.0.0.1:8001/mcp" in body
     assert "bcn_…" in browser.get(PAGE).content.decode()
+
+
+def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settings: Any) -> None:
+    setup = {one.key: one for one in browser.get(PAGE).context["setups"]}["compose"]
+
+    server = json.loads(setup.text)["mcpServers"]["beacon"]
+    services = (settings.BASE_DIR / "docker-compose.yml").read_text()
+    assert server["command"] == "docker"
+    assert server["args"][3:] == [
+        "exec", "-T", "-e", "BEACON_API_TOKEN=bcn_…", "mcp", "python", "manage.py", "mcp", "--stdio",
+    ]  # fmt: skip
+    assert "\n  mcp:\n" in services
 
 
 def test_only_staff_are_told_the_folders_of_this_machine(
