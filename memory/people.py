@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
+from urllib.parse import urlsplit
+
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
@@ -56,3 +60,13 @@ def revoke(invitation: Invitation, *, by: User) -> None:
         deleted, _rows = Invitation.objects.filter(pk=invitation.pk, used_at=None).delete()
         if deleted:
             Activity.log(by, by.actor, "invitation-revoked", label=str(invitation))
+
+
+def works_here_alone() -> str:
+    """Return BEACON_URL if no other machine reaches it; every link begins with it."""
+    host = urlsplit(settings.BEACON_URL).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return settings.BEACON_URL if host == "localhost" else ""
+    return settings.BEACON_URL if address.is_loopback or address.is_unspecified else ""

@@ -57,6 +57,8 @@ LOG_WORDS = {
     "reflected": _L("looked back on"),
     "reflection-failed": _L("could not be looked back on"),
     "review-levels-changed": _L("review levels changed"),
+    "report-shared": _L("shared by a link"),
+    "report-unshared": _L("no longer shared by a link"),
     "run-cancel-asked": _L("asked to be cancelled"),
     "run-cancelled": _L("cancelled"),
     "schedule-caught-up": _L("caught up with what was missed"),

@@ -149,6 +149,16 @@ class ReportAdmin(OfRunAdmin):
         return super().is_sensitive(row) or row.sensitivity == "sensitive"
 
 
+@admin.register(research.SharedLink)
+class SharedLinkAdmin(ReadOnlyAdmin):
+    """Links by which reports are read without an account; what opens them is not shown."""
+
+    SENSITIVE = "report__run__topic__sensitivity"
+    list_select_related: ClassVar[Any] = ("owner",)
+    list_display = ("id", "owner", "report_id", "ends_at", "ended_at", "opened", "opened_at")
+    MASKED = ("note",)
+
+
 @admin.register(research.DeltaItem)
 class DeltaItemAdmin(OfRunAdmin):
     """Changed facts."""

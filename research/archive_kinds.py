@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -35,6 +36,11 @@ def _rest(schedule: Any, taking_in: Any) -> None:
     """Let what a stranger's archive schedules not begin by itself."""
     if not taking_in.is_own:
         schedule.paused = True
+
+
+def _end(link: Any, _taking_in: Any) -> None:
+    """Let no link work by an import: the person makes a new one."""
+    link.ended_at = link.ended_at or timezone.now()
 
 
 def _look_ahead(_taking_in: Any, schedules: list[Any]) -> None:
@@ -105,6 +111,7 @@ KINDS = [
         key=("run_id", "position"),
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
+    Kind("shared-links", gettext_lazy("shared links"), models.SharedLink, prepare=_end),
 ]
 
 

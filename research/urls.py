@@ -13,6 +13,7 @@ from research.views import (
     home,
     reports,
     runs,
+    shares,
     standing_rules,
     topic,
     topic_acts,
@@ -59,6 +60,13 @@ _runs = [
     path(_RUN + "read/", reports.report_read, name="report-read"),
     path(_RUN + "unread/", reports.report_unread, name="report-unread"),
     path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
+]
+_shares = [
+    path(_RUN + "share/", shares.report_share, name="report-share"),
+    path("reports/shared-links/", shares.shared_links, name="shared-links"),
+    path("shared-links/<uuid:pk>/end/", shares.link_end, name="shared-link-end"),
+    path("shared-links/<uuid:pk>/resume/", shares.link_resume, name="shared-link-resume"),
+    path("shared/<str:token>/", shares.shared_report, name="shared-report"),  # for anybody
 ]
 _reports = [
     path("reports/", reports.reports, name="reports"),
@@ -122,6 +130,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_rules,
     *_runs,
     *_reports,
+    *_shares,
     *_activity,
     path("api/v1/", api.urls),
 ]

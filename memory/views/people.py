@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib import messages
@@ -23,6 +21,7 @@ from memory.errors import InvalidValue
 from memory.forms.accounts import InvitationForm
 from memory.guards import staff_only
 from memory.models import Invitation, SignIn, User
+from memory.people import works_here_alone
 
 
 @never_cache
@@ -37,23 +36,13 @@ def people_list(request: BeaconRequest) -> HttpResponse:
         link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
         form = InvitationForm()
         more = {"form": form, "link": link, "invitation": invitation}
-        return _page(request, more | {"here_alone": _works_here_alone()})
+        return _page(request, more | {"here_alone": works_here_alone()})
     return _page(request, {"form": form})
 
 
 def _page(request: BeaconRequest, more: dict[str, Any]) -> HttpResponse:
     template = "memory/_people.html" if request.htmx else "memory/people.html"
     return render(request, template, _people() | {"tab": "people"} | more)
-
-
-def _works_here_alone() -> str:
-    """Return BEACON_URL if no other machine reaches it; every link begins with it."""
-    host = urlsplit(settings.BEACON_URL).hostname or ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return settings.BEACON_URL if host == "localhost" else ""
-    return settings.BEACON_URL if address.is_loopback or address.is_unspecified else ""
 
 
 def _people() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from research.models.hits import Hit, Worker
 from research.models.reports import DeltaItem, Report
 from research.models.run_queries import RunInTheWay, RunLost
 from research.models.runs import Run
+from research.models.shares import SharedLink
 from research.models.steps import Step
 from research.models.tool_calls import ToolCall
 from research.models.topic_settings import Schedule, TopicSettings
@@ -18,6 +19,7 @@ __all__ = [
     "RunInTheWay",
     "RunLost",
     "Schedule",
+    "SharedLink",
     "Step",
     "ToolCall",
     "TopicSettings",

@@ -40,6 +40,7 @@ from tests.browser import (  # noqa: E402
     cast_plans,
     cast_records,
     cast_review,
+    cast_shares,
     cast_trust,
 )
 from tests.browser.cast_reflection import looked_back  # noqa: E402
@@ -260,6 +261,7 @@ def main() -> None:
         | cast_content.stored(owner)
         | cast_files.files(owner)
         | cast_file_history.histories(owner)
+        | cast_shares.shared(owner)
     )
     spending(owner)
     found |= cast_archive.archives(owner)

@@ -114,6 +114,7 @@ def places(cast: dict[str, str]) -> list[Place]:
         *_empty(),
         *_topic_pages(cast),
         *_runs(cast),
+        *_shares(cast),
         *_compare(cast),
         *_lists(),
         *(Place(name, path, FULL, act) for name, path, act in record_places.found(cast)),
@@ -191,6 +192,26 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         for tab in ("", "facts/", "sources/")
     ]
     return [*found, Place("topic failed", f"/topics/{cast['failed slug']}/")]
+
+
+def _shares(cast: dict[str, str]) -> list[Place]:
+    return [
+        Place("share", cast["share"]),
+        Place("share wrong", cast["share"], FULL, _long_note),
+        Place("shared links", "/reports/shared-links/"),
+        Place("shared links empty", "/reports/shared-links/", EMPTY),
+        Place("shared report", cast["shared"], STRANGER),
+        Place("shared over", cast["shared over"], STRANGER),
+        Place("shared unknown", "/shared/no-such-link/", STRANGER),
+    ]
+
+
+def _long_note(visitor: Visitor) -> None:
+    # The field itself allows no more: a program that posts is told too.
+    visitor.page.evaluate("document.querySelector('[name=note]').removeAttribute('maxlength')")
+    visitor.page.locator("[name=note]").fill("x" * 151)
+    visitor.page.get_by_role("button", name="Make the link").click()
+    visitor.page.locator("[name=note][aria-invalid]").wait_for()
 
 
 def _runs(cast: dict[str, str]) -> list[Place]:

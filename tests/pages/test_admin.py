@@ -133,7 +133,10 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
         run=run, part=1, position=1, round=1, tool="open_page", arguments={"page": SECRET_TEXT},
         result=SECRET_TEXT, content_item=item,
     )  # fmt: skip
-    research.Report.objects.create(run=run, title=SECRET_TEXT, body=SECRET_TEXT, **hidden)
+    report = research.Report.objects.create(run=run, title=SECRET_TEXT, body=SECRET_TEXT, **hidden)
+    research.SharedLink.objects.create(
+        owner=topic.owner, report=report, note=SECRET_TEXT, ends_at=timezone.now()
+    )
     research.DeltaItem.objects.create(run=run, position=1, status="new", sentence=SECRET_TEXT)
     research.Worker.objects.get_or_create(
         name=f"worker{n}", defaults={"kind": "worker", "seen_at": timezone.now()}

@@ -19,6 +19,7 @@ PUBLIC = {
     "memory:welcome",
     "memory:first-account",
     "memory:invitation",
+    "research:shared-report",  # whoever has the link
 }
 STAFF = {
     "memory:people",

@@ -41,7 +41,7 @@ from memory.models import (
 )
 from memory.notes import get_notes, supersede, write_note
 from memory.recall import bm25
-from research import standing_rules
+from research import sharing, standing_rules
 from research.models import Report, Run, Schedule
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -92,6 +92,7 @@ def full(topic: Topic, providers: Providers) -> User:
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
     take_snapshot(owner, run.source, by=by)
+    sharing.end(sharing.make_link(run.report, days=7, note="the board", by=by), by=by)
     Use.objects.get_or_create(
         owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
     )

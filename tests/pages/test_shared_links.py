@@ -1,0 +1,240 @@
+"""A report shared by a private link: made, opened by anybody, ended, and what it never shows."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from memory.archive import writing
+from memory.archive.counting import TakingIn
+from memory.archive.taking_in import take_in
+from memory.models import Activity, Topic, User
+from research import sharing
+from research.models import Run, SharedLink
+from tests.research.factories import make_second_run, make_topic
+
+HTMX = {"HX-Request": "true"}
+WANTED = {"days": "30", "note": "Ines"}
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+@pytest.fixture
+def run(topic: Topic) -> Run:
+    """Run #2 with a delta of all kinds."""
+    return make_second_run(topic)
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def link(run: Run, alice: User) -> SharedLink:
+    return sharing.make_link(run.report, days=30, note="Ines", by=alice.actor)
+
+
+def page_of(run: Run) -> str:
+    return f"/topics/{run.topic.slug}/runs/{run.pk}/share/"
+
+
+def read(link: SharedLink, client: Client | None = None) -> Any:
+    return (client or Client()).get(f"/shared/{link.token}/")
+
+
+def test_a_link_is_made_and_stands_on_the_page_whole(browser: Client, run: Run, settings: Any):
+    settings.BEACON_URL = "https://beacon.example"
+    browser.post(page_of(run), WANTED)
+
+    link = SharedLink.objects.get()
+    shown = browser.get(page_of(run)).content.decode()
+    assert f"https://beacon.example/shared/{link.token}/" in shown
+    assert timedelta(days=29) < link.ends_at - timezone.now() <= timedelta(days=30)
+    assert Activity.objects.filter(kind="report-shared", topic=run.topic).exists()
+
+
+def test_over_htmx_the_part_with_form_and_links_comes_back_alone(browser: Client, run: Run):
+    body = browser.post(page_of(run), WANTED, headers=HTMX).content.decode()
+
+    assert body.lstrip().startswith('<div id="share"')
+    assert SharedLink.objects.get().token in body
+
+
+def test_whoever_has_it_reads_the_report_without_an_account(link: SharedLink):
+    answer = read(link)
+
+    shown = answer.content.decode()
+    assert answer.status_code == 200
+    assert "Run #2" in shown and "Version 13 receives fixes until November" in shown
+    assert 'id="source-2"' in shown and "Asynchronous I/O is on by default." in shown
+
+
+def test_it_shows_neither_owner_nor_memory_nor_costs_nor_links_that_ask_for_a_sign_in(
+    link: SharedLink, alice: User
+):
+    alice.first_name = "Alice"
+    alice.save()
+    main = read(link).content.decode().partition("<main")[2]
+
+    assert "alice" not in main.lower() and "Ines" not in main
+    assert "Gone quiet" not in main and "Confirmed" not in main and "You keep" not in main
+    assert "tokens" not in main and "$" not in main
+    assert not re.findall(r'href="/(?!static)[^"]*"', main.replace('href="/"', ""))
+
+
+def test_no_search_engine_and_no_linked_page_learns_the_address(link: SharedLink):
+    answer = read(link)
+
+    assert "noindex" in answer["X-Robots-Tag"]
+    assert answer["Referrer-Policy"] == "no-referrer"
+    assert "no-store" in answer["Cache-Control"]
+
+
+def test_a_visit_is_counted_and_a_question_for_the_head_alone_is_none(link: SharedLink):
+    read(link)
+    read(link)
+    Client().head(f"/shared/{link.token}/")
+
+    link.refresh_from_db()
+    assert link.opened == 2
+    assert link.opened_at is not None
+
+
+@pytest.mark.parametrize("wrong", ["x", "x.y", uuid.uuid4().hex, "%00", "é.é"])
+def test_a_guessed_link_is_explained_and_opens_nothing(link: SharedLink, wrong: str):
+    answer = Client().get(f"/shared/{wrong}/")
+
+    assert answer.status_code == 404
+    assert "This link opens nothing" in answer.content.decode()
+
+
+def test_another_id_with_a_good_signature_of_its_neighbour_opens_nothing(link: SharedLink):
+    signature = link.token.partition(".")[2]
+
+    assert Client().get(f"/shared/{uuid.uuid4().hex}.{signature}/").status_code == 404
+
+
+def test_an_ended_link_says_so_and_works_again_once_that_is_taken_back(
+    browser: Client, link: SharedLink
+):
+    browser.post(f"/shared-links/{link.pk}/end/")
+    gone = read(link)
+    browser.post(f"/shared-links/{link.pk}/resume/")
+
+    assert gone.status_code == 410
+    assert "has ended it" in gone.content.decode()
+    assert read(link).status_code == 200
+
+
+def test_a_link_past_its_end_says_until_when_it_worked_and_is_not_taken_up_again(
+    browser: Client, link: SharedLink
+):
+    SharedLink.objects.update(ends_at=timezone.now() - timedelta(minutes=1))
+    browser.post(f"/shared-links/{link.pk}/end/")
+    browser.post(f"/shared-links/{link.pk}/resume/")
+
+    answer = read(link)
+    assert answer.status_code == 410
+    assert "has ended it" in answer.content.decode()
+
+
+def test_the_report_of_a_topic_in_the_trash_is_not_available_until_it_is_back(
+    link: SharedLink, topic: Topic, alice: User
+):
+    topic.trash(by=alice.actor)
+    gone = read(link)
+    topic.restore(by=alice.actor)
+
+    assert gone.status_code == 410
+    assert read(link).status_code == 200
+
+
+def test_a_disabled_accounts_links_open_nothing(link: SharedLink, alice: User):
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+
+    assert read(link).status_code == 410
+
+
+def test_a_stranger_finds_neither_the_page_nor_the_acts(
+    link: SharedLink, run: Run, bob: User, client_of: Callable[[Any], Client]
+):
+    stranger = client_of(bob)
+
+    assert stranger.get(page_of(run)).status_code == 404
+    assert stranger.post(f"/shared-links/{link.pk}/end/").status_code == 404
+    assert "Nothing is shared" in stranger.get("/reports/shared-links/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"days": "3"}, "Select a valid choice"),
+        ({"days": ""}, "This field is required"),
+        ({"note": "x" * 151}, "at most 150 characters"),
+    ],
+)
+def test_bad_input_is_explained_and_what_was_typed_stays(
+    browser: Client, run: Run, wrong: dict[str, str], said: str
+):
+    answer = browser.post(page_of(run), WANTED | wrong)
+
+    shown = answer.content.decode()
+    assert answer.status_code == 200 and said in shown
+    assert (WANTED | wrong)["note"] in shown
+    assert not SharedLink.objects.exists()
+
+
+def test_the_twenty_first_link_of_a_report_is_refused(run: Run, alice: User, browser: Client):
+    for _n in range(sharing.MOST_LINKS):
+        sharing.make_link(run.report, days=1, note="", by=alice.actor)
+
+    assert "end one of them first" in browser.post(page_of(run), WANTED).content.decode()
+    assert SharedLink.objects.count() == sharing.MOST_LINKS
+
+
+def test_all_links_are_listed_in_a_fixed_number_of_queries(browser: Client, run: Run, alice: User):
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            browser.get("/reports/shared-links/")
+        return len(captured)
+
+    sharing.make_link(run.report, days=1, note="one", by=alice.actor)
+    few = queries()
+    for n in range(9):
+        sharing.make_link(run.report, days=1, note=f"more {n}", by=alice.actor)
+    assert queries() == few <= 6
+    assert "more 8" in browser.get("/reports/shared-links/").content.decode()
+
+
+def test_a_link_that_came_by_an_import_is_ended(link: SharedLink, alice: User, tmp_path: Path):
+    path = tmp_path / "a.zip"
+    writing.write(alice, path)
+    SharedLink.objects.all().delete()
+
+    take_in(path, TakingIn(alice, alice.actor, path.name, True), only_look=False)
+
+    assert SharedLink.objects.get().pk == link.pk
+    assert read(link).status_code == 410
+
+
+def test_the_shared_page_asks_a_fixed_number_of_questions(link: SharedLink):
+    with CaptureQueriesContext(connection) as captured:
+        read(link)
+
+    assert len(captured) <= 4
