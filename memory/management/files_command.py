@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site.own_command import OwnCommand
+from memory.management.accounts import account_named, only_account
 from memory.models import User
 
 
@@ -30,15 +30,6 @@ class FilesCommand(OwnCommand):
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""
         if username is not None:
-            found = User.objects.filter(username=username).first()
-            if found is None:
-                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
-            return found
-        accounts = list(User.objects.order_by("pk")[:2])
-        if len(accounts) != 1:
-            raise CommandError(
-                _("Say whose files: name the account before the folder or zip file.")
-                if accounts
-                else _("There is no account yet.")
-            )
-        return accounts[0]
+            return account_named(username)
+        ask = _("Say whose files: name the account before the folder or zip file.")
+        return only_account(User.objects.all(), ask)

@@ -233,6 +233,24 @@ def test_a_wrong_token_is_said(typed: Any, monkeypatch: pytest.MonkeyPatch) -> N
     assert "not known, was revoked or has expired" in errors
 
 
+def test_without_a_token_it_is_said_where_to_get_one(
+    typed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BEACON_API_TOKEN")
+
+    code, _said, errors = typed("recall", "x")
+
+    assert code == 1
+    assert "Settings → API tokens" in errors and "BEACON_API_TOKEN" in errors
+
+
+def test_a_long_hit_is_printed_by_its_beginning_unless_all_is_asked_for(typed: Any) -> None:
+    typed("remember", "A python is long. " * 40)
+
+    assert len(typed("recall", "python")[1]) < 240
+    assert len(typed("recall", "python", "--whole")[1]) > 700
+
+
 def test_a_text_may_come_by_standard_input(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("From a pipe."))
 

@@ -10,6 +10,7 @@ from beacon_site.own_command import OwnCommand
 from memory import tokens
 from memory.actors import Actor
 from memory.errors import InvalidValue
+from memory.management.accounts import account_named
 from memory.models import User
 
 
@@ -28,9 +29,7 @@ class Command(OwnCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the token."""
-        owner = User.objects.filter(username=options["username"], is_active=True).first()
-        if owner is None:
-            raise CommandError(f"There is no open account of the name {options['username']!r}.")
+        owner = account_named(options["username"], User.objects.filter(is_active=True))
         scopes = options["scopes"].replace(",", " ").split()
         try:
             _token, text = tokens.issue(

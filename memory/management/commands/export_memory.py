@@ -11,7 +11,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.own_command import OwnCommand
 from memory.archive import writing
-from memory.models import Activity, User
+from memory.management.accounts import account_named
+from memory.models import Activity
 
 
 class Command(OwnCommand):
@@ -28,12 +29,8 @@ class Command(OwnCommand):
         """Write the archive; how many rows it holds goes to stderr."""
         path: Path = options["file"]
         try:
-            owner = User.objects.get(username=options["username"])
+            owner = account_named(options["username"])
             counts = writing.write(owner, path)
-        except User.DoesNotExist as exc:
-            raise CommandError(
-                _("There is no account “%(name)s”.") % {"name": options["username"]}
-            ) from exc
         except OSError as exc:
             raise CommandError(
                 _("%(file)s cannot be written: %(why)s") % {"file": path, "why": exc.strerror}

@@ -14,7 +14,8 @@ from memory.archive import elsewhere, storing, taking_in
 from memory.archive.counting import TakingIn
 from memory.archive.elsewhere import Choice, Shape
 from memory.archive.zips import NotTaken
-from memory.models import Note, Observation, User
+from memory.management.accounts import account_named
+from memory.models import Note, Observation
 
 
 class Command(OwnCommand):
@@ -40,17 +41,13 @@ class Command(OwnCommand):
         """Import the file and print what became of its rows."""
         path: Path = options["file"]
         try:
-            owner = User.objects.get(username=options["username"])
+            owner = account_named(options["username"])
             taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
             shape = elsewhere.shape_of(path, path.name)
             if shape == Shape.BEACON:
                 self._archive(path, taking, options)
             else:
                 self._elsewhere(path, shape, taking, options)
-        except User.DoesNotExist as exc:
-            raise CommandError(
-                _("There is no account “%(name)s”.") % {"name": options["username"]}
-            ) from exc
         except OSError as exc:
             raise CommandError(
                 _("%(file)s cannot be read: %(why)s") % {"file": path, "why": exc.strerror}

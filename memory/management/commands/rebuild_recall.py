@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandParser
 
+from memory.management.accounts import account_named
 from memory.models import User
 from memory.recall.following import rebuild
 
@@ -24,9 +25,7 @@ class Command(BaseCommand):
         name = options["username"]
         owners = User.objects.order_by("pk")
         if name:
-            owners = owners.filter(username=name)
-            if not owners:
-                raise CommandError(f"There is no account “{name}”.")
+            owners = owners.filter(pk=account_named(name).pk)
         for owner in owners:
             read = rebuild(owner)
             told = ", ".join(f"{count} of {kind}" for kind, count in read.items() if count)

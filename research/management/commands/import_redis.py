@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from beacon_site.own_command import OwnCommand
+from memory.management.accounts import account_named, only_account
 from memory.models import User
 from research.redis_import import LEFT, REFUSED, TAKEN, import_keys
 
@@ -59,10 +60,5 @@ class Command(OwnCommand):
     def _owner(self, username: str | None) -> User:
         people = User.objects.filter(is_active=True)
         if username:
-            found = people.filter(username=username).first()
-            if found is None:
-                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
-            return found
-        if people.count() != 1:
-            raise CommandError(_("Say whose topics they become: --user with a username."))
-        return people.get()
+            return account_named(username, people)
+        return only_account(people, _("Say whose topics they become: --user with a username."))

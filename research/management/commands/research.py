@@ -18,6 +18,7 @@ from beacon_site.http import zone_of
 from beacon_site.own_command import OwnCommand
 from memory.actors import Actor
 from memory.errors import MemoryRefused
+from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
 from research import executing, plan_page, starting
 from research.budget import DEFAULTS
@@ -81,13 +82,8 @@ class Command(OwnCommand):
     def _user(self, username: str | None) -> User:
         people = User.objects.filter(is_active=True)
         if username:
-            found = people.filter(username=username).first()
-            if found is None:
-                raise CommandError(_("There is no account “%(name)s”.") % {"name": username})
-            return found
-        if people.count() != 1:
-            raise CommandError(_whose(list(people.values_list("username", flat=True)[:20])))
-        return people.get()
+            return account_named(username, people)
+        return only_account(people, _("Say whose topic it is: --user with a username."))
 
     def _topic(self, user: User, title: str, *, use_sample: bool) -> Topic:
         try:
@@ -144,11 +140,3 @@ def _whom_it_waits_for(run: Run) -> str:
     with timezone.override(zone_of(run.topic.owner.time_zone)):
         what = plan_page.in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}
-
-
-def _whose(names: list[str]) -> str:
-    if not names:
-        return _("There is no account yet: make the first by `make up` or createsuperuser.")
-    return _("Say whose topic it is: --user with one of %(names)s.") % {
-        "names": ", ".join(sorted(names))
-    }

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from beacon_memory.errors import NotReached, Refused
+from beacon_memory.errors import BeaconError, NotReached, Refused
 from beacon_memory.records import File, Hit, Report, Run, Written
 
 USUAL = "http://127.0.0.1:8000"
@@ -22,7 +22,8 @@ class Beacon:
     """A Beacon, by its address and a token made under Settings, API tokens.
 
     Both may stand in the environment: BEACON_URL and BEACON_API_TOKEN.  Every method raises
-    `NotReached` where nobody answers and `Refused` where Beacon says no.
+    `NotReached` where nobody answers and `Refused` where Beacon says no; without a token it is
+    not made (`BeaconError`).
     """
 
     def __init__(
@@ -35,7 +36,12 @@ class Beacon:
     ) -> None:
         """Connect to nothing yet; `timeout` is in seconds, `transport` for tests."""
         url = url or os.environ.get("BEACON_URL") or USUAL
-        token = token or os.environ.get("BEACON_API_TOKEN", "")
+        token = (token or os.environ.get("BEACON_API_TOKEN", "")).strip()
+        if not token:
+            raise BeaconError(
+                "There is no token. Make one in Beacon under Settings → API tokens and put it into "
+                "the environment: export BEACON_API_TOKEN=bcn_…"
+            )
         self._http = httpx.Client(
             base_url=url.rstrip("/") + "/api/v1/",
             headers={"Authorization": f"Bearer {token}", "User-Agent": "beacon-memory/0.1"},
@@ -173,7 +179,10 @@ class Beacon:
         try:
             answer = self._http.request(method, path, **more)
         except httpx.TransportError as exc:
-            raise NotReached(f"Nobody answers at {self._http.base_url}: {exc}") from exc
+            raise NotReached(
+                f"Nobody answers at {self._http.base_url} ({exc}). Is Beacon running, and is "
+                "BEACON_URL its address?"
+            ) from exc
         except httpx.InvalidURL as exc:
             raise NotReached(f"{self._http.base_url} is no address: {exc}") from exc
         if answer.is_success:

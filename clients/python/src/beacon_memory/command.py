@@ -17,6 +17,7 @@ from beacon_memory.client import USUAL, Beacon
 from beacon_memory.errors import BeaconError, Refused
 
 OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
+SHOWN = 200  # characters of a hit, so that a report does not fill the terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,18 +45,24 @@ def _parser() -> argparse.ArgumentParser:
 
     recall = acts.add_parser("recall", help="what is remembered about a question")
     recall.add_argument("query")
-    recall.add_argument("--limit", type=int, default=10)
+    recall.add_argument("--limit", type=int, default=10, help="how many at most (10)")
+    recall.add_argument("--whole", action="store_true", help="print all of each, not its beginning")
     recall.set_defaults(act=_recall)
 
     remember = acts.add_parser("remember", help="write a note; “-” reads it from standard input")
     remember.add_argument("content")
     remember.add_argument("--kind", default="log", choices=["log", "summary", "rule"])
-    remember.add_argument("--tag", action="append", default=[], dest="tags")
+    remember.add_argument(
+        "--tag", action="append", default=[], dest="tags", help="may be given several times"
+    )
     remember.set_defaults(act=_remember)
 
     run = acts.add_parser("run", help="research a topic and print the report")
-    run.add_argument("topic")
-    run.add_argument("--depth", default="", choices=["", "quick", "deep"], metavar="quick|deep")
+    run.add_argument("topic", help="its title; a topic that there is not yet is made")
+    run.add_argument(
+        "--depth", default="", choices=["", "quick", "deep"], metavar="quick|deep",
+        help="how far to look; else as the topic is set",
+    )  # fmt: skip
     run.add_argument("--wait", type=float, default=600.0, help="seconds at most; 0: do not wait")
     run.set_defaults(act=_run)
 
@@ -71,7 +78,8 @@ def _recall(beacon: Beacon, asked: argparse.Namespace) -> int:
     if asked.json:
         return _print_json([hit.raw for hit in hits])
     for hit in hits:
-        print(f"{hit.score:.2f}  {hit.type:<11}  {' '.join(hit.content.split())}")
+        said = " ".join(hit.content.split())
+        print(f"{hit.score:.2f}  {hit.type:<11}  {said if asked.whole else _short(said)}")
     if not hits:
         print("Nothing that is remembered answers that.", file=sys.stderr)
     return OK
@@ -135,7 +143,13 @@ def _write_file(beacon: Beacon, asked: argparse.Namespace) -> int:
         _print_json(written.raw)
     elif written.is_held:
         print("Held: it is stored once a person accepts it under Review.", file=sys.stderr)
+    else:
+        print(f"{asked.path} is written, {len(content.encode())} bytes.", file=sys.stderr)
     return HELD if written.is_held else OK
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 1].rstrip() + "…"
 
 
 def _text_of(name: str) -> str:
