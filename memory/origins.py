@@ -70,7 +70,7 @@ def _plain(owner: User, kind: str, key: str) -> str:
         "import": _("the import “%(key)s”"),
         "bulk": _("an act on many records"),
         "forget": _("forgetting a source"),
-        "explicit": _("said so explicitly"),
+        "explicit": _("written directly"),
         "research": _("Beacon's research"),
         "reflector": _("Beacon's reflection"),
         "maintenance": _("Beacon's upkeep"),

@@ -58,7 +58,7 @@ def test_of_two_tabs_the_second_is_told_keeps_its_text_and_merges(
 
     second.page.locator(CONTENT).fill(TEXT.replace("nine", "ten"))
     second.press("Save")
-    expect(second.page.locator("#record-edit")).to_contain_text("Somebody else saved first")
+    expect(second.page.locator("#record-edit")).to_contain_text("Another save came first")
     both = TEXT.replace("stale", "fresh").replace("nine", "ten")
     expect(second.page.locator(CONTENT)).to_have_value(both)
     second.press("Save over version 2")

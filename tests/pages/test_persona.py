@@ -68,7 +68,7 @@ def test_a_second_window_is_told_and_keeps_its_persona(client: Client, alice: Us
 
     page = client.post(PERSONA, stale).content.decode()
 
-    assert "Somebody else saved first" in page and "Mine." in page and "Theirs." in page
+    assert "Another save came first" in page and "Mine." in page and "Theirs." in page
     assert 'name="version" value="2"' in page
     assert "Theirs." in note_of(alice, "agent").content
 
@@ -113,7 +113,7 @@ def test_a_soul_written_in_a_second_window_is_told(client: Client, alice: User):
 
     page = client.post(SOUL, stale).content.decode()
 
-    assert "Somebody else saved first" in page and "Mine." in page
+    assert "Another save came first" in page and "Mine." in page
     assert note_of(alice, "soul").content == "Theirs."
 
 

@@ -207,7 +207,7 @@ def test_the_second_tab_is_told_keeps_its_text_and_gets_both_changes_put_togethe
     mine = typed(one, WORDS.replace("nine", "ten"))
     edit_note(one, by=alice.actor, content=WORDS.replace("stale", "fresh"))
     html = text_of(browser.post(edit_page(one), mine, headers=HTMX))
-    assert "Somebody else saved first" in html
+    assert "Another save came first" in html
     assert "Fares are fresh. Ask the airline. The desk opens at ten." in html
     assert "Fares are stale. Ask the airline. The desk opens at ten." in html  # whole, as typed
     assert 'name="version" value="2"' in html
