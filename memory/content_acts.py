@@ -10,12 +10,12 @@ from uuid import UUID
 
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.content.clearing import change_all
 from memory.content_list import Wanted, items_wanted
+from memory.days import moment_of
 from memory.errors import InvalidValue
 from memory.models import ContentItem, User
 
@@ -60,10 +60,7 @@ def _trash(user: User, keys: list[UUID], by: Actor) -> Moved:
 
 def put_back(user: User, moment: str, *, by: Actor) -> int:
     """Bring back what went to the trash at that very moment, and return how many those were."""
-    try:
-        at = parse_datetime(moment)
-    except ValueError:
-        at = None
+    at = moment_of(moment)
     if at is None or at.tzinfo is None:
         raise InvalidValue(_("That names no moment, so nothing was brought back. See the trash."))
     rows = ContentItem.objects.of(user).filter(trashed_at=at)

@@ -21,8 +21,10 @@ _TITLE = re.compile(r"#{1,6}\s+\S+\s*")
 
 def are_own(texts: Iterable[str], messages: Sequence[str]) -> bool:
     """Whether there is something to read and each line of it stands in one of the messages."""
-    lines = [line for text in texts for line in text.splitlines() if match_key(line)]
     said = [match_key(message) for message in messages]
+    if not any(said):  # a text may have eight million characters, and there is nothing to find
+        return False
+    lines = [line for text in texts for line in text.splitlines() if match_key(line)]
     return bool(lines) and all(_is_own(line, said) for line in lines)
 
 

@@ -10,7 +10,6 @@ from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
 from django.utils import timezone
-from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 from pydantic import BeforeValidator, Field
 
@@ -19,6 +18,7 @@ from memory.content.limits import MOST_BYTES, MOST_QUERIED, USUAL_QUERIED
 from memory.content.querying import query, retrieve
 from memory.content.storing import as_text, store
 from memory.content.transforms import TRANSFORMS, UNITS, View, transform
+from memory.days import day_of, moment_of
 from memory.errors import InvalidValue
 from memory.models import ContentItem
 from memory.note_checks import listed
@@ -192,11 +192,8 @@ def _moment(field: str, text: str, *, is_end: bool = False) -> datetime | None:
     text = clean(text)[0].strip()
     if not text:
         return None
-    try:
-        at = parse_datetime(text) if "T" in text or " " in text else None
-        day = None if at else parse_date(text)
-    except ValueError:
-        at = day = None
+    at = moment_of(text) if "T" in text or " " in text else None
+    day = None if at else day_of(text)
     if day is not None:
         at = datetime.combine(day, time.min) + (
             timedelta(days=1, microseconds=-1) if is_end else timedelta()

@@ -23,6 +23,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from memory.days import in_utc
 from memory.models import User
 from memory.record_kinds import models as record_models
 from memory.text import plain
@@ -107,7 +108,7 @@ def read_cursor(cursor: str) -> Place | None:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         at, rank, key = json.loads(text)
-        moment = datetime.fromisoformat(at)
+        moment = in_utc(datetime.fromisoformat(at))
     except (ValueError, TypeError, binascii.Error):
         return None
     fits = type(rank) is int and type(key) is int and abs(key) < 2**63
@@ -185,7 +186,8 @@ def _change(row: Any, user: User) -> Line:
 def _log(row: Any, user: User) -> Line:
     line = Line(
         "log", row.pk, row.created, words.who(row.actor, user.username), row.actor,
-        words.of_log(row), words.subject(row.subject_type), row.label,
+        words.of_log(row), "" if row.kind == "tool-called" else words.subject(row.subject_type),
+        row.label,
         details=words.of_detail(row.detail), is_warning=row.is_warning,
     )  # fmt: skip
     if row.subject_type in record_models() and row.kind != "purged":

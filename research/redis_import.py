@@ -16,12 +16,12 @@ import redis
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory import topic_memory
 from memory.actors import Actor
+from memory.days import moment_of
 from memory.errors import MemoryRefused
 from memory.models import Topic, TopicFact, User
 from memory.publishing import KEY
@@ -136,10 +136,7 @@ def _memory_in(server: redis.Redis, raw: bytes) -> AgentMemory:
 def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
-    try:
-        moment = parse_datetime(text)
-    except ValueError:
-        moment = None
+    moment = moment_of(text)
     if moment is None:
         told = {"text": shorten(clean(text)[0], 60)}
         raise _Refused(_("lastRunAt: “%(text)s” is no moment in time.") % told)

@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from beacon_site.http import zone_of
 from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
+from memory.days import in_utc
 from memory.models import Note, Observation, Topic, Trust
 from memory.recall.filters import named_topic
 from memory.text import clean, shorten
@@ -31,7 +32,7 @@ def _in_words(value: Any) -> Any:
 
 
 # A moment in an address's query.
-Moment = Annotated[datetime, BeforeValidator(_in_words)]
+Moment = Annotated[datetime, BeforeValidator(_in_words), AfterValidator(in_utc)]
 
 
 def visible(caller: Caller, rows: Rows, scope: str | None = None) -> Rows:

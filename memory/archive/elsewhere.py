@@ -21,6 +21,7 @@ from django.utils.translation import gettext_lazy
 from memory.archive.rows import Broken, parsed
 from memory.archive.writing import MANIFEST
 from memory.archive.zips import check_plain, lines, opened
+from memory.days import in_utc
 from memory.text import clean
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file that are read
@@ -248,6 +249,6 @@ def moment(value: Any) -> Any:
     text = str(value).strip()
     try:
         found = parse_datetime(text)
-        return found if found is not None else parse_date(text[:10])
+        return in_utc(found) if found is not None else parse_date(text[:10])
     except ValueError:
         return None

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import connection, models
-from django.utils.dateparse import parse_datetime
 
 from memory.archive.kinds import Kind
+from memory.days import moment_of
 
 MOST_AHEAD = 1_000_000  # how far beyond the last run's id one may be kept: ids stay short
 _REFERENCE = re.compile(
@@ -86,11 +86,7 @@ class Ids:
 
     def _marks(self, line: dict[str, Any]) -> tuple[str, Any]:
         topic = str(line.get("topic_id", ""))
-        try:
-            created = parse_datetime(str(line.get("created", "")))
-        except ValueError:
-            created = None
-        return self.uuids.get(topic, topic), created
+        return self.uuids.get(topic, topic), moment_of(str(line.get("created", "")))
 
     # --- applying ---------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.archive.kinds import Kind
+from memory.days import in_utc
 from memory.text import clean
 
 LONGEST_LINE = 18 * 1024 * 1024  # bytes: the longest content item fits, every character escaped
@@ -132,8 +133,8 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
         raise Unfit(_("“%(field)s” is no text") % {"field": field.name})
     try:
         taken = field.to_python(value)
-        if isinstance(taken, datetime) and timezone.is_naive(taken):
-            taken = timezone.make_aware(taken)
+        if isinstance(taken, datetime):
+            taken = in_utc(timezone.make_aware(taken) if timezone.is_naive(taken) else taken)
         field.run_validators(taken)
     except (ValidationError, ValueError, TypeError, OverflowError) as exc:
         why = " ".join(exc.messages) if isinstance(exc, ValidationError) else str(exc)

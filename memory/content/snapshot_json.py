@@ -10,12 +10,12 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, NoReturn
+from typing import Annotated, Any, ClassVar, NoReturn
 
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from memory.actors import Actor
 from memory.content.clearing import checked_scope
@@ -29,6 +29,7 @@ from memory.content.limits import (
 )
 from memory.content.relations import check_no_circle
 from memory.content.snapshots import FIELDS, keep_snapshot
+from memory.days import in_utc
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Sensitivity, Snapshot, SnapshotItem, Topic, Trust, User
 from memory.models.content import SNAPSHOT_FORMAT
@@ -58,7 +59,7 @@ class ItemJson(BaseModel):
     trust: Trust = Trust.EXTERNAL
     sensitivity: Sensitivity = Sensitivity.NORMAL
     pinned: bool = False
-    created: datetime
+    created: Annotated[datetime, AfterValidator(in_utc)]
     topic_id: uuid.UUID | None = None
     related_to: list[uuid.UUID] = Field(default_factory=list, max_length=MOST_RELATED)
 

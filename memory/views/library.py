@@ -26,6 +26,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from memory import library, library_folder, library_reading
+from memory.days import in_utc
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.library import AddDocumentForm, EditDocumentForm
@@ -96,7 +97,7 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
     """Return the place that a cursor names; one that names none is the first page's."""
     try:
         created, pk = json.loads(urlsafe_b64decode(cursor))
-        return datetime.fromisoformat(created), UUID(pk)
+        return in_utc(datetime.fromisoformat(created)), UUID(pk)
     except (ValueError, TypeError, AttributeError, NotBase64):
         return None
 

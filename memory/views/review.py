@@ -12,7 +12,6 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -23,6 +22,7 @@ from memory import review as reviewing
 from memory import review_acts, review_page
 from memory import review_levels as levels
 from memory.answers import go_back, go_to, next_of
+from memory.days import moment_of
 from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
 from memory.models import Proposal
@@ -141,10 +141,7 @@ def _on(request: BeaconRequest) -> str:
 @login_required
 def review_put_back(request: BeaconRequest) -> HttpResponse:
     """Let what was decided in one act wait again; what accepting it wrote is taken back."""
-    try:
-        at = parse_datetime(request.GET.get("at", ""))
-    except ValueError:
-        at = None
+    at = moment_of(request.GET.get("at", ""))
     again = review_acts.Waiting()
     if at is not None and at.tzinfo:
         again = review_acts.put_back(request.user, at, by=request.actor)

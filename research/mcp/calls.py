@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import DatabaseError, InterfaceError
+from django.db import InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from mcp import types
 
@@ -58,7 +58,7 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             "make a new one under Settings, API tokens."
         )
         return answered(refused("unauthorized", text))
-    except (DatabaseError, InterfaceError) as exc:
+    except (OperationalError, InterfaceError) as exc:
         logger.warning("tool not called, the database fails", tool=name[:80], why=str(exc)[:200])
         return answered(refused("unavailable", no_database()))
 

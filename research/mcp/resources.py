@@ -14,7 +14,7 @@ from mcp import types
 from memory.errors import MemoryRefused
 from memory.files.reading import files_of, read_file
 from memory.models import Trust
-from memory.text import shorten
+from memory.text import clean, shorten
 from memory.tool_types import ToolContext, as_data
 from research.mcp.callers import Caller
 from research.models import Report
@@ -133,11 +133,11 @@ def _file_text(context: ToolContext, path: str) -> str:
 
 
 def _report_text(context: ToolContext, rest: str) -> str:
-    matched = _REPORT.fullmatch(rest)
-    if matched is None:
+    matched, slug = _REPORT.fullmatch(rest), unquote(rest.partition("/")[0])
+    if matched is None or clean(slug)[0] != slug:
         raise NoSuchResource(_not_there(REPORTS + rest))
     reports = Report.objects.of(context.owner).with_number().live().select_related("run__topic")
-    reports = reports.filter(run__topic__slug=unquote(matched[1]), run__topic__trashed_at=None)
+    reports = reports.filter(run__topic__slug=slug, run__topic__trashed_at=None)
     if matched[2]:
         reports = reports.filter(run__number=int(matched[2]))
     report = reports.first()

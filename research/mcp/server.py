@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError
+from django.db import InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -85,7 +85,7 @@ class Handlers:
         except NotOpen as exc:
             text = _("This token opens nothing any more: make a new one under Settings.")
             raise MCPError(types.INVALID_REQUEST, text) from exc
-        except (DatabaseError, InterfaceError) as exc:
+        except (OperationalError, InterfaceError) as exc:
             raise MCPError(types.INTERNAL_ERROR, calls.no_database()) from exc
         except Exception as exc:
             logger.exception("request of a program failed")

@@ -28,7 +28,7 @@ BAD_JSON = {
 }
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(30, func_only=True)
 @pytest.mark.parametrize("body", BAD_JSON.values(), ids=BAD_JSON.keys())
 def test_json_that_is_none_deep_or_ambiguous_is_refused(agent: Program, body: Any) -> None:
     told = problem(agent.post("/notes", body), 400)

@@ -88,6 +88,7 @@ def test_a_broken_line_is_named_and_nothing_is_imported(
         ({"confidence": "very"}, "confidence"),
         ({"confidence": 7}, "note_confidence_in_0_1"),
         ({"created": "yesterday"}, "created"),
+        ({"created": "0001-01-01T00:00:00+23:59"}, "created"),
         ({"created": None}, "“created” is empty"),
         ({"tags": "house"}, "“tags” is no list"),
         ({"tags": ["x" * 10_000]}, "tags"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime
 from typing import Any
 
@@ -191,6 +192,16 @@ def test_a_snapshot_that_was_changed_elsewhere_comes_from_outside(alice: Any):
     snapshot = snapshot_from_json(alice, json.dumps(changed), by=alice.actor)
 
     assert snapshot.items.get().trust == "external"
+
+
+def test_an_item_of_a_moment_far_from_every_time_zone_is_taken_in(alice: Any):
+    item = {"id": str(uuid.uuid4()), "type": "custom", "content": "x", "source": "y"}
+    moments = ["2026-01-01T00:00:00+23:59", "0001-01-01T00:00:00+23:59"]
+    taken, odd = (sample(alice, items=[item | {"created": moment}]) for moment in moments)
+
+    assert snapshot_from_json(alice, taken, by=alice.actor).items.get().created.day == 31
+    with pytest.raises(InvalidValue, match="created"):
+        snapshot_from_json(alice, odd, by=alice.actor)
 
 
 @pytest.mark.parametrize(

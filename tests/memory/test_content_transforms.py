@@ -125,7 +125,7 @@ def test_any_text_is_shown_within_what_was_asked_for(
         assert view.text in text
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(20, func_only=True)
 @pytest.mark.parametrize(("q", "found"), [("a zz", "zz"), ("a b zz", "a b a b zz")])
 def test_a_word_that_stands_a_million_times_in_one_line_is_looked_up_at_once(q: str, found: str):
     text = " ".join([f"{q.removesuffix(' zz')} "] * 1_000_000) + "zz"

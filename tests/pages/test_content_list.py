@@ -184,6 +184,7 @@ def test_a_scope_is_cleared_alone_and_comes_back(browser: Client, alice: User, p
 def test_what_is_no_moment_or_scope_is_explained(browser: Client, page: ContentItem):
     put_back = reverse("memory:content-put-back")
     assert browser.post(f"{put_back}?at=yesterday").status_code == 409
+    assert browser.post(f"{put_back}?at=0001-01-01T00:00:00%2B23:59").status_code == 409
     answer = browser.post(reverse("memory:content-clear"), {"scope": "every thing"})
     assert answer.status_code == 409
     assert listed(browser) == ["Cell prices"]

@@ -245,6 +245,7 @@ def test_reports_can_be_attached_by_number_and_as_the_newest(alice: User) -> Non
         "beacon://reports/nothing/1",
         "beacon://reports/",
         "beacon://reports/a/b/c",
+        "beacon://reports/%00",
         "file:///etc/passwd",
         "",
     ],
