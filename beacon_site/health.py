@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import os
 import sys
+import warnings
 from typing import Any
 
 import redis
@@ -96,7 +97,12 @@ def main(kind: str) -> int:
     """Return 0 if a process of `kind` spoke lately (or, for `web` and `mcp`, answers), else 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     if kind in SERVERS:
-        return 0 if answers(getattr(settings, SERVERS[kind])) else 1
+        port = getattr(settings, SERVERS[kind])
+        does = answers(port)
+        sys.stdout.write(f"{kind}: {'answers' if does else 'nobody answers'} at port {port}\n")
+        return 0 if does else 1
+    # No app is loaded for one question, which Django's warning takes for a mistake.
+    warnings.filterwarnings("ignore", "Accessing the database during app initialization")
     try:
         age = ages().get(kind)
     except DatabaseError as exc:

@@ -29,6 +29,7 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
     [missed, asked] = browser.get(LIST, {"kind": "tools"}).context["lines"]
 
     assert (asked.who, asked.said, asked.label) == ("agent claude", "called a tool", "recall")
+    assert asked.noun == missed.noun == ""
     assert "query: batteries" in asked.details
     assert "outcome: not_found" in missed.details
     acts = browser.get(LIST, {"kind": "acts"}).context["lines"]
