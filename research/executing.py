@@ -20,11 +20,11 @@ from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from memory.actors import RESEARCH
 from memory.asking import BudgetReached
 from memory.models import Activity
-from research import pipeline
+from research import outbox, pipeline
 from research.models import Run, RunLost, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
-from research.stepping import AwaitsPerson, Cancelled, Interrupted, Work
+from research.stepping import AwaitsPerson, Cancelled, Interrupted, TaskOver, Work
 
 logger = structlog.get_logger(__name__)
 
@@ -55,10 +55,11 @@ def _execute(run: Run) -> None:
         run.wait_for_a_person(at_most=exc.at_most)
     except Cancelled as exc:
         run.finish(Run.Status.CANCELLED, str(exc))
+    except (TaskOver, SoftTimeLimitExceeded):
+        if run.requeue(_("works longer than one task may")):
+            outbox.nudge(run.pk)  # the next tick is up to 15 s away
     except Interrupted as exc:
         run.requeue(str(exc))
-    except SoftTimeLimitExceeded:
-        run.requeue(_("works longer than one task may"))
     except ProviderUnavailable as exc:
         run.postpone_or_fail(str(exc), retry_after=exc.retry_after)
     except (ProviderError, BudgetReached) as exc:

@@ -58,6 +58,10 @@ class Interrupted(Exception):
     """The worker must let go of the run, which is to be queued again behind its last step."""
 
 
+class TaskOver(Interrupted):
+    """The run has worked as long as one task may; any worker can go on with it at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What a step leaves: its output as JSON, a line for people, counts, and a warning."""
@@ -288,7 +292,7 @@ class Work:
         if row["leaving"]:
             raise Interrupted(_("the worker is stopping"))
         if self.seconds_left < 0:
-            raise Interrupted(_("works longer than one task may"))
+            raise TaskOver
         if row["stop_requested_at"]:
             self.run.stop_requested_at = row["stop_requested_at"]
             self.stop(_("stopped early by hand: the report is written from what was there"))

@@ -10,7 +10,7 @@ from beacon_site.providers.llm import Usage
 from memory.asking import BudgetReached
 from research.budget import RunMeter
 from research.depth import depth_of
-from research.stepping import Interrupted, Work
+from research.stepping import TaskOver, Work
 
 ROUNDS = 8  # of tool calls in one track; then it is asked for its notes
 ANSWER_TOKENS = 1_500  # of one answer of the model
@@ -54,9 +54,9 @@ def share_of(work: Work, tracks_left: int) -> int:
 def seconds_for(work: Work, timeout: float) -> float:
     """Return for how long a track may begin rounds now; `timeout` is that of one model call.
 
-    Raises Interrupted where this task has too little time left.
+    Raises TaskOver where this task has too little time left.
     """
     seconds = work.seconds_left - timeout - FOR_LAST_ROUND
     if seconds < LEAST_SECONDS:
-        raise Interrupted(_("works longer than one task may"))
+        raise TaskOver
     return min(seconds, MOST_SECONDS)

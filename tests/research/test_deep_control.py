@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory.models import Topic
-from research import stepping
+from research import outbox, stepping
 from research.deep import limits
 from research.models import Run, Step, ToolCall, TopicSettings
 from tests.providers.servers import ScriptedChatServer
@@ -96,8 +96,11 @@ def test_a_track_that_has_too_little_time_waits_for_the_next_task(
     agent = deep_cast.at(endpoint, found, Agent(cast.report(1), overview=[[opens(1)]]))
     usual = limits.LEAST_SECONDS
     monkeypatch.setattr(limits, "LEAST_SECONDS", 13 * 60)
+    nudged: list[int] = []
+    monkeypatch.setattr(outbox, "nudge", nudged.append)
     run = cast.carried_out(deep_cast.deep(topic))
     assert run.status == Run.Status.QUEUED and agent.sent == {}
+    assert nudged == [run.pk]
     monkeypatch.setattr(limits, "LEAST_SECONDS", usual)
 
     cast.carried_out(run)
