@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, cached_property, lru_cache
 from typing import Any
-from uuid import UUID
 
 from django.apps import apps
-from django.urls import get_script_prefix, reverse
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import get_language
 
+from memory.addresses import address
 from memory.query_text import with_values
 from memory.recall.snippets import marked, passage
 from memory.recall.terms import ENGLISH
@@ -99,18 +98,18 @@ class Row:
     @property
     def edit_url(self) -> str:
         """Return the address of the page on which all fields are edited."""
-        return _address(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
+        return address(f"memory:{self.wanted.listed.type}-edit", self.record.pk)
 
     @property
     def inline_url(self) -> str:
         """Return the address of the row as a form."""
-        return _address("memory:record-inline", self.record.pk, self.wanted.listed.type)
+        return address("memory:record-inline", self.record.pk, self.wanted.listed.type)
 
     @property
     def act_url(self) -> str:
         """Return the address of the one act that every row offers: trash, in the trash restore."""
         act = "record-restore" if self.record.trashed_at else "record-trash"
-        return _address(f"memory:{act}", self.record.pk, self.wanted.listed.type)
+        return address(f"memory:{act}", self.record.pk, self.wanted.listed.type)
 
     @property
     def successor_url(self) -> str:
@@ -159,24 +158,10 @@ class Row:
         return _asking("source", self.record.source)
 
     def _page_of(self, key: Any) -> str:
-        return _address(f"memory:{self.wanted.listed.type}", key)
+        return address(f"memory:{self.wanted.listed.type}", key)
 
 
-# Two hundred addresses a page, alike but for their ids, and a hundred words of few choices: made
-# each by Django's own means they took a fifth of the time of a page.
-_NOBODY = UUID(int=0)
-
-
-def _address(name: str, key: Any, *before: str) -> str:
-    """Return the address of `name` for a record, as `reverse` does."""
-    return _address_of_nobody(get_script_prefix(), name, before).replace(str(_NOBODY), str(key))
-
-
-@cache
-def _address_of_nobody(_prefix: str, name: str, before: tuple[str, ...]) -> str:
-    return reverse(name, args=[*before, _NOBODY])
-
-
+# A hundred words of few choices a page: looked up each, they took a good part of its time.
 @lru_cache(maxsize=1_000)
 def _asking(field: str, value: str) -> str:
     """Return the query string that asks for all with this value."""

@@ -9,12 +9,12 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models, transaction
 from django.db.models import F, Q
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
+from memory.addresses import address
 from memory.errors import InvalidValue
 from memory.models.base import RememberedQuerySet
 from memory.models.history import Revision
@@ -145,7 +145,7 @@ class Note(Recalled):
 
     def get_absolute_url(self) -> str:
         """Return the note's page."""
-        return reverse("memory:note", args=[self.pk])
+        return address("memory:note", self.pk)
 
     def search_text(self) -> str:
         """Return what recall finds the note by: its content alone (R75, R76)."""

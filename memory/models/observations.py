@@ -9,10 +9,10 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import IntegrityError, models, transaction
 from django.db.models import Q
-from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
+from memory.addresses import address
 from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
 from memory.models.recalled import Recalled, list_indexes
@@ -89,7 +89,7 @@ class Observation(Recalled):
 
     def get_absolute_url(self) -> str:
         """Return the observation's page."""
-        return reverse("memory:observation", args=[self.pk])
+        return address("memory:observation", self.pk)
 
     def search_text(self) -> str:
         """Return what recall finds it by: its content alone, never its category (R75, R76)."""

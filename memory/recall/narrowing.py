@@ -22,8 +22,9 @@ from memory.errors import InvalidValue
 from memory.models.topics import Topic
 from memory.recall.filters import holding, named_topic, narrowed
 from memory.recall.kinds import KINDS, RecallKind
+from memory.recall.looking import Among
 from memory.recall.operators import Filter, Question, moment, parse
-from memory.recall.ranking import Among, language_of
+from memory.recall.ranking import language_of
 from memory.recall.terms import ENGLISH, phrase_query
 from memory.time_zones import named
 

@@ -1,8 +1,6 @@
 """BM25 over the entries of one space: one composed SELECT, exact, and no slower than it must be.
 
-How often a term stands in a document comes back from `ts_rank()`: with equal weights it is
-(1 + 1/4 + ... + 1/tf^2) / 1.64493406685, which only rises, so `width_bucket()` over the mid-points
-gives tf exactly, without unpacking the vector.
+The SELECT itself is in `looking.py`.
 
 Of a term it is known what it can add at most.  The documents of the rarest terms are looked at first:
 the score that the best `limit` of them reach tells which of the other terms a better document must
@@ -13,26 +11,24 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 from django.db import connection
 
-from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as, tsquery_of
+from memory.recall.looking import Among, Row, Scored, Term, TermFigures, Wanted, rows_of
+from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as
 
 MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
 LABEL_WEIGHT = 0.5
-FEW = 200  # documents that are looked at first, as far as the rarest terms have so many
+FEW = 100  # documents that are looked at first, as far as the rarest terms have so many
 MANY = 4_000  # those of one term that are not all looked at before others told what for
 ENOUGH = 4  # times the documents wanted, of which a first look can make something
-DEPTH = 7  # terms told apart when it is worked out which must stand together
-_ZETA = 1.64493406685
-
-_Row = tuple[uuid.UUID, float, list[bool]]
+TOGETHER = 3  # terms of which it is worked out that they must stand together ...
+LONG = 600  # ... one less where that makes a condition of more characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +50,6 @@ EXACT = Formula()
 LEXICAL = Formula(b=None, labels=True)
 
 
-@dataclass(frozen=True, slots=True)
-class TermFigures:
-    """In how many documents a term stands, how often at most, and the shortest of them."""
-
-    documents: int
-    most: int
-    shortest: int
-
-
 @dataclass(slots=True)
 class Space:
     """The figures of the records that are ranked among each other, and of the terms asked for."""
@@ -82,39 +69,12 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
-    """Which entries are ranked: SQL conditions on `e` with their parameters, and phrases."""
-
-    where: tuple[str, ...] = ()
-    params: tuple[Any, ...] = ()
-    required: tuple[str, ...] = ()  # tsqueries, as of a phrase
-    stands: bool | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether entries may be left out that the figures count."""
-        return bool(self.where or self.required)
-
-
-@dataclass(frozen=True, slots=True)
 class Ranked:
     """One entry found: its raw score, and which of the query's terms it holds."""
 
     record_id: uuid.UUID
     score: float
     matched: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Term:
-    lexeme: str
-    weight: float  # times in the query x idf
-    bound: float  # what it adds to a score at most
-    figures: TermFigures
-
-    @property
-    def query(self) -> str:
-        return tsquery_of([self.lexeme])
 
 
 def spaces_of(owner: Any, types: Iterable[str], lexemes: Iterable[str]) -> list[Space]:
@@ -164,7 +124,7 @@ class _Look:
     """Documents to look at.  All others hold `rest` terms alone, and if `is_last` do not matter."""
 
     query: str
-    rest: tuple[_Term, ...] = ()  # the rarest first
+    rest: tuple[Term, ...] = ()  # the rarest first
     room: int = 0
     is_last: bool = False
 
@@ -183,26 +143,31 @@ def ranked(jobs: Sequence[Job]) -> list[list[Ranked]]:
         if jobs[place].beside is None
     }
     while looks:
-        for place in terms:
-            if (leader := jobs[place].beside) in looks:
-                looks[place] = looks[leader]
-        rows = _rows(
-            [_select(place, jobs[place], terms[place], look) for place, look in looks.items()]
-        )
-        again = {}
-        for place, look in looks.items():
-            job = jobs[place]
-            found[place] = _read(rows[place], terms[place], found[place], job.limit)
-            if job.beside is None and (more := _next_look(job, look, found[place])):
-                again[place] = more
-        looks = again
+        rows = rows_of([_scored(jobs, place, terms[place], look) for place, look in looks.items()])
+        for place, some in rows.items():
+            found[place] = _read(some, terms[place], found[place], jobs[place].limit)
+        more = {place: _next_look(jobs[place], look, found[place]) for place, look in looks.items()}
+        looks = {place: look for place, look in more.items() if look is not None}
     for place, job in enumerate(jobs):
         if job.beside is not None and len(least := found[job.beside]) >= jobs[job.beside].limit > 0:
             found[place] = [one for one in found[place] if one.score >= least[-1].score]
     return found
 
 
-def _first_look(job: Job, terms: list[_Term]) -> _Look:
+def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look) -> Scored:
+    """Return the look for a job and those beside it."""
+    space, formula = jobs[place].space, jobs[place].formula
+    b = formula.b_of(space.average)
+    norm = (formula.k1 * (1 - b), formula.k1 * b / space.average)
+    wanted = [
+        Wanted(at, job.among, job.limit)
+        for at, job in enumerate(jobs)
+        if place in (at, job.beside) and job.limit > 0
+    ]
+    return Scored(space.id, look.query, terms, norm, wanted)
+
+
+def _first_look(job: Job, terms: list[Term]) -> _Look:
     """Return the documents of the rarest terms; where all are frequent those that hold two."""
     rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
     room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
@@ -222,7 +187,7 @@ def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
     return _Look(_holding(by_bound, sure), is_last=True)
 
 
-def _look(rest: Sequence[_Term], room: int, wanted: int, *, with_pairs: bool) -> _Look:
+def _look(rest: Sequence[Term], room: int, wanted: int, *, with_pairs: bool) -> _Look:
     """Return the documents of the first terms as far as there is room, but of one at least."""
     totals = [*accumulate(term.figures.documents for term in rest)]
     taken = sum(total <= room for total in totals)
@@ -238,7 +203,7 @@ def _look(rest: Sequence[_Term], room: int, wanted: int, *, with_pairs: bool) ->
 
 
 def _read(
-    rows: Iterable[_Row], terms: Sequence[_Term], known: Iterable[Ranked], limit: int
+    rows: Iterable[Row], terms: Sequence[Term], known: Iterable[Ranked], limit: int
 ) -> list[Ranked]:
     """Return the best of what was found before and now, each once."""
     best = {one.record_id: one for one in known}
@@ -261,7 +226,7 @@ def _idf(space: Space, documents: int) -> float:
     return math.log(1 + (space.documents - documents + 0.5) / (documents + 0.5))
 
 
-def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
+def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
     """Return the terms that the space knows, what adds most first."""
     if not space.documents or not space.length:
         return []
@@ -274,97 +239,38 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[_Term]:
                 weight = count * _idf(space, figures.documents)
                 if lexeme[0] == LABEL:
                     weight *= LABEL_WEIGHT
-                    terms.append(_Term(lexeme, weight, weight, figures))
+                    terms.append(Term(lexeme, weight, weight, figures))
                     continue
                 norm = formula.k1 * (1 - b + b * max(1, figures.shortest) / space.average)
                 most = min(MOST_TIMES, figures.most)
-                terms.append(_Term(lexeme, weight, weight * most / (most + norm), figures))
+                terms.append(Term(lexeme, weight, weight * most / (most + norm), figures))
     terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
 
 
-def _holding(terms: list[_Term], need: float) -> str:
-    """Return the tsquery of documents that may score `need`: it lets all of them through."""
+def _holding(terms: Sequence[Term], need: float) -> str:
+    """Return the tsquery of documents that may score `need`: it lets all of them through.
+
+    The index reads all of it for each place that it comes by, so one that is short and lets a few
+    more through is the quicker.
+    """
     queries = [term.query for term in terms]
     rest = [*accumulate((term.bound for term in reversed(terms)), initial=0.0)][::-1]
 
-    def holds(at: int, missing: float) -> str | None:
-        """Return the condition on the terms from `at` on; None if it cannot be met."""
-        if rest[at] < missing:
-            return None
-        if at >= DEPTH or missing <= terms[-1].bound:
-            return " | ".join(queries[at:])
-        without = holds(at + 1, missing)
-        if missing <= terms[at].bound:
-            return queries[at] if without is None else f"{queries[at]} | {without}"
-        with_it = holds(at + 1, missing - terms[at].bound)
-        both = f"{queries[at]} & ({with_it})"
-        return both if without is None else f"{both} | {without}"
+    def holds(at: int, missing: float, together: int) -> str:
+        """Return the condition on the terms from `at` on, which can add up to what is missing."""
+        end = next((n for n in range(at + 1, len(terms)) if rest[n] < missing), len(terms))
+        if together == 1:
+            return " | ".join(queries[at:end])  # those behind them are too little by themselves
+        parts: list[str] = []
+        for n in range(at, end):
+            left = missing - terms[n].bound
+            if left <= 0:
+                parts.append(queries[n])
+            elif rest[n + 1] >= left:
+                parts.append(f"{queries[n]} & ({holds(n + 1, left, together - 1)})")
+        return " | ".join(parts or queries[at:end])  # none: what is left is less by a last digit
 
-    return holds(0, need * (1 - 1e-9)) or " | ".join(queries)
-
-
-def _select(place: int, job: Job, terms: list[_Term], look: _Look) -> tuple[str, list[Any]]:
-    """Return the SELECT of a job's best entries among those looked at, and its parameters."""
-    space, formula, among = job.space, job.formula, job.among
-    b = formula.b_of(space.average)
-    adds, values = _added(terms)
-    where = ["e.words @@ %s::tsquery", *among.where]
-    if among.stands is not None:
-        where.append("e.stands" if among.stands else "NOT e.stands")
-    required = [f"({query})" for query in among.required]
-    matched = ", ".join(["e.words @@ %s::tsquery"] * len(terms))
-    statement = (
-        f"SELECT %s::int, b.record_id, b.score, ARRAY[{matched}] FROM ("  # noqa: S608
-        f"SELECT c.id, c.record_id, {adds} AS score FROM ("
-        "SELECT e.id, e.record_id, e.words, %s + %s * e.length AS norm "
-        f"FROM memory_searchentry e WHERE {' AND '.join(where)} AND e.space_id = %s OFFSET 0"
-        ") c ORDER BY score DESC, c.record_id LIMIT %s) b "
-        "JOIN memory_searchentry e ON e.id = b.id"
-    )
-    params = [
-        place, *(term.query for term in terms), *values,
-        formula.k1 * (1 - b), formula.k1 * b / space.average,
-        " & ".join([f"({look.query})", *required]), *among.params,
-        space.id, job.limit,
-    ]  # fmt: skip
-    return statement, params
-
-
-def _rows(
-    parts: Sequence[tuple[str, list[Any]]],
-) -> dict[int, list[_Row]]:
-    """Carry out the SELECTs as one, and return their rows by job."""
-    rows: dict[int, list[_Row]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            " UNION ALL ".join(f"({statement})" for statement, _params in parts),
-            [value for _statement, params in parts for value in params],
-        )
-        for place, key, score, held in cursor.fetchall():
-            rows[place].append((key, score, held))
-    return rows
-
-
-def _added(terms: list[_Term]) -> tuple[str, list[Any]]:
-    """Return the SQL of what the terms add up to, and its parameters."""
-    parts: list[str] = []
-    params: list[Any] = []
-    for term in terms:
-        if term.lexeme[0] == LABEL:
-            parts.append("CASE WHEN c.words @@ %s::tsquery THEN %s::float8 ELSE 0 END")
-            params += [term.query, term.weight]
-            continue
-        parts.append(
-            "%s::float8 * (1 - c.norm / (c.norm + width_bucket("
-            "ts_rank('{1,1,1,1}', c.words, %s::tsquery)::float8, %s::float8[])))"
-        )
-        params += [term.weight, term.query, _steps(min(MOST_TIMES, max(1, term.figures.most)))]
-    return " + ".join(parts), params
-
-
-@lru_cache(maxsize=MOST_TIMES)
-def _steps(most: int) -> list[float]:
-    """Return the mid-points between the ranks of a term that stands once, twice ... `most` times."""
-    sums = list(accumulate(1 / (tf * tf) for tf in range(1, most + 1)))
-    return [(sum_ - 0.5 / (tf * tf)) / _ZETA for tf, sum_ in enumerate(sums, 1)]
+    missing = need * (1 - 1e-9)
+    exact = holds(0, missing, TOGETHER)
+    return exact if len(exact) <= LONG else holds(0, missing, TOGETHER - 1)

@@ -210,13 +210,15 @@ FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4
 
 
 @pytest.mark.parametrize("many", [0, ranking.MANY])
+@pytest.mark.parametrize("long", [0, ranking.LONG])
 def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
-    alice: Any, monkeypatch: Any, many: int
+    alice: Any, monkeypatch: Any, many: int, long: int
 ) -> None:
     """Frequent words make the ranking leave documents out early; that must never show."""
     store(alice, texts(1200, seed=9))
     monkeypatch.setattr(ranking, "FEW", 0)
     monkeypatch.setattr(ranking, "MANY", many)
+    monkeypatch.setattr(ranking, "LONG", long)
     assert_is_exact(alice, FREQUENT)
 
 
