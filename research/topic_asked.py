@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 
@@ -16,7 +17,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Topic, Trust, User
 from memory.text import clean
-from research import topic_editing
+from research import scheduling, topic_editing
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS
 from research.forms.topic_form import TopicForm, initial_of
@@ -66,7 +67,30 @@ def change_topic(
     topic.check_may_change(by)
     _form, state = _checked(topic.owner, asked, topic)
     wanted = {name: state[name] for name in asked if name in state}
-    return topic_editing.edit_topic(topic, by=by, wanted=wanted, expected_version=expected_version)
+    with transaction.atomic():
+        topic = topic_editing.edit_topic(
+            topic, by=by, wanted=wanted, expected_version=expected_version
+        )
+        if "paused" in (asked.get("schedule") or {}):
+            _pause(topic, bool(asked["schedule"]["paused"]), by)
+        if "archived" in asked:
+            _archive(topic, bool(asked["archived"]), by)
+    return topic
+
+
+def _pause(topic: Topic, paused: bool, by: Actor) -> None:
+    """Pause or resume the schedule.  Raises InvalidValue for a topic that does not recur."""
+    if paused and topic_editing.schedule_of(topic).preset == Schedule.Preset.NONE:
+        problem = _("There is no schedule to pause: the topic is run by hand.")
+        raise InvalidValue(problem, errors={"schedule.paused": [problem]})
+    scheduling.set_paused(topic, paused=paused, by=by)
+
+
+def _archive(topic: Topic, archived: bool, by: Actor) -> None:
+    if archived and topic.archived_at is None:
+        topic_editing.archive_topic(topic, by=by)
+    elif not archived and topic.archived_at is not None:
+        topic_editing.unarchive_topic(topic, by=by)
 
 
 def _checked(owner: User, asked: Mapping[str, Any], topic: Topic | None) -> tuple[TopicForm, State]:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from ninja import Status
 
 from memory import record_history
-from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.file_schemas import (
     EntryIn,
     FileIn,
@@ -117,6 +117,22 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
 
     given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
     return _written(request, response, path, "memory_patch", given, save, check=_check_there)
+
+
+@api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
+def trash_file(request: ApiRequest, path: str) -> Status[None]:
+    """Move a month's file to the trash: by a token of scope admin alone.  422: fact files stay."""
+    caller = request.auth
+    words = _("Only a person moves a file to the trash; a program of theirs has the scope admin.")
+    only_people(caller, words)
+    take_in(caller.owner)
+    with transaction.atomic():
+        path = _file(caller, path).path
+        file = rows_held(caller.owner, path).get(path)
+        _check_there(request, path, file)
+        if file is not None:
+            file.trash(by=caller.by)
+    return Status(204, None)
 
 
 def _written(

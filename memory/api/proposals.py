@@ -14,6 +14,7 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
+from memory.files.limits import MOST_EPISODES
 from memory.models import Proposal
 
 api = router("proposals")
@@ -34,6 +35,16 @@ class RejectIn(Body):
     reason: str = Field("", max_length=review.LONGEST_REASON)
 
 
+class AcceptIn(Body):
+    """What the person made of a proposal, if they changed it."""
+
+    content: str | None = Field(
+        None,
+        max_length=MOST_EPISODES,
+        description="The text in place of the proposed one; of a note or a file.",
+    )
+
+
 class ProposalOut(BaseModel):
     """A held write: what it would change (`target` null: it would make one), and why it waits."""
 
@@ -48,6 +59,7 @@ class ProposalOut(BaseModel):
     reason: str = Field(description="What its writer says.")
     held_because: list[str]
     state: State
+    edited: dict[str, Any] = Field(description="What a person made of `after`; empty: nothing.")
     result: UUID | None = Field(description="The record that came of it.")
     decided_by: str
     decided_at: datetime | None
@@ -85,11 +97,18 @@ def list_proposals(
 
 
 @api.post(_ONE + "/accept", auth=ADMIN, response=ProposalOut)
-def accept_proposal(request: ApiRequest, proposal_id: UUID) -> ProposalOut:
+def accept_proposal(
+    request: ApiRequest, proposal_id: UUID, accept: AcceptIn | None = None
+) -> ProposalOut:
     """Carry a held write out as the person's own.  409: decided, expired, or overtaken."""
     proposal = _proposal(request.auth, proposal_id)
+    content = accept.content if accept is not None else None
+    if content is not None and "content" not in proposal.after:
+        words = _("This proposal holds no single text: leave content out, or reject it.")
+        raise Problem(422, words, errors={"content": [words]})
+    after = None if content is None else {"content": content}
     try:
-        review.accept(proposal, by=request.auth.by)
+        review.accept(proposal, by=request.auth.by, after=after)
     except review.Overtaken as exc:
         raise Problem(409, str(exc), current=exc.theirs) from exc
     return ProposalOut.of(proposal)

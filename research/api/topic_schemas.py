@@ -42,8 +42,14 @@ class ScheduleIn(Body):
     missed: Missed | None = None
 
 
-class TopicPatch(Body):
-    """What may be changed of a topic; what is left out stays as it is."""
+class SchedulePatch(ScheduleIn):
+    """A schedule that changes, or pauses for a while."""
+
+    paused: bool | None = Field(None, description="Of a topic that recurs: whether it waits.")
+
+
+class TopicFields(Body):
+    """What is told of a topic by whoever makes or changes it."""
 
     title: str | None = Field(None, min_length=1, max_length=TITLE_LENGTH)
     objective: str | None = Field(None, max_length=LONGEST)
@@ -75,7 +81,14 @@ class TopicPatch(Body):
         return self.model_dump(exclude_unset=True, mode="json")
 
 
-class TopicIn(TopicPatch):
+class TopicPatch(TopicFields):
+    """What may be changed of a topic; what is left out stays as it is."""
+
+    schedule: SchedulePatch | None = None
+    archived: bool | None = Field(None, description="Put away, or taken back: a person's to say.")
+
+
+class TopicIn(TopicFields):
     """A topic to be made."""
 
     title: str = Field(min_length=1, max_length=TITLE_LENGTH, description="What to research.")

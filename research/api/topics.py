@@ -11,7 +11,7 @@ from ninja import Status
 from pydantic import Field
 
 from memory import topic_memory
-from memory.api.auth import READ, WRITE, ApiRequest, Caller
+from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import not_found
@@ -76,6 +76,8 @@ def edit_topic(
 ) -> TopicOut:
     """Change a topic: what is left out stays.  It applies from the next run."""
     caller, topic = request.auth, _topic(request.auth, slug)
+    if "archived" in patch.model_fields_set:
+        only_people(caller, _("Only a person puts a topic into the archive, or takes it back."))
     expected = expected_version(request, topic)
     topic_asked.change_topic(topic, patch.asked(), by=caller.by, expected_version=expected)
     changed = _topics(caller).get(pk=topic.pk)

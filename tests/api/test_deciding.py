@@ -38,6 +38,24 @@ def test_what_is_accepted_is_stored_as_the_persons(person: Program, held: str) -
     problem(person.post(f"/proposals/{held}/accept"), 409)
 
 
+def test_it_can_be_accepted_in_other_words(person: Program, held: str) -> None:
+    told = person.post(f"/proposals/{held}/accept", {"content": "Alice likes green tea."}).json()
+
+    assert Note.objects.get(pk=told["result"]).content == "Alice likes green tea."
+    assert told["edited"]["content"] == "Alice likes green tea."
+    assert told["after"]["content"] == "Alice likes tea."
+
+
+def test_a_batch_of_observations_has_no_single_text(
+    person: Program, agent: Program, held: str
+) -> None:
+    many = {"findings": ["Tea is dear.", "Tea is rare."]}
+    waits = agent.post("/observations", many).json()["proposal"]
+
+    told = problem(person.post(f"/proposals/{waits}/accept", {"content": "x"}), 422)
+    assert "content" in told["errors"]
+
+
 def test_what_is_rejected_is_not(person: Program, held: str) -> None:
     told = person.post(f"/proposals/{held}/reject", {"reason": "not so"}).json()
 

@@ -189,3 +189,30 @@ def test_an_empty_text_empties_the_file(agent: Program) -> None:
 
     assert _write(agent, "").status_code == 200
     assert "Redis" not in agent.get(FACTS).json()["content"]
+
+
+# --- to the trash -------------------------------------------------------------------------------------
+
+
+def test_a_person_moves_a_month_to_the_trash_from_which_it_comes_back(person: Program) -> None:
+    made = person.put(MONTH, {"content": "## Tea\n"}, If_None_Match="*")
+    key = MemoryFile.objects.get(path="episodes/2026-02.md").pk
+
+    problem(person.delete(MONTH), 428)
+    assert person.delete(MONTH, If_Match=made["ETag"]).status_code == 204
+    problem(person.get(MONTH), 404)
+    assert person.post(f"/trash/memoryfile/{key}/restore").status_code == 204
+    assert person.get(MONTH).json()["content"] == made.json()["content"]
+
+
+def test_fact_files_stay(person: Program) -> None:
+    assert "empty it instead" in problem(person.delete(FACTS, If_Match="*"), 422)["detail"]
+    assert person.get(FACTS).status_code == 200
+
+
+def test_agents_and_strangers_move_no_file(agent: Program, stranger: Program) -> None:
+    agent.put(MONTH, {"content": "## Tea\n"}, If_None_Match="*")
+
+    problem(agent.delete(MONTH, If_Match="*"), 403)
+    problem(stranger.delete(MONTH, If_Match="*"), 403)
+    assert agent.get(MONTH).status_code == 200

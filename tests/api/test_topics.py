@@ -238,3 +238,46 @@ def test_characters_that_cannot_be_stored_are_taken_out_and_told(agent: Program)
     assert answer["Beacon-Cleaned"] == "title, focus"
     settings = TopicSettings.objects.get()
     assert (settings.focus, Schedule.objects.count()) == ("ab", 1)
+
+
+# --- put away, and paused -----------------------------------------------------------------------------
+
+
+def made(program: Program, **more: Any) -> tuple[str, str]:
+    """Return the address and the ETag of a new topic."""
+    answer = program.post("/topics", {"title": "Tea fares", **more})
+    return f"/topics/{answer.json()['slug']}", answer["ETag"]
+
+
+def test_a_schedule_is_paused_and_taken_up_again(agent: Program) -> None:
+    path, tag = made(agent, schedule=WEEKLY)
+
+    paused = agent.patch(path, {"schedule": {"paused": True}}, If_Match=tag)
+    assert paused.json()["schedule"]["paused"] is True
+    assert paused.json()["schedule"]["next_run_at"] is None
+    again = agent.patch(path, {"schedule": {"paused": False}}, If_Match=paused["ETag"]).json()
+    assert (again["schedule"]["paused"], again["schedule"]["cron"]) == (False, "0 9 * * 1")
+
+
+def test_a_topic_that_is_run_by_hand_has_nothing_to_pause(agent: Program) -> None:
+    path, tag = made(agent)
+
+    told = problem(agent.patch(path, {"schedule": {"paused": True}}, If_Match=tag), 422)
+    assert "run by hand" in told["errors"]["schedule.paused"][0]
+
+
+def test_a_person_archives_a_topic_and_takes_it_back(person: Program) -> None:
+    path, tag = made(person)
+
+    put_away = person.patch(path, {"archived": True, "focus": "tea"}, If_Match=tag)
+    assert put_away.json()["archived_at"] is not None
+    assert put_away.json()["focus"] == "tea"
+    back = person.patch(path, {"archived": False}, If_Match=put_away["ETag"])
+    assert back.json()["archived_at"] is None
+
+
+def test_agents_archive_nothing(agent: Program) -> None:
+    path, tag = made(agent)
+
+    problem(agent.patch(path, {"archived": True}, If_Match=tag), 403)
+    assert agent.get(path).json()["archived_at"] is None
