@@ -48,7 +48,7 @@ SHOWS: dict[str, tuple[str | Promise, How]] = {
     "fact": (gettext_lazy("Topic facts"), {"types": ["fact"]}),
     "report": (gettext_lazy("Reports"), {"types": ["report"]}),
 }
-_TAGS = {"finding": "new", "insight": "confirmed", "lesson": "info", "rule": "warn"}
+_TAGS = {"lesson": "info", "rule": "info"}  # as in the lists of notes and observations
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,7 @@ def who(actor: str, username: str) -> str:
     named = {
         "agent": _("agent %(name)s") % {"name": name},
         "research": _("research"),
+        "session": _("a session of Ask"),
         "reflector": _("the reflector"),
         "maintenance": _("maintenance"),
         "system": _("Beacon"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_chip_changes_the_list_and_its_address(visit: Visit, newcomer: str) ->
 
     expect(visitor.page.locator("#records-q")).to_have_value("kind:soul")
     expect(visitor.page.locator(".record-table tbody tr")).to_have_count(1)
-    assert visitor.page.url.endswith("/notes/?q=kind%3Asoul")
+    expect(visitor.page).to_have_url(re.compile(r"/notes/\?q=kind%3Asoul$"))
 
 
 def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newcomer: str) -> None:
@@ -72,10 +73,22 @@ def test_without_scripts_the_ticked_are_tagged_and_taken_back(visit: Visit, newc
     visitor.page.locator("#bulk [name=tag]").fill("travel")
     visitor.press("Add")
     expect(visitor.page.locator(".record-table .tags")).to_contain_text("travel")
-    assert "q=kind" in visitor.page.url
+    expect(visitor.page).to_have_url(re.compile("q=kind"))
     visitor.press("Undo")
 
     expect(visitor.page.locator(".record-table .tags")).not_to_contain_text("travel")
+
+
+def test_what_is_done_to_the_ticked_comes_with_the_first_tick(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    write(visitor, "Fares are stale.")
+    visitor.goto("/notes/?q=kind:log")
+    expect(visitor.page.locator(".bulk")).to_be_hidden()
+
+    visitor.page.locator("[name=record]").check()
+
+    expect(visitor.page.locator(".bulk").get_by_role("button", name="Trash")).to_be_visible()
 
 
 def test_beside_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcomer: str) -> None:

@@ -81,6 +81,14 @@ def test_runs_calls_and_sign_ins_stand_in_it_too(browser: Client, topic: Topic, 
     assert "signed in" in html
 
 
+def test_a_session_of_ask_is_named_in_words(browser: Client, alice: User):
+    ModelCall.objects.create(owner=alice, purpose="ask", model="fake", source="session:7f2e-0a1b")
+
+    lines = browser.get(LIST, {"kind": "calls"}).context["lines"]
+
+    assert [line.who for line in lines] == ["a session of Ask"]
+
+
 def test_over_htmx_the_list_alone_answers(browser: Client, alice: User):
     make_note(alice)
     html = browser.get(LIST, {"kind": "changes"}, headers=HTMX).content.decode()
