@@ -124,11 +124,12 @@ def build_context(
         scopes=scopes,
         now=now,
     )
+    standing = identity.all_active(owner)
     layers = [
-        _identity_layer(owner, Note.Kind.AGENT, _("Who you are"), now),
-        _identity_layer(owner, Note.Kind.SOUL, _("How you think and act"), now),
+        _identity_layer(standing, Note.Kind.AGENT, _("Who you are"), now),
+        _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
         Layer("environment", _("Where you run"), place_lines_of(owner, now)),
-        _identity_layer(owner, Note.Kind.USER, _("Whom you work for"), now),
+        _identity_layer(standing, Note.Kind.USER, _("Whom you work for"), now),
         _notes_layer("rules", _("Rules to follow"), rules),
         _notes_layer("summaries", _("What was done lately"), summaries),
     ]
@@ -143,10 +144,10 @@ def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
     return [ContextLine(text, _("always")) for text in place_lines(owner, now)]
 
 
-def _identity_layer(owner: User, kind: str, title: str, now: datetime) -> Layer:
+def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datetime) -> Layer:
     """Return the layer of the agent, soul or user note that stands."""
     layer = Layer(str(kind), title)
-    note = identity.active(owner, kind)
+    note = standing.get(str(kind))
     if note is None:
         return layer
     why = why_never(note, now)

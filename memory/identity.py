@@ -62,6 +62,11 @@ def active(owner: User, kind: str) -> Note | None:
     return Note.objects.of(owner).standing_identity().filter(kind=kind).first()
 
 
+def all_active(owner: User) -> dict[str, Note]:
+    """Return the owner's standing soul, agent and user note by kind, by one question."""
+    return {note.kind: note for note in Note.objects.of(owner).standing_identity()}
+
+
 def first_soul() -> str:
     """Return the soul that an account starts with: seven steps and principles (R245)."""
     return render_to_string("memory/first_soul.md").strip()
