@@ -30,13 +30,19 @@ class NoSuchResource(Exception):
 
 
 def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
-    """Return memory files, then the owner's reports, the newest first; `cursor` leads on."""
+    """Return memory files, then the owner's reports, the newest first; `cursor` leads on.
+
+    Raises NoSuchResource for a cursor that no list gave.
+    """
+    if cursor and not re.fullmatch(r"\d{1,6}", cursor):
+        words = _("This cursor is none of this list's: leave it out for the first page.")
+        raise NoSuchResource(words)
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
         reports = Report.objects.of(context.owner).with_number().live()
         reports = reports.filter(run__topic__trashed_at=None).exclude(sensitivity="sensitive")
         reports = reports.exclude(trust=Trust.QUARANTINED).select_related("run__topic")
-        number = int(cursor) if cursor and re.fullmatch(r"\d{1,6}", cursor) else 0
+        number = int(cursor or 0)
         rows = list(reports[number : number + MOST_REPORTS + 1])
         found = [_report(row) for row in rows[:MOST_REPORTS]]
         if not number:

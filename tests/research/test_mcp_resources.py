@@ -1,4 +1,4 @@
-"""A token that only writes reads nothing by MCP, neither by tools nor as resources."""
+"""Listing and reading resources by MCP: who may not, and where a list does not go on."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ def test_it_lists_no_files_and_reports(writer: Caller) -> None:
 def test_it_reads_no_file(writer: Caller) -> None:
     with pytest.raises(NoSuchResource, match="lacks the scope read"):
         resources.read(writer, "beacon://files/facts/user.md")
+
+
+def test_a_cursor_that_no_list_gave_is_refused_and_no_first_page(alice: User) -> None:
+    text = token_of(alice, "read")
+    reader = Caller(find=lambda: tokens.find(text))
+
+    for cursor in ("next", "-1", "9" * 40, "²"):
+        with pytest.raises(NoSuchResource, match="cursor is none"):
+            resources.page_of(reader, cursor)
