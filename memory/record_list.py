@@ -69,7 +69,7 @@ def counted(records: QuerySet[Any]) -> int:
 
 
 def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
-    """Return one page of rows: one query, two where they are ranked."""
+    """Return one page of rows: one query, two where they are ranked, two for where they are from."""
     records = _shown(records_wanted(user, wanted), wanted.listed)
     if wanted.sort == BEST:
         page = _best_page(user, records, wanted, cursor, size)
@@ -77,13 +77,21 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAG
         by, falling, _label = SORTS[wanted.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
     language = ranking.language_of(user)
-    return Page([Row(record, wanted, language) for record in page.rows], page.next_cursor)
+    told = origins.of(user, {record.source for record in page.rows})
+    rows = [Row(one, wanted, language, _words_of(told, one)) for one in page.rows]
+    return Page(rows, page.next_cursor)
 
 
 def row_of(user: User, listed: Listed, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.of(user)
-    return Row(_shown(records, listed).get(pk=pk), Wanted.of(listed, {}))
+    record = _shown(records, listed).get(pk=pk)
+    told = origins.of(user, [record.source])
+    return Row(record, Wanted.of(listed, {}), origin=_words_of(told, record))
+
+
+def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
+    return told[record.source].words if record.source in told else ""
 
 
 def _shown(records: Any, listed: Listed) -> Any:

@@ -35,6 +35,7 @@ class Row:
     record: Any
     wanted: Wanted
     language: str = ENGLISH  # as which the words are stemmed
+    origin: str = ""  # its source in words, such as Run #3 of “Batteries”
 
     @cached_property
     def beginning(self) -> str:
@@ -144,8 +145,8 @@ class Row:
 
     @property
     def source(self) -> str:
-        """Return the source as far as it is shown."""
-        return _clipped(self.record.source, 24)
+        """Return the source as far as it is shown: `run:4` is the third run of some topic."""
+        return _clipped(self.origin or self.record.source, 24)
 
     @property
     def topic_query(self) -> str:

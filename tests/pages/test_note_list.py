@@ -10,6 +10,7 @@ from django.test import Client
 
 from memory.models import Note
 from tests.pages.record_cast import HTMX, days, note, text_of
+from tests.research.factories import make_run, make_topic
 
 URL = "/notes/"
 ClientOf = Callable[[Any], Client]
@@ -30,6 +31,13 @@ def test_it_shows_a_notes_words_kind_source_and_expiry(browser: Client, alice: A
     for words in ("Fares are stale.", "rule", "travel", "run:9", "volatile", "1 note<"):
         assert words in page
     assert f'datetime="{days(6):%Y-%m-%d}' in page
+
+
+def test_a_notes_source_is_its_run_by_the_runs_number_and_not_its_id(browser: Client, alice: Any):
+    run = make_run(make_topic(alice, title="Fares"))
+    note(alice, source=f"run:{run.pk}")
+
+    assert f"Run #{run.number} of “Fares”" in text_of(browser.get(URL))
 
 
 def test_over_htmx_the_list_alone_is_answered(browser: Client, alice: Any):

@@ -26,7 +26,13 @@ def test_it_shows_words_category_source_and_when(browser: Client, alice: Any):
 
     page = text_of(browser.get(URL))
 
-    for words in ("A cell costs 89 dollars.", "lesson", "run:1", "cells", "from the web"):
+    for words in (
+        "A cell costs 89 dollars.",
+        "lesson",
+        "run 1, which is gone",
+        "cells",
+        "from the web",
+    ):
         assert words in page
     assert f'datetime="{made.created:%Y-%m-%d}' in page
 
