@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -10,6 +10,7 @@ from django.db.models.functions import Coalesce, Left
 from django.utils import timezone
 
 from beacon_site.http import zone_of
+from memory import origins
 from memory.models import Observation, User
 from memory.paging import PAGE_SIZE, Page, page_of
 from memory.recall import ranking
