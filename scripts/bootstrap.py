@@ -95,9 +95,11 @@ def install(lock_file: Path) -> None:
     make_venv()
     say(f"Installing requirements/{lock_file.name} (the first time this takes a minute or two) …")
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
-    # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
-    subprocess.run([*pip, "--upgrade", "pip"], check=False)
-    done = subprocess.run([*pip, "--require-hashes", "-r", str(lock_file)], check=False)
+    if not any(VENV.glob("beacon-*.stamp")):
+        # pip 23.2, which Python 3.11 brings along, crashes on this set of packages.
+        subprocess.run([*pip, "--upgrade", "pip"], check=False)
+    packages = ["--no-compile", "--require-hashes", "-r", str(lock_file)]
+    done = subprocess.run([*pip, *packages], check=False)
     if done.returncode != 0 and lock_file.stem in OPTIONAL:
         say(OPTIONAL[lock_file.stem])
         return
@@ -107,6 +109,9 @@ def install(lock_file: Path) -> None:
             "pip says stands above; usually the network or the package index was out of reach. "
             "Run the same command again once it answers."
         )
+    # pip would compile on one processor; a file that is no Python is its package's own affair.
+    compiled = [str(PYTHON), "-m", "compileall", "-q", "-j", "0", str(VENV / "lib")]
+    subprocess.run(compiled, check=False, capture_output=True)
     stamp.write_text(wanted)
 
 

@@ -75,8 +75,25 @@ def test_an_unchanged_lock_is_not_installed_again(bootstrap, monkeypatch, tmp_pa
     first = len(calls)
     bootstrap.install(lock)
 
-    assert (first, len(calls)) == (2, 2)
-    assert "--require-hashes" in calls[1]
+    upgrade, install, compiled = calls
+    assert first == 3
+    assert upgrade[-1] == "pip" and "--require-hashes" in install and "compileall" in compiled
+
+
+def test_pip_is_brought_up_to_date_once_for_all_locks(bootstrap, monkeypatch, tmp_path: Path):
+    calls: list[list[str]] = []
+    monkeypatch.setattr(bootstrap, "works", lambda: True)
+    monkeypatch.setattr(
+        bootstrap.subprocess,
+        "run",
+        lambda command, **more: calls.append(command) or subprocess.CompletedProcess(command, 0),
+    )
+    bootstrap.VENV.mkdir()
+    for name in ("base", "dev"):
+        (tmp_path / f"{name}.txt").write_text("a==1 --hash=sha256:00\n")
+        bootstrap.install(tmp_path / f"{name}.txt")
+
+    assert [command[-1] for command in calls].count("pip") == 1
 
 
 def test_an_environment_that_was_moved_is_made_anew(bootstrap):
