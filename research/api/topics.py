@@ -76,8 +76,7 @@ def edit_topic(
 ) -> TopicOut:
     """Change a topic: what is left out stays.  It applies from the next run."""
     caller, topic = request.auth, _topic(request.auth, slug)
-    if "archived" in patch.model_fields_set:
-        only_people(caller, _("Only a person puts a topic into the archive, or takes it back."))
+    _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
     topic_asked.change_topic(topic, patch.asked(), by=caller.by, expected_version=expected)
     changed = _topics(caller).get(pk=topic.pk)
@@ -131,6 +130,15 @@ def read_report(request: ApiRequest, slug: str, number: int) -> Any:
         told = {"number": number}
         raise not_found(_("This topic has no report of Run #%(number)d.") % told)
     return report_answer(request, found)
+
+
+def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
+    """Refuse (403) what agents leave to people: the archive, and to let a private topic out."""
+    named = patch.model_fields_set
+    if "archived" in named:
+        only_people(caller, _("Only a person puts a topic into the archive, or takes it back."))
+    if "private" in named and topic.private and not patch.private:
+        only_people(caller, _("Only a person says that a topic is private no longer."))
 
 
 def _topics(caller: Caller) -> TopicQuerySet:

@@ -281,3 +281,12 @@ def test_agents_archive_nothing(agent: Program) -> None:
 
     problem(agent.patch(path, {"archived": True}, If_Match=tag), 403)
     assert agent.get(path).json()["archived_at"] is None
+
+
+def test_agents_make_a_topic_private_and_not_public_again(agent: Program) -> None:
+    path, tag = made(agent)
+    hidden = agent.patch(path, {"private": True}, If_Match=tag)
+
+    for sent in (False, None):
+        problem(agent.patch(path, {"private": sent}, If_Match=hidden["ETag"]), 403)
+    assert agent.get(path).json()["private"] is True
