@@ -10,6 +10,7 @@ from tests.browser import (
     content_places,
     file_history_places,
     file_places,
+    list_places,
     record_places,
     review_places,
     trust_places,
@@ -116,7 +117,8 @@ def places(cast: dict[str, str]) -> list[Place]:
         *_runs(cast),
         *_shares(cast),
         *_compare(cast),
-        *_lists(),
+        *(Place(name, path, FULL, act) for name, path, act in list_places.found()),
+        *(Place(name, path, EMPTY) for name, path in list_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in record_places.found(cast)),
         *(Place(name, path, FULL, act) for name, path, act in trust_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in trust_places.empty()),
@@ -259,47 +261,6 @@ def _compare(cast: dict[str, str]) -> list[Place]:
         Place("compare sample words", f"{sample}&view=words"),
         Place("run writing", cast["writing"]),
     ]
-
-
-def _lists() -> list[Place]:
-    return [
-        Place("notes", "/notes/"),
-        Place("notes unfolded", "/notes/?q=hosts", FULL, _unfold),
-        Place("notes ticked", "/notes/", FULL, _ticked),
-        Place("notes edited", "/notes/?q=kind:rule&sort=oldest", FULL, _edited_in_row),
-        Place("notes filter open", "/notes/?q=trust:external", FULL, _facet),
-        Place("notes panel", "/notes/", FULL, _panel),
-        Place("notes trash", "/notes/?q=is:trashed"),
-        Place("notes none found", "/notes/?q=kind:poem+nothing-is-like-this"),
-        Place("observations", "/observations/"),
-        Place("observations empty", "/observations/", EMPTY),
-    ]
-
-
-def _ticked(visitor: Visitor) -> None:
-    visitor.page.locator("[name=record]").nth(0).check()
-    visitor.page.locator("[name=record]").nth(2).check()
-    visitor.page.locator("#bulk .more > summary").click()
-
-
-def _edited_in_row(visitor: Visitor) -> None:
-    visitor.page.locator(".record-table .row-actions a").first.click()
-    # The form takes the focus once it is there: what was typed before would go into its text.
-    visitor.page.locator("#record-inline-form [name=content]:focus").wait_for()
-    visitor.page.locator("#record-inline-form [name=tags]").fill("x" * 81)
-    visitor.page.locator("#record-inline-form button[type=submit]").click()
-    visitor.page.locator("#record-inline-form [aria-invalid]").first.wait_for()
-
-
-def _facet(visitor: Visitor) -> None:
-    visitor.page.locator(".facets summary").nth(2).click()
-    # What lies half under an open menu cannot be pressed before that is closed.
-    visitor.page.evaluate("document.querySelectorAll('.views').forEach((v) => { v.hidden = true })")
-
-
-def _panel(visitor: Visitor) -> None:
-    visitor.page.locator(".record-text").first.click()
-    visitor.page.locator("#record-panel h2").first.wait_for()
 
 
 def _rest(cast: dict[str, str]) -> list[Place]:
