@@ -46,7 +46,11 @@ class Command(OwnCommand):
                     stream.write(f"{words[one.state]} {one.key}: {one.words}")
         except (redis.RedisError, ValueError) as exc:
             told = {"host": parts.hostname or "?", "why": type(exc).__name__}
-            text = _("The Redis at %(host)s does not answer as one (%(why)s).") % told
+            text = _(
+                "The Redis at %(host)s does not answer as one (%(why)s). Check the address: "
+                "redis://:password@host:6379/0."
+            )
+            text %= told
             done = _("Taken until then: %(n)d.") % {"n": counts[TAKEN]}
             raise CommandError(f"{text} {done}") from exc
         told = {name: counts[name] for name in (TAKEN, LEFT, REFUSED)}
