@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import pytest
 
 from beacon_site import embedded, runner
 from beacon_site.embedded import processes
-from beacon_site.embedded.places import read_state
+from beacon_site.embedded.places import read_state, write_state
 from tests.site.waiting import eventually, let_others_through
 
 ROOT = Path(__file__).parents[2]
@@ -158,11 +159,36 @@ def beacon_in(folder: Path) -> Iterator[Beacon]:
             beacon.process.wait(timeout=60)
 
 
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A data folder outside of pytest's, which the next pytest on this machine closes to others."""
+    with tempfile.TemporaryDirectory(prefix="beacon-up-") as top:
+        yield Path(top) / "its data"
+
+
 @pytest.fixture
-def beacon(tmp_path: Path) -> Iterator[Beacon]:
+def beacon() -> Iterator[Beacon]:
     """A Beacon that can be started, stopped at the test's end."""
-    with beacon_in(tmp_path / "its data") as made:
+    with own_folder() as folder, beacon_in(folder) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[Path]:
+    """A data folder with a database that is up to date: making one takes as long as a test."""
+    with own_folder() as folder:
+        let_others_through(folder)
+        migrate = [sys.executable, "manage.py", "migrate", "-v0"]
+        subprocess.run(migrate, cwd=ROOT, env=Beacon(folder).environment, check=True)
+        yield folder
+
+
+@pytest.fixture
+def settled(beacon: Beacon, prepared: Path) -> Beacon:
+    """A Beacon that ran here before, so that its start is a quick one."""
+    subprocess.run(["cp", "-a", prepared, beacon.folder], check=True)  # with the files' owners
+    write_state(beacon.folder, storage=str(beacon.folder))
+    return beacon
 
 
 def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beacon: Beacon):
@@ -183,43 +209,43 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
     assert beacon.is_free()
 
 
-def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(beacon: Beacon):
-    started = beacon.start().started()
+def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beacon):
+    started = settled.start().started()
 
-    beacon.process.kill()
-    beacon.process.wait()
+    settled.process.kill()
+    settled.process.wait()
 
     assert eventually(lambda: none_alive(started), 60)
-    assert eventually(beacon.is_free)
+    assert eventually(settled.is_free)
 
 
-def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(beacon: Beacon):
-    started = beacon.start().started()
-    state = read_state(beacon.folder)
+def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(settled: Beacon):
+    started = settled.start().started()
+    state = read_state(settled.folder)
     victims = [state["janitor"], state["postgres"]["process"], state["valkey"]["process"]]
-    for pid in [*map(processes.pid_of, victims), beacon.process.pid]:
+    for pid in [*map(processes.pid_of, victims), settled.process.pid]:
         os.kill(pid, signal.SIGKILL)
-    beacon.process.wait()
-    beacon.log.write_text("")
+    settled.process.wait()
+    settled.log.write_text("")
 
-    beacon.start()
+    settled.start()
 
-    assert beacon.says("Ended the processes that an earlier, killed Beacon had left.")
+    assert settled.says("Ended the processes that an earlier, killed Beacon had left.")
     assert none_alive(started)
 
 
-def test_a_server_that_dies_comes_back_while_beacon_runs(beacon: Beacon):
-    beacon.start()
-    os.kill(processes.pid_of(read_state(beacon.folder)["postgres"]["process"]), signal.SIGKILL)
+def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
+    settled.start()
+    os.kill(processes.pid_of(read_state(settled.folder)["postgres"]["process"]), signal.SIGKILL)
 
-    assert eventually(lambda: beacon.says("postgres had died and was started again"), 40)
-    assert set(embedded.running_urls(beacon.folder)) == {"DATABASE_URL", "REDIS_URL"}
+    assert eventually(lambda: settled.says("postgres had died and was started again"), 40)
+    assert set(embedded.running_urls(settled.folder)) == {"DATABASE_URL", "REDIS_URL"}
 
 
-def test_down_stops_a_beacon_that_runs_elsewhere(beacon: Beacon):
-    started = beacon.start().started()
+def test_down_stops_a_beacon_that_runs_elsewhere(settled: Beacon):
+    started = settled.start().started()
 
-    assert beacon.once("down").returncode == 0
+    assert settled.once("down").returncode == 0
     assert none_alive(started)
 
 
