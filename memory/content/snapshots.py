@@ -105,6 +105,7 @@ def restore_snapshot(
     Without a `scope`, or with its own, that scope then holds exactly what it held: the same items
     under the same ids, those that were changed as they were, and what came since goes to the trash.
     In another `scope` they are new items beside what is there, which name each other as before.
+    What a person moved to the trash since stays there, unless a person restores (decision 9).
     Raises Locked if `by` may not change one of them; nothing is changed then.
     """
     into = checked_scope(scope) if scope else snapshot.scope
@@ -112,6 +113,9 @@ def restore_snapshot(
         Snapshot.objects.select_for_update().get(pk=snapshot.pk)
         copies = list(snapshot.items.order_by("position"))
         _as_strict_as_now(snapshot, copies)
+        if not by.is_person:
+            gone = _trashed_by_person(snapshot, copies)
+            copies = [one for one in copies if one.item_id not in gone]
         if into != snapshot.scope:
             keys = {one.item_id: uuid.uuid4() for one in copies}
             items = _made(snapshot, copies, keys, into, by)
@@ -133,6 +137,15 @@ def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
             one.sensitivity = Sensitivity.SENSITIVE
         if trust == Trust.QUARANTINED:
             one.trust = Trust.QUARANTINED
+
+
+def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uuid.UUID]:
+    """Return which of these items lie in the trash by a person's act: no agent brings them back."""
+    keys = [one.item_id for one in copies]
+    lying = ContentItem.objects.of(snapshot.owner_id).in_trash().filter(pk__in=keys)
+    told = Revision.objects.filter(record_id__in=lying.values("pk"), record_type="contentitem")
+    last = told.order_by("record_id", "-id").distinct("record_id").values_list("record_id", "actor")
+    return {key for key, actor in last if actor.startswith("human:")}
 
 
 def _own_keys(snapshot: Snapshot, copies: list[SnapshotItem]) -> dict[uuid.UUID, uuid.UUID]:

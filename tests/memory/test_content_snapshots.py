@@ -138,6 +138,17 @@ def alice_s_agent(owner: Any, **settings: Any) -> Any:
     return Agent.objects.create(owner=owner, name="sub", **settings)
 
 
+@pytest.mark.parametrize("scope", [RUN, "run:13"])
+def test_what_a_person_moved_to_the_trash_no_agent_brings_back(alice: Any, scope: str):
+    hers, own = put(alice, title="hers"), put(alice, title="own")
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    hers.trash(by=alice.actor)
+    own.trash(by=AGENT)
+
+    assert [one.title for one in restore_snapshot(snapshot, by=AGENT, scope=scope)] == ["own"]
+    assert len(restore_snapshot(snapshot, by=alice.actor, scope=scope)) == 2
+
+
 def test_a_locked_item_keeps_an_agent_from_restoring_anything(alice: Any):
     put(alice, title="one")
     locked = put(alice, title="two")
