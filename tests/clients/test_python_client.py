@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from beacon_memory import Beacon, NotReached, Refused, command
+from beacon_memory import Beacon, BeaconError, NotReached, Refused, command
 from django.test import Client
 
 from memory import tokens
@@ -149,6 +151,33 @@ def test_what_is_no_beacon_is_said(answer: bytes) -> None:
 
     with pytest.raises(NotReached, match="is no Beacon"):
         Beacon(token="x", transport=page).recall("x")
+
+
+def test_a_page_that_answers_well_is_no_beacon_either() -> None:
+    page = httpx.MockTransport(lambda request: httpx.Response(200, content=b"<html>hello</html>"))
+
+    with pytest.raises(NotReached, match="is no Beacon: it sends no JSON"):
+        Beacon(token="x", transport=page).recall("x")
+
+
+def test_an_answer_that_comes_in_drips_is_given_up_in_time() -> None:
+    def drips() -> Iterator[bytes]:
+        while True:
+            time.sleep(0.02)
+            yield b" "
+
+    page = httpx.MockTransport(lambda request: httpx.Response(200, content=drips()))
+    with pytest.raises(NotReached, match=r"came in 0\.1 seconds"):
+        Beacon(token="x", transport=page, timeout=0.1).recall("x")
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "says"),
+    [("http://[::1", "x", "no address"), ("", "bcn_é", "characters"), ("", "a\nb", "characters")],
+)
+def test_an_address_or_token_that_cannot_be_is_said(url: str, token: str, says: str) -> None:
+    with pytest.raises(BeaconError, match=says):
+        Beacon(url, token=token)
 
 
 def test_where_nobody_answers_it_is_said() -> None:

@@ -34,7 +34,7 @@ class Beacon:
         timeout: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect to nothing yet; `timeout` is in seconds, `transport` for tests."""
+        """Connect to nothing yet; each answer is there in `timeout` seconds; `transport` for tests."""
         url = url or os.environ.get("BEACON_URL") or USUAL
         token = (token or os.environ.get("BEACON_API_TOKEN", "")).strip()
         if not token:
@@ -42,12 +42,21 @@ class Beacon:
                 "There is no token. Make one in Beacon under Settings → API tokens and put it into "
                 "the environment: export BEACON_API_TOKEN=bcn_…"
             )
-        self._http = httpx.Client(
-            base_url=url.rstrip("/") + "/api/v1/",
-            headers={"Authorization": f"Bearer {token}", "User-Agent": "beacon-memory/0.1"},
-            timeout=timeout,
-            transport=transport,
-        )
+        if not (token.isascii() and token.isprintable()):
+            raise BeaconError(
+                "The token holds characters that no token has: copy it again, or make another in "
+                "Beacon under Settings → API tokens."
+            )
+        self._timeout = timeout
+        try:
+            self._http = httpx.Client(
+                base_url=url.rstrip("/") + "/api/v1/",
+                headers={"Authorization": f"Bearer {token}", "User-Agent": "beacon-memory/0.1"},
+                timeout=timeout,
+                transport=transport,
+            )
+        except httpx.InvalidURL as exc:
+            raise BeaconError(f"{url} is no address: {exc}. See BEACON_URL.") from exc
 
     def __enter__(self) -> Beacon:
         """Use it in a with statement."""
@@ -177,7 +186,7 @@ class Beacon:
 
     def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **more)
+            answer = self._answered(method, path, **more)
         except httpx.TransportError as exc:
             raise NotReached(
                 f"Nobody answers at {self._http.base_url} ({exc}). Is Beacon running, and is "
@@ -185,9 +194,30 @@ class Beacon:
             ) from exc
         except httpx.InvalidURL as exc:
             raise NotReached(f"{self._http.base_url} is no address: {exc}") from exc
-        if answer.is_success:
-            return answer
-        raise _refusal(answer)
+        if not answer.is_success:
+            raise _refusal(answer)
+        if not answer.headers.get("Content-Type", "").startswith("text/markdown"):  # a report
+            try:
+                answer.json()
+            except ValueError as exc:
+                raise NotReached(
+                    f"What answers at {answer.request.url} is no Beacon: it sends no JSON."
+                ) from exc
+        return answer
+
+    def _answered(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Return the whole answer; one that comes in drips is given up like one that never comes."""
+        ends, body = time.monotonic() + self._timeout, bytearray()
+        with self._http.stream(method, path, **more) as answer:
+            for part in answer.iter_bytes():
+                body += part
+                if time.monotonic() > ends:
+                    raise httpx.ReadTimeout(f"not all of it came in {self._timeout:g} seconds")
+        headers = answer.headers.copy()
+        headers.pop("Content-Encoding", None)  # it was unpacked as it came
+        return httpx.Response(
+            answer.status_code, headers=headers, content=bytes(body), request=answer.request
+        )
 
 
 def _refusal(answer: httpx.Response) -> NotReached | Refused:
