@@ -174,7 +174,7 @@ def test_a_command_logs_warnings_alone(settings: Any):
 def test_with_two_accounts_it_asks_whose_topic_it_is(
     alice: Any, bob: Any, providers: Providers, say: Say
 ):
-    with pytest.raises(CommandError, match="--user .* The accounts are: alice, bob"):
+    with pytest.raises(CommandError, match=r"--user .* The accounts are: alice, bob"):
         say("Cells")
 
     say("Cells", "--user", "bob")
@@ -185,7 +185,9 @@ def test_with_two_accounts_it_asks_whose_topic_it_is(
 def test_an_unknown_or_disabled_user_is_named(alice: Any, say: Say, name: str):
     User.objects.create_user("gone", is_active=False)
 
-    with pytest.raises(CommandError, match=f"There is no account “{name}”. The accounts are: alice."):
+    with pytest.raises(
+        CommandError, match=f"There is no account “{name}”. The accounts are: alice."
+    ):
         say("Cells", "--user", name)
 
 
