@@ -7,9 +7,11 @@ their addresses.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -46,6 +48,9 @@ def _own_servers(folder: Path) -> dict[str, str]:
 def _start() -> None:
     """Give this process the environment of the tests; start the servers if it was called first."""
     global _folder
+    # Some machines ask for no bytecode: each of two hundred processes would compile all of Beacon.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker:
         number = int(worker.removeprefix("gw")) + 1
@@ -77,4 +82,7 @@ def pytest_unconfigure() -> None:
         _folder = None
 
 
+# Loading eight thousand tests makes much that stays and nothing that goes: looking through all of
+# it again and again took a quarter of the time.  tests/conftest.py turns the collector on again.
+gc.disable()
 _start()
