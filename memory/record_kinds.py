@@ -6,8 +6,10 @@ registered is moved by its model's methods alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -164,10 +166,11 @@ def register(record_type: str, kind: RecordKind) -> None:
     _KINDS[record_type] = kind
 
 
-def models() -> dict[str, type[Remembered]]:
+@cache  # a page of Activity asks three hundred times
+def models() -> Mapping[str, type[Remembered]]:
     """Return every model of remembered records by its record type; parts of others are none."""
     found = (model for model in apps.get_models() if issubclass(model, Remembered))
-    return {model.record_type(): model for model in found if not model.IS_PART}
+    return MappingProxyType({one.record_type(): one for one in found if not one.IS_PART})
 
 
 def kind_of(record_type: str) -> RecordKind:

@@ -103,6 +103,14 @@ QUIET = frozenset(
         "retired_run", "blame",
     }
 )  # fmt: skip
+_OWN_ACTORS = {
+    "research": _L("research"),
+    "session": _L("a session of Ask"),
+    "reflector": _L("the reflector"),
+    "maintenance": _L("maintenance"),
+    "system": _L("Beacon"),
+    "disk": _L("an edit on disk"),
+}
 _SAYS = frozenset({"content", "text", "body", "value"})
 
 
@@ -111,16 +119,9 @@ def who(actor: str, username: str) -> str:
     kind, _colon, name = actor.partition(":")
     if kind == "human":
         return _("you") if name == username else name
-    named = {
-        "agent": _("agent %(name)s") % {"name": name},
-        "research": _("research"),
-        "session": _("a session of Ask"),
-        "reflector": _("the reflector"),
-        "maintenance": _("maintenance"),
-        "system": _("Beacon"),
-        "disk": _("an edit on disk"),
-    }
-    return named.get(kind, actor)
+    if kind == "agent":
+        return _("agent %(name)s") % {"name": name}
+    return str(_OWN_ACTORS.get(kind, actor))
 
 
 def subject(record_type: str) -> str:

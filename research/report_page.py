@@ -41,11 +41,15 @@ _BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The words behind a sentence, and whether they stand in the stored page."""
+    """The words behind a sentence, and whether they stand in the stored page.
+
+    `in_snippet` says that the page itself was not read: they stand in the search result alone.
+    """
 
     sentence: str
     quote: str
     found: bool
+    in_snippet: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +220,12 @@ def sources_of(report: Report) -> list[SourceRow]:
             state=stored.get("state", "new"),
             published_at=parse_date(stored.get("published_at") or ""),
             quotes=[
-                Quote(q.get("sentence", ""), q.get("quote", ""), bool(q.get("found")))
+                Quote(
+                    q.get("sentence", ""),
+                    q.get("quote", ""),
+                    bool(q.get("found")),
+                    bool(q.get("in_snippet")),
+                )
                 for q in stored.get("quotes", [])
             ],
         )

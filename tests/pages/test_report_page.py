@@ -141,6 +141,17 @@ def test_a_citation_card_says_whether_its_quote_was_found(browser: Client, topic
     assert "The quoted words." in cards
 
 
+def test_a_citation_card_says_when_only_the_search_result_was_read(browser: Client, topic: Topic):
+    run = make_run(topic)
+    quote = {"sentence": "S.", "quote": "As listed.", "found": True, "in_snippet": True}
+    make_report(run, sources=[make_source(1, "A", quotes=[quote])])
+
+    cards = section(page(browser, run), "sources")
+
+    assert "from the search result: the page itself was not read" in cards
+    assert "found in the stored page" not in cards
+
+
 @pytest.mark.requirement("R61")
 def test_only_http_links_become_links_and_no_script_runs(browser: Client, topic: Topic):
     run = make_run(topic)
