@@ -1,4 +1,4 @@
-"""One site and one cast for all browser tests, one browser for each file of them."""
+"""One site, one cast and one browser for all browser tests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import Visitor, chromium
 
 
-@pytest.fixture(scope="session")
+# What runs ends with the tests of this folder, not with the process that goes on to others.
+@pytest.fixture(scope="package")
 def site() -> Iterator[BrowserSite]:
     """A whole Beacon with web, worker and beat, and the accounts and topics of the cast."""
     with browser_site("web", "worker", "beat") as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cast(site: BrowserSite) -> dict[str, str]:
     """The addresses of what tests/browser/cast.py made."""
     found: dict[str, str] = site.play("tests.browser.cast")
@@ -27,8 +28,8 @@ def cast(site: BrowserSite) -> dict[str, str]:
 
 
 # Playwright keeps an event loop running in this thread, which Django's database calls of other
-# tests refuse to work beside: the browser ends with its file.
-@pytest.fixture(scope="module")
+# tests refuse to work beside: the browser ends with the tests of this folder.
+@pytest.fixture(scope="package")
 def browser(chromium_path: str) -> Iterator[Browser]:
     """A headless Chromium."""
     with chromium(chromium_path) as started:
@@ -51,7 +52,7 @@ def visit(browser: Browser, site: BrowserSite) -> Iterator[Callable[..., Visitor
     assert not problems
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def newcomers(site: BrowserSite) -> list[str]:
     """The names of the accounts that have nothing yet and that nobody has taken."""
     names: list[str] = site.play("tests.browser.cast", "newcomers")

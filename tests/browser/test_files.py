@@ -82,7 +82,8 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     fill(second, TEXT.replace("Tue", "Wed"))
     second.press("Save")
     expect(second.page.locator(TOAST).first).to_contain_text("the two changes do not touch")
-    assert "Wed 10:00" in second.words(".file-text") and "Jinan" in second.words(".file-text")
+    expect(second.page.locator(".file-text")).to_contain_text("Wed 10:00")
+    expect(second.page.locator(".file-text")).to_contain_text("Jinan")
 
     second.goto(f"{PAGE}edit/")
     saved(first, TEXT.replace("Tue", "Fri"))
@@ -93,8 +94,8 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
     second.press("Put together with these sides")
     expect(second.page.get_by_role("heading", name="Put together anew")).to_be_visible()
     second.press("Save over version")
-    words = second.words(".file-text")
-    assert "Fri 10:00" in words and "Sat 10:00" in words
+    expect(second.page.locator(".file-text")).to_contain_text("Fri 10:00")
+    expect(second.page.locator(".file-text")).to_contain_text("Sat 10:00")
 
 
 @pytest.mark.requirement("R226")

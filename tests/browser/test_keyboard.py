@@ -51,7 +51,7 @@ def test_the_first_tab_skips_to_the_content(visitor: Visitor) -> None:
     keys(visitor, "Tab")
     assert visitor.page.evaluate(FOCUS) == "Skip to the content"
     keys(visitor, "Enter")
-    assert visitor.page.evaluate("document.activeElement.id") == "main"
+    expect(visitor.page.locator("#main")).to_be_focused()
 
 
 def test_every_stop_of_tab_shows_where_the_focus_is(visitor: Visitor) -> None:
@@ -88,7 +88,8 @@ def test_a_topic_of_ones_own_is_made_and_trashed_by_keys(visitor: Visitor) -> No
     page = visitor.page
     keys(visitor, "n")
     page.wait_for_url("**/topics/new/")
-    page.keyboard.type("Heat pumps")  # the title has the focus
+    expect(page.locator("[name=title]")).to_be_focused()
+    page.keyboard.type("Heat pumps")
     keys(visitor, "Control+Enter")
     page.wait_for_url(lambda url: "/topics/new/" not in url)
     keys(visitor, "g", "t")

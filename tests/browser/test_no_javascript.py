@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -32,7 +33,7 @@ def watch(visitor: Visitor, number: int) -> None:
     until = time.monotonic() + 60
     while report.count() == 0 and time.monotonic() < until:
         visitor.follow("Refresh")
-    assert report.inner_text() == f"Run #{number}"
+    expect(report).to_have_text(f"Run #{number}")
 
 
 def test_an_invited_person_joins_without_scripts(
@@ -57,12 +58,12 @@ def test_the_sample_is_run_twice_and_its_delta_read(visitor: Visitor) -> None:
     watch(visitor, 1)
     visitor.press("Run now")
     watch(visitor, 2)
-    assert visitor.page.locator("#what-changed .delta li").count() > 0
+    expect(visitor.page.locator("#what-changed .delta li").first).to_be_visible()
     visitor.click(visitor.page.locator("article.report sup a").first)
-    assert "#source-" in visitor.page.url  # a mark leads to its source in the list
+    expect(visitor.page).to_have_url(re.compile("#source-"))  # a mark leads to its source
     visitor.press("Mark read")
     visitor.goto("/reports/")
-    assert visitor.page.locator("tr.unread").count() == 1  # Run #1
+    expect(visitor.page.locator("tr.unread")).to_have_count(1)  # Run #1
 
 
 def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visitor) -> None:
@@ -71,7 +72,7 @@ def test_a_topic_is_made_scheduled_given_a_fact_and_put_away_again(visitor: Visi
     page.locator("[name=title]").fill("Geothermal wells")
     page.get_by_label("every week", exact=True).check()
     visitor.press("Show the next runs")
-    assert page.locator("#next-runs time").count() == 5
+    expect(page.locator("#next-runs time")).to_have_count(5)
     visitor.click(page.locator("button[name=make]"))
     visitor.follow("Facts")
     page.locator("#add-fact [name=text]").fill("A well in Utrecht is 3,000 metres deep.")

@@ -32,7 +32,7 @@ def awaited(visitor: Visitor, selector: str) -> None:
     until, found = time.monotonic() + 60, visitor.page.locator(selector)
     refresh = visitor.page.get_by_role("link", name="Refresh").filter(visible=True)
     while refresh.count() and not found.count() and time.monotonic() < until:
-        refresh.first.click()
+        visitor.click(refresh.first)
     expect(found).to_be_visible(timeout=SOON)
 
 
@@ -67,7 +67,7 @@ def test_queries_are_changed_and_the_run_goes_on_with_them(
     visitor.press("Go on with these queries")
 
     awaited(visitor, MASTHEAD)
-    assert visitor.page.locator(MASTHEAD).inner_text() == "Run #2"
+    expect(visitor.page.locator(MASTHEAD)).to_have_text("Run #2")
     manifest = visitor.page.locator("#how details").last
     manifest.locator("summary").click()
     expect(manifest).to_contain_text("what changed in PostgreSQL")

@@ -57,6 +57,7 @@ def test_services_are_put_in_order_and_stay_in_it(visitor: Visitor) -> None:
     page.locator("button[name=make]").click()
     page.locator(".tabs a", has_text="Settings").click()
     page.locator("#topic-form").wait_for()
+    expect(page.locator("[name=services]:checked")).to_have_count(len(before))  # all is there
     assert ticked(visitor) == [before[1], before[0], *before[2:]]
 
 

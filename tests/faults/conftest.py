@@ -36,14 +36,15 @@ def say(record_property: Callable[[str, object], None]) -> Say:
     return noted
 
 
-@pytest.fixture(scope="session")
+# What runs ends with the tests of this folder: left idle it would take from all that follow.
+@pytest.fixture(scope="package")
 def outside() -> Iterator[Outside]:
     """The outside that the shared site asks; each test takes topics of its own."""
     with Outside() as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def beacon(outside: Outside) -> Iterator[Site]:
     """A site that many tests share, since starting one takes ten seconds: they leave it running."""
     with site(**outside.variables) as made:
@@ -53,7 +54,7 @@ def beacon(outside: Outside) -> Iterator[Site]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broken(outside: Outside) -> Iterator[Broken]:
     """A whole site on servers of its own, which tests break and mend again."""
     with broken_site(outside) as made:
