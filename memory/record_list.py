@@ -43,7 +43,7 @@ def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
         records = records.exclude(expires_at=None)
     if wanted.is_trash:
         return _in_trash_saying(records, wanted)
-    return holding(records, wanted.question, ranking.language_of(user))
+    return holding(records, wanted.question, ranking.language_of(user), user)
 
 
 def _standing(notes: Any, states: Collection[str]) -> Any:
