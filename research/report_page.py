@@ -41,15 +41,12 @@ _BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The words behind a sentence, and whether they stand in the stored page.
-
-    `in_snippet` says that the page itself was not read: they stand in the search result alone.
-    """
+    """The words behind a sentence, and whether they stand in the stored page."""
 
     sentence: str
     quote: str
     found: bool
-    in_snippet: bool
+    in_snippet: bool  # in the search result alone: the page was not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +194,9 @@ def asked_at_home(run: Run) -> list[str]:
 
 
 def _neighbours(run: Run) -> dict[int, Run]:
-    beside = Run.objects.filter(topic=run.topic_id, number__in=_beside(run.number or 0))
+    number = run.number or 0
+    beside = Run.objects.filter(topic=run.topic_id, number__in=[number - 1, number + 1])
     return {other.number: other for other in beside.only("id", "number", "finished_at")}
-
-
-def _beside(number: int) -> list[int]:
-    return [number - 1, number + 1]
 
 
 # --- sources and the body -------------------------------------------------------------------------
@@ -221,16 +215,14 @@ def sources_of(report: Report) -> list[SourceRow]:
             published_at=parse_date(stored.get("published_at") or ""),
             quotes=[
                 Quote(
-                    q.get("sentence", ""),
-                    q.get("quote", ""),
-                    bool(q.get("found")),
-                    bool(q.get("in_snippet")),
+                    q.get("sentence", ""), q.get("quote", ""),
+                    bool(q.get("found")), bool(q.get("in_snippet")),
                 )
                 for q in stored.get("quotes", [])
             ],
         )
         for stored in report.sources
-    ]
+    ]  # fmt: skip
 
 
 def body_of(report: Report) -> tuple[SafeString, list[tuple[str, str]]]:
