@@ -115,21 +115,30 @@ def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, 
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
     until = start + size + 1  # the one behind the page says that there is more
     ranked = _ranked(user, wanted)
-    # Few of the ranked are narrowed away, so that a page seldom needs more rows than these.
-    found = _in_order(records, ranked[: until + SPARE])
-    if len(found) < until < len(ranked):
-        found = _in_order(records, ranked)
-    if len(found) < until and len(ranked) == MOST_RANKED:
-        others = records.exclude(pk__in=ranked).order_by("-created", "-pk")
-        found += others[: MOST_RANKED - len(found)]
+    # Words alone narrow few of the ranked away, so that a page seldom needs more rows than these.
+    found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])
+    is_full = len(ranked) == MOST_RANKED
+    if len(found) < until and (wanted.question.filters or is_full or until + SPARE < len(ranked)):
+        found = _in_order(records, ranked, others=until if is_full else 0)
     is_last = start + size >= len(found)
     return Page(found[start : start + size], None if is_last else str(start + size))
 
 
-def _in_order(records: QuerySet[Any], keys: Sequence[Any]) -> list[Any]:
-    """Return those of the records that have one of the keys, in the order of these."""
+def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -> list[Any]:
+    """Return those of the records that have one of the keys, in the order of these.
+
+    `others` is how many of the newest without one follow them at most: in the same query.
+    """
+    rows = records.filter(pk__in=keys).order_by()
+    if others:
+        newest = records.exclude(pk__in=keys).order_by("-created", "-pk")
+        rows = rows.union(newest[:others], all=True)
     place = {key: number for number, key in enumerate(keys)}
-    return sorted(records.filter(pk__in=keys).order_by(), key=lambda one: place[one.pk])
+    found = {row.pk: row for row in rows}
+    wanted = [found[key] for key in keys if key in found]
+    following = [row for row in found.values() if row.pk not in place]
+    following.sort(key=lambda row: (row.created, row.pk), reverse=True)
+    return [*wanted, *following][:MOST_RANKED]
 
 
 def _ranked(user: User, wanted: Wanted) -> list[Any]:
