@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD, Visitor
@@ -56,6 +56,15 @@ def reader(browser: Browser, writing_site: BrowserSite) -> Iterator[Visitor]:
     assert not problems
 
 
+def where_it_rests(page: Page) -> int:
+    """Return how far the page is scrolled, once the wheel's turn has come to its end."""
+    stood = -1
+    while (now := int(page.evaluate("scrollY"))) != stood:
+        stood = now
+        page.wait_for_timeout(200)
+    return stood
+
+
 def test_the_report_grows_before_ones_eyes_and_the_page_does_not_jump(reader: Visitor) -> None:
     page = reader.page
     reader.press("Try the sample topic")
@@ -63,8 +72,7 @@ def test_the_report_grows_before_ones_eyes_and_the_page_does_not_jump(reader: Vi
     expect(draft).to_contain_text("Part 1", timeout=60_000)
     page.locator("#run-draft").scroll_into_view_if_needed()
     page.mouse.wheel(0, 200)
-    page.wait_for_timeout(100)
-    stood, length = page.evaluate("scrollY"), len(draft.inner_text())
+    stood, length = where_it_rests(page), len(draft.inner_text())
 
     expect(draft).to_contain_text("Part 4", timeout=30_000)
 

@@ -23,7 +23,7 @@ def sign_in_in_another_tab(visitor: Visitor, name: str) -> None:
     tab.get_by_label("Username").fill(name)
     tab.get_by_label("Password").fill(PASSWORD)
     tab.get_by_role("button", name="Sign in").click()
-    tab.wait_for_url(lambda url: "/sign-in/" not in url)
+    tab.wait_for_url(lambda url: "/sign-in/" not in url, timeout=60_000)
     tab.close()
 
 
@@ -38,7 +38,7 @@ def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
 
     visitor.press("Add to the library")
     expect(visitor.page.locator("#notice")).to_contain_text("You are signed out")
-    assert visitor.page.get_by_label("Text").input_value().startswith("A pilot line")
+    expect(visitor.page.get_by_label("Text")).to_have_value("A pilot line started in Lanling.")
 
     sign_in_in_another_tab(visitor, newcomer)
     visitor.press("Add to the library")
