@@ -27,7 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     they fail instead.
     """
     for item in items:
-        if group_of(item.nodeid.partition("::")[0]):
+        is_real = group_of(item.nodeid.partition("::")[0])
+        if is_real and not item.get_closest_marker("flaky"):
             item.add_marker(pytest.mark.flaky(reruns=1))
     if chromium() or os.environ.get("CI") == "true":
         return

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Error
 
 from tests.browser.places import STRANGER, Place, places
 from tests.browser.site import BrowserSite
@@ -34,6 +34,23 @@ class Checker:
         self.wrong: list[str] = []
 
     def look(self, place: Place, *, wide: bool, narrow: bool) -> None:
+        """Check a place; what is wrong there is looked at once more before it counts.
+
+        A place alone, and not all of them, so that a race on a crowded machine costs a second.
+        """
+        before = len(self.wrong)
+        try:
+            self._look(place, wide=wide, narrow=narrow)
+        except Error as exc:
+            self.wrong.append(f"{place.name}: {exc}")
+        if len(self.wrong) > before:
+            print("failed once:", *self.wrong[before:], sep="\n")
+            del self.wrong[before:]
+            self._visitor(place.who).close()
+            del self.visitors[place.who]
+            self._look(place, wide=wide, narrow=narrow)
+
+    def _look(self, place: Place, *, wide: bool, narrow: bool) -> None:
         """Check a place at 1280 px in light, or at 320 px in dark, or both; its width always."""
         visitor = self._visitor(place.who)
         place.enter(visitor)
@@ -72,6 +89,7 @@ def checker(browser: Browser, site: BrowserSite) -> Iterator[Checker]:
 
 
 @pytest.mark.timeout(1500)
+@pytest.mark.flaky(reruns=0)  # each place is looked at again by itself
 def test_no_page_has_a_barrier_an_error_a_foreign_request_or_a_sideways_scroll(
     checker: Checker, cast: dict[str, str]
 ) -> None:
