@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from django.core.exceptions import EmptyResultSet
 from django.db.models import Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -184,12 +185,15 @@ def among_of(kind: RecallKind, asked: Narrowing, language: str = ENGLISH) -> Amo
     if rare:
         owned = kind.model.objects.filter(owner=asked.owner)
         rows = narrowed(owned, rare, zone=asked.zone, now=asked.now)
+        # Asked of each entry that is looked at: among other conditions a list of all such records
+        # would be made first, whatever the words find.
+        its_own = rows.filter(pk=RawSQL("e.record_id", ()))
         try:
-            sql, params = rows.order_by().values("pk").query.sql_with_params()
+            sql, params = its_own.order_by().values("pk").query.sql_with_params()
         except EmptyResultSet:  # a filter that this type does not know
             conditions.add("FALSE")
         else:
-            conditions.add(f"e.record_id IN ({sql})", *params)
+            conditions.add(f"EXISTS ({sql})", *params)
     for text in asked.question.without:
         if query := phrase_query(text, language):
             conditions.add("NOT e.words @@ %s::tsquery", query)
