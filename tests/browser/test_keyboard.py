@@ -39,6 +39,7 @@ def visitor(visit: Visit, newcomer: str) -> Visitor:
     """A person who signed in by keyboard."""
     made = visit()
     made.goto("/sign-in/")
+    made.page.locator("[name=username]:focus").wait_for()  # given with the first paint
     made.page.keyboard.type(newcomer)
     keys(made, "Tab")
     made.page.keyboard.type(PASSWORD)
