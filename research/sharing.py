@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.dateformat import format as date_text
 from django.utils.translation import gettext as _
@@ -27,6 +27,7 @@ from research.models import Report, SharedLink
 DAYS = (1, 7, 30, 90, 365)
 MOST_LINKS = 20  # that work at once for one report
 MOST_NOTE = 150  # characters
+MOST_OVER = 50  # links that open nothing any more, in a list
 
 
 class LinkOver(Exception):
@@ -158,14 +159,17 @@ def _outside(source: report_page.SourceRow) -> report_page.SourceRow:
     return replace(source, link=replace(source.link, url="", note=""), address="")
 
 
-def rows_of(owner: User, report: Report | None = None, *, most: int = 100) -> list[LinkRow]:
-    """Return the owner's links, of one report or of all, those that work first: one query."""
+def rows_of(owner: User, report: Report | None = None) -> list[LinkRow]:
+    """Return the owner's links, of one report or of all, newest first: two queries.
+
+    All that work come first, so that each can be ended; then the last MOST_OVER of the others.
+    """
     found = SharedLink.objects.of(owner).select_related("report__run__topic").readable()
     if report is not None:
         found = found.filter(report=report)
     now = timezone.now()
-    rows = [_row(link, now) for link in found[:most]]
-    return sorted(rows, key=lambda row: row.state != "working")
+    over = found.filter(Q(ends_at__lte=now) | Q(ended_at__isnull=False))[:MOST_OVER]
+    return [_row(link, now) for link in (*found.working(now), *over)]
 
 
 def _row(link: SharedLink, now: Any) -> LinkRow:

@@ -1,6 +1,6 @@
 """Every page in its states against WCAG 2.2 AA, light and dark, at 1280 and 320 px.
 
-The 244 places take ten minutes in all four looks.  The gate looks at each of them at 1280 px in
+The 250 places take ten minutes in all four looks.  The gate looks at each of them at 1280 px in
 light or at 320 px in dark, by turns; with BEACON_TEST_AXE=full each is looked at in all.
 """
 

@@ -140,16 +140,35 @@ def test_an_ended_link_says_so_and_works_again_once_that_is_taken_back(
     assert read(link).status_code == 200
 
 
-def test_a_link_past_its_end_says_until_when_it_worked_and_is_not_taken_up_again(
-    browser: Client, link: SharedLink
-):
-    SharedLink.objects.update(ends_at=timezone.now() - timedelta(minutes=1))
-    browser.post(f"/shared-links/{link.pk}/end/")
-    browser.post(f"/shared-links/{link.pk}/resume/")
+def test_a_link_past_its_end_says_until_when_it_worked(link: SharedLink):
+    SharedLink.objects.update(ends_at=timezone.now().replace(year=2026, month=3, day=9))
 
     answer = read(link)
+
     assert answer.status_code == 410
-    assert "has ended it" in answer.content.decode()
+    assert "It worked until 9 March 2026." in answer.content.decode()
+
+
+def test_an_ended_link_past_its_end_is_not_taken_up_again(browser: Client, link: SharedLink):
+    SharedLink.objects.update(ends_at=timezone.now() - timedelta(minutes=1))
+    browser.post(f"/shared-links/{link.pk}/end/")
+
+    answer = browser.post(f"/shared-links/{link.pk}/resume/", follow=True)
+
+    assert "Its time has passed" in answer.content.decode()
+    assert SharedLink.objects.get().ended_at is not None
+
+
+def test_one_that_works_is_listed_however_many_ended_after_it(
+    browser: Client, link: SharedLink, alice: User
+):
+    now = timezone.now()
+    SharedLink.objects.bulk_create(
+        SharedLink(owner=alice, report=link.report, ends_at=now + timedelta(days=1), ended_at=now)
+        for _n in range(sharing.MOST_OVER + 5)
+    )
+
+    assert link.token in browser.get("/reports/shared-links/").content.decode()
 
 
 def test_the_report_of_a_topic_in_the_trash_is_not_available_until_it_is_back(
