@@ -71,6 +71,8 @@ class Migration(migrations.Migration):
                 ("created", models.DateTimeField(default=django.utils.timezone.now)),
                 ("until", models.DateTimeField(blank=True, null=True)),
                 ("stands", models.BooleanField(default=True)),
+                ("trust", models.CharField(default="owner", max_length=12)),
+                ("sensitivity", models.CharField(default="normal", max_length=10)),
                 (
                     "space",
                     models.ForeignKey(

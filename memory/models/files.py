@@ -21,6 +21,7 @@ from memory.files.summaries import LONGEST_SUMMARY, by_rule, line_of
 from memory.models.base import Lock, Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet
 from memory.models.recalled import Recalled
+from memory.recall import bm25
 
 Placed = tuple[int, SectionText]
 
@@ -180,11 +181,13 @@ class Section(Recalled):
         kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
         changed, made = _paired(known, left, lambda heading, _text: heading)
         if known:
-            cls.unfollow(_Gone(row.pk, file.owner_id) for row in known)
+            cls.unfollow(_Entry(row.pk, file.owner_id) for row in known)
             cls.objects.filter(pk__in=[row.pk for row in known]).delete()
         cls._place([*kept, *changed])
         marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
-        rows.exclude(**marks).update(**marks)
+        if rows.exclude(**marks).update(**marks):
+            entries = [_Entry(row.pk, file.owner_id) for row, _place, _one in kept]
+            bm25.mark(entries, trust=file.trust, sensitivity=file.sensitivity)
         fresh = [
             cls(
                 owner_id=file.owner_id, file=file, position=place, heading=list(one.heading),
@@ -224,7 +227,7 @@ class _Known(NamedTuple):
     content: str
 
 
-class _Gone(NamedTuple):
+class _Entry(NamedTuple):
     """What the index knows a section by, without its text."""
 
     pk: uuid.UUID

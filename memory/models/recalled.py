@@ -14,6 +14,7 @@ from memory.models.embeddings import Embedding, EmbeddingDue
 from memory.recall import bm25
 
 _KINDS = ("kind", "category", "state")  # of a note, an observation, a topic fact
+_MARKED = ("trust", "sensitivity")
 
 
 def list_indexes(name: str, kind: str) -> list[models.Index]:
@@ -76,6 +77,8 @@ class Recalled(Remembered):
             created=self.created,
             until=getattr(self, "expires_at", None),
             stands=getattr(self, "superseded_by_id", None) is None,
+            trust=self.trust,
+            sensitivity=self.sensitivity,
         )
 
     def is_found(self) -> bool:
@@ -132,7 +135,7 @@ class Recalled(Remembered):
 
     def _marks(self) -> tuple[Any, ...]:
         """Return the fields that `search_marks()` is made of; the topic's title is told by it."""
-        names = ("tags", "source", "topic_id", "expires_at", "superseded_by_id", *_KINDS)
+        names = ("tags", "source", "topic_id", "expires_at", "superseded_by_id", *_MARKED, *_KINDS)
         return tuple(getattr(self, name, None) for name in names)
 
     def purge(self, *, by: Actor) -> None:

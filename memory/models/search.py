@@ -131,7 +131,8 @@ class SearchEntry(models.Model):
     """What one record says, as counted terms; `length` is how many are counted.
 
     The other columns are what recall filters by most: beside the words they cost no look at the
-    record.  `until` is when it expires, `stands` whether nothing superseded it.
+    record.  `until` is when it expires, `stands` whether nothing superseded it; trust and
+    sensitivity are here because every recall of an agent leaves some of both out.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -144,6 +145,8 @@ class SearchEntry(models.Model):
     created = models.DateTimeField(default=timezone.now)
     until = models.DateTimeField(null=True, blank=True)
     stands = models.BooleanField(default=True)
+    trust = models.CharField(max_length=12, default="owner")
+    sensitivity = models.CharField(max_length=10, default="normal")
 
     class Meta:
         verbose_name_plural = "search entries"

@@ -30,7 +30,8 @@ from memory.recall.terms import ENGLISH, phrase_query
 from memory.time_zones import named
 
 _NEVER = ("expired", "superseded", "trashed")  # what recall does not return, whoever asks
-_OF_INDEX = frozenset({"type", "kind", "category", "topic", "after", "before"})
+_MARKS = frozenset({"trust", "sensitivity"})  # columns of the index, named as the records' own
+_OF_INDEX = _MARKS | {"type", "kind", "category", "topic", "after", "before"}
 
 
 @dataclass(slots=True)
@@ -223,6 +224,8 @@ def _add_filter(kind: RecallKind, asked: Narrowing, one: Filter, conditions: _Co
     """Add an operator that the index has a column for."""
     if one.field == kind.category_field:
         conditions.add("e.kind = ANY(%s)", list(one.values), negated=one.negated)
+    elif one.field in _MARKS:
+        conditions.add(f"e.{one.field} = ANY(%s)", list(one.values), negated=one.negated)
     elif one.field in ("after", "before"):
         moments = [moment(value, zone=asked.zone, now=asked.now) for value in one.values]
         is_after = one.field == "after"

@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from memory.errors import InvalidValue
-from memory.models import Note, Observation, Topic, TopicFact, Use
+from memory.files.saving import save_file
+from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
 from memory.recall.following import rebuild
 from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_page
 
@@ -225,6 +226,28 @@ def test_what_is_edited_is_found_by_its_new_words_at_once(alice: Any) -> None:
     assert (found(alice, "train"), found(alice, "bus")) == ([], [made])
     made.change(by=alice.actor, tags=["tram"], kind="rule")
     assert found(alice, "tram kind:rule") == [made]
+
+
+@pytest.mark.parametrize("mode", ["exact", "lexical"])
+def test_what_a_record_is_marked_as_counts_from_that_change_on(alice: Any, mode: str) -> None:
+    made = note(alice, "The train leaves at nine.")
+    for query in ("train -sensitivity:sensitive", "train trust:owner"):
+        assert found(alice, query, mode) == [made]
+    made.change(by=alice.actor, sensitivity="sensitive", trust="quarantined")
+    for query in ("train -sensitivity:sensitive", "train -trust:quarantined", "train trust:owner"):
+        assert found(alice, query, mode) == []
+    assert found(alice, "train sensitivity:sensitive trust:quarantined", mode) == [made]
+
+
+def test_a_files_sections_take_its_marks_also_where_their_words_stay(alice: Any) -> None:
+    file = MemoryFile.objects.of(alice).get(path="facts/memory.md")
+    save_file(alice, file.path, "# Memory\n\n## Trains\n\nAt nine.\n", by=alice.actor)
+    file.refresh_from_db()
+    assert len(found(alice, "trains -sensitivity:sensitive")) == 1
+    file.change(by=alice.actor, sensitivity="sensitive")
+    assert found(alice, "trains -sensitivity:sensitive") == []
+    file.change(by=alice.actor, sensitivity="normal")
+    assert len(found(alice, "trains -sensitivity:sensitive")) == 1
 
 
 @pytest.mark.requirement("R239")
