@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 
 from memory import topic_memory
 from memory.actors import SYSTEM
+from memory.errors import InvalidValue
 from memory.models import Activity, PublishDue, Topic, User
 
 logger = structlog.get_logger(__name__)
@@ -95,6 +96,31 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     return False
 
 
+def take_down(owner: User) -> None:
+    """Delete all copies of an account that is being deleted.
+
+    Raises InvalidValue where Redis does not answer: with the account goes what would try again.
+    """
+    if not _is_published(owner.pk):
+        return
+    slugs = set(Topic.objects.of(owner).values_list("slug", flat=True))
+    slugs |= set(PublishDue.objects.filter(owner=owner).values_list("slug", flat=True))
+    try:
+        with _server() as server:
+            server.delete(*[KEY.format(slug=slug) for slug in slugs or {""}])
+    except redis.RedisError as exc:
+        raise InvalidValue(
+            _(
+                "Nothing was deleted: the topics of this account are published in Redis, which "
+                "does not answer, so they cannot be taken down there. Try again once it runs."
+            )
+        ) from exc
+
+
+def _server() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5)
+
+
 def _is_published(owner_id: Any) -> bool:
     """Whether BEACON_PUBLISH_OWNER names this owner."""
     name = settings.BEACON_PUBLISH_OWNER
@@ -106,9 +132,7 @@ def _write(slug: str, topic: Topic | None) -> str:
     may_stand = topic is not None and not topic.private and topic.memory_is_live()
     key = KEY.format(slug=slug)
     try:
-        with redis.Redis.from_url(
-            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
-        ) as server:
+        with _server() as server:
             if topic is not None and may_stand:
                 server.set(key, json.dumps(topic_memory.agent_memory(topic)), ex=_seconds(topic))
             else:

@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 
 from memory import ask_urls, content_urls, file_urls, record_urls, review_urls, trust_urls
 from memory.views import (
+    account_deletion,
     accounts,
     archive,
     bulk,
@@ -41,6 +42,8 @@ _settings = [
     path("settings/sign-ins/", settings.sign_in_list, name="sign-ins"),
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),
     path("settings/sign-ins/<int:pk>/end/", settings.end_sign_in, name="sign-in-end"),
+    path("settings/account/delete/", account_deletion.account_delete, name="account-delete"),
+    path("settings/account/export/", account_deletion.account_export, name="account-export"),
     path("settings/password/", settings.password, name="password"),
     path("settings/tokens/", tokens.token_list, name="tokens"),
     path("settings/tokens/<int:pk>/revoke/", tokens.token_revoke, name="token-revoke"),
@@ -67,6 +70,7 @@ _staff = [
     path("settings/people/", people.people_list, name="people"),
     path("settings/people/<int:pk>/disable/", people.disable, name="person-disable"),
     path("settings/people/<int:pk>/enable/", people.enable, name="person-enable"),
+    path("settings/people/<int:pk>/delete/", account_deletion.person_delete, name="person-delete"),
     path(
         "settings/people/invitations/<int:pk>/revoke/",
         people.revoke_invitation,

@@ -16,6 +16,7 @@ from research.models import Run
 
 _L = gettext_lazy
 LOG_WORDS = {
+    "account-deleted": _L("account deleted"),
     "account-disabled": _L("account disabled"),
     "account-enabled": _L("account enabled"),
     "account-made": _L("account made"),

@@ -32,5 +32,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.content_keeping").register()
         importlib.import_module("research.archive_kinds").register_kinds()
         importlib.import_module("research.tool_research").register()
+        importlib.import_module("research.account_end").register()
         blocks = importlib.import_module("memory.topic_block")
         blocks.TASKS.append(importlib.import_module("research.offering").task_of)

@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 from django.core.cache import cache
 from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -263,6 +265,12 @@ def forget_old() -> int:
     for row in rows:
         row.discard()
     return len(rows)
+
+
+def forget_owner(owner: User) -> None:
+    """Delete the files of an account that is being deleted, once it is."""
+    for row in Archive.objects.filter(owner=owner):
+        transaction.on_commit(partial(row.file.unlink, missing_ok=True))
 
 
 def labels() -> dict[str, str]:

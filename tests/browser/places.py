@@ -280,6 +280,8 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("soul unfolded", "/settings/soul/", FULL, _unfold),
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
         Place("sign-ins", "/settings/sign-ins/"),
+        Place("account delete refused", "/settings/account/delete/"),
+        Place("account delete", "/settings/account/delete/", EMPTY),
         Place("api tokens", "/settings/tokens/"),
         Place("api token made", "/settings/tokens/", FULL, _make_token),
         Place("agents", "/settings/agents/"),

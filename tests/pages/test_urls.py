@@ -24,6 +24,7 @@ PUBLIC = {
 STAFF = {
     "memory:people",
     "memory:person-disable",
+    "memory:person-delete",
     "memory:person-enable",
     "memory:invitation-revoke",
     "memory:health",
