@@ -2,6 +2,7 @@
 
 topics TITLE…       make the topics that are missing
 queue TITLE…        make the topics that are missing, and queue a run of each
+deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
 """
 
@@ -29,14 +30,19 @@ def topics(*titles: str) -> None:
         _topic(title)
 
 
-def queue(*titles: str) -> None:
+def deep(*titles: str) -> None:
+    """Queue a deep run of each topic."""
+    queue(*titles, depth="deep")
+
+
+def queue(*titles: str, depth: str = "") -> None:
     """Queue a run of each topic, as a command does."""
     from research import starting
     from research.models import Run
 
     for title in titles:
         topic = _topic(title)
-        starting.start_run(topic, trigger=Run.Trigger.COMMAND, by=topic.owner.actor)
+        starting.start_run(topic, trigger=Run.Trigger.COMMAND, by=topic.owner.actor, depth=depth)
 
 
 def due(seconds: str, *titles: str) -> None:
@@ -54,7 +60,7 @@ def due(seconds: str, *titles: str) -> None:
     print(slot.isoformat())
 
 
-ACTS = {"topics": topics, "queue": queue, "due": due}
+ACTS = {"topics": topics, "queue": queue, "deep": deep, "due": due}
 
 if __name__ == "__main__":
     django.setup()

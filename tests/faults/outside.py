@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -11,11 +12,18 @@ from typing import Any
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from tests.providers.servers import NOTHING_FOUND, Scene, ScriptedChatServer, SerpApiServer
+from tests.providers.servers import (
+    NOTHING_FOUND,
+    Scene,
+    ScriptedChatServer,
+    SerpApiServer,
+    calls_tool,
+)
 
 KEY = "serp-secret-key-98765"
 MODEL_KEY = "sk-model-secret-key-4321"
 PLAN_MARK = '{"queries"'
+_TRACK = re.compile(r"Your track: (\w+)\.")
 
 
 class Outside:
@@ -32,6 +40,7 @@ class Outside:
         self.web = HTTPServer(host="127.0.0.1", port=0, threaded=True)
         self.scenes: dict[tuple[str, str], Scene] = {}
         self.spoiled: dict[str, Callable[[dict[str, Any]], Scene]] = {}
+        self.track_calls: list[tuple[str, str]] = []  # title and track of each, in order
         self.chat.standing = self._answer
 
     def __enter__(self) -> Outside:
@@ -100,14 +109,26 @@ class Outside:
         title = query.rpartition(" ")[0]
         return self.scenes.get((title, "search"))
 
-    def _answer(self, body: dict[str, Any]) -> Scene | dict[str, Any]:
+    def _answer(self, body: dict[str, Any]) -> Scene | dict[str, Any] | str:
         prompt = "\n".join(str(m["content"]) for m in body["messages"])
         title = title_of(prompt)
+        if track := _TRACK.search(prompt):
+            return self._track(title, track[1], body["messages"])
         kind = "plan" if PLAN_MARK in prompt else "write"
         good = self.good(title, kind, prompt)
         if title in self.spoiled:
             return self.spoiled[title](good)
         return self.scenes.get((title, kind)) or good
+
+    def _track(self, title: str, track: str, messages: list[dict[str, Any]]) -> Scene | str:
+        """Return what a good model does on a track of a deep run: it opens a page and tells of it."""
+        has_read = messages[-1]["role"] == "tool"
+        self.track_calls.append((title, track))
+        if scene := self.scenes.get((title, f"{track} {'told' if has_read else 'asked'}")):
+            return scene
+        if has_read:
+            return "- The harbour at Varna ordered 14 electric cranes [p1]"
+        return calls_tool("open_page", {"page": "p1"})
 
     def good(self, title: str, kind: str, prompt: str = "") -> dict[str, Any]:
         """Return what a good model says when it plans or writes."""

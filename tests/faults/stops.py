@@ -65,6 +65,7 @@ _TRIGGERS = (
     ("page", "INSERT ON memory_contentitem", "fault_of_topic", "topic_id", "keeping a page"),
     ("call", "INSERT ON memory_modelcall", "fault_of_topic", "topic_id", "recording a call"),
     ("fact", "INSERT ON memory_topicfact", "fault_of_topic", "topic_id", "adding a fact"),
+    ("tool", "INSERT ON research_toolcall", "fault_of_run", "run_id", "recording a tool call"),
     ("report", "INSERT ON research_report", "fault_of_run", "run_id", "saving the report"),
     ("saved", "UPDATE OF run_count ON memory_topic", "fault_of_topic", "id", "saving the number"),
 )
