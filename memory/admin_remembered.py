@@ -99,6 +99,16 @@ class SavedViewAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.SourceRule)
+class SourceRuleAdmin(ReadOnlyAdmin):
+    """Places that all topics of a person block, boost or mute."""
+
+    list_display = ("owner", "act", "created")
+    list_filter = ("act",)
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.BulkAct)
 class BulkActAdmin(ReadOnlyAdmin):
     """Acts on many records at once, and how far they are."""

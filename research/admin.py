@@ -165,7 +165,7 @@ class DeltaItemAdmin(OfRunAdmin):
 
     list_display = ("label", "run_id", "of_topic", "owned_by", "status", "position")
     list_filter = ("status",)
-    MASKED = ("sentence", "previous_text", "quote", "withheld")
+    MASKED = ("sentence", "previous_text", "quote", "withheld", "judged")
 
 
 @admin.register(research.Worker)

@@ -87,8 +87,9 @@ def compare(topic: Topic, runs: Sequence[Saved], first: int, last: int) -> list[
     """Return what became of each fact between run `first` and the later run `last`: 3 queries."""
     lives = lives_of(topic, runs, first=first, last=last)
     items = DeltaItem.objects.filter(
-        run__topic=topic, run__number__gt=first, run__number__lte=last, withheld=""
-    ).select_related("run")
+        run__topic=topic, run__number__gt=first, run__number__lte=last
+    ).supported()
+    items = items.select_related("run")
     found = _Comparison(
         topic, runs, first, last, lives, list(items.order_by("run__number", "position"))
     )

@@ -34,6 +34,8 @@ class Change:
     previous_id: str = ""
     previous_text: str = ""
     withheld: str = ""
+    judged_by: str = ""
+    judged: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -43,6 +45,16 @@ class Change:
     def is_listed(self) -> bool:
         """Whether the change stands in the delta section (R41)."""
         return self.status in DeltaItem.LISTED and not self.withheld
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether its source does not say it: then it is neither told nor remembered."""
+        return bool(self.withheld and not self.judged_by)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether it is news that memory takes up, told or (by the topic's intent) not."""
+        return self.status in DeltaItem.LISTED and not self.is_unsupported
 
 
 @dataclass(frozen=True, slots=True)

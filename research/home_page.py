@@ -20,7 +20,7 @@ from django.utils.translation import gettext as _
 
 from memory import connections
 from memory.models import ModelCall, Note, Topic, User
-from research import pipeline, plan_review, run_page, shown
+from research import judging, pipeline, plan_review, run_page, shown
 from research.models import DeltaItem, Report, Run, Schedule, Step
 
 MOST_UNREAD = 12
@@ -128,7 +128,7 @@ class Going:
         return (
             self.step.all
             if self.step is not None and self.step.all
-            else len(pipeline.steps_of(self.run.depth))
+            else len(pipeline.steps_of(self.run.depth, judges=judging.judges_run(self.run)))
         )
 
 

@@ -98,7 +98,7 @@ def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
             text = fact.text if fact else revision.label
             changes.retired.append(_change("retired", text, revision.record_id, facts))
     for item in items:
-        if item.withheld or item.previous_fact_id is None:
+        if item.previous_fact_id is None or (item.withheld and not item.is_unasked):
             continue
         kinds = {
             DeltaItem.Status.CONFIRMED.value: changes.confirmed,

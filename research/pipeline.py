@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext_lazy as _
 
-from research import gathering, plan_review, planning, reading, saving, verifying, writing
+from research import gathering, judging, plan_review, planning, reading, saving, verifying, writing
 from research.deep import exploring, found
 from research.follow_ups import extracting, reflecting, summarising
 from research.models import TopicSettings
@@ -29,6 +29,9 @@ STEPS: list[StepKind] = [
 # Of a deep run alone, behind the step that tells new hits from known ones.
 TRACKS = StepKind(found.STEP, _("Tracks"), exploring.explore)
 
+# Of a run whose topic has an intent or muted sources, before its save.
+JUDGE = StepKind(judging.STEP, _("Weigh against what you asked for"), judging.judge)
+
 # Carried out after the save, each on its own: a failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
     StepKind("extract", _("Keep observations"), extracting.observe),
@@ -37,17 +40,19 @@ FOLLOW_UPS: list[StepKind] = [
 ]
 
 
-def steps_of(depth: str) -> list[StepKind]:
-    """Return the steps of a run of that depth, in their order."""
-    if depth != TopicSettings.Depth.DEEP:
-        return STEPS
-    place = 1 + [kind.name for kind in STEPS].index("filter_seen")
-    return [*STEPS[:place], TRACKS, *STEPS[place:]]
+def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
+    """Return the steps of a run of that depth, in their order; `judges`: see `judging.judges`."""
+    steps = list(STEPS)
+    if depth == TopicSettings.Depth.DEEP:
+        steps.insert(1 + [kind.name for kind in steps].index("filter_seen"), TRACKS)
+    if judges:
+        steps.insert([kind.name for kind in steps].index("save"), JUDGE)
+    return steps
 
 
 def carry_out(work: Work) -> None:
     """Carry out what is left of a run; its save is its end."""
-    steps = steps_of(work.run.depth)
+    steps = steps_of(work.run.depth, judges=judging.judges(work.settings))
     work.lay_out(steps)
     for kind in steps:
         work.carry_out(kind)

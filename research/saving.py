@@ -25,7 +25,7 @@ from memory.actors import RESEARCH
 from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
 from memory.text import match_key, shorten
 from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
-from research import delta, planning, report_text, scheduling
+from research import delta, judging, planning, report_text, scheduling
 from research.delta import Change, Status
 from research.models import DeltaItem, Hit, Report, Run, RunLost, Step
 from research.stepping import Cancelled, StepKind, StepResult, Work
@@ -48,7 +48,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
     Raises RunLost if another worker has the run, Cancelled if its topic went to the trash.
     """
     verify = work.output("verify")
-    written = _Written(work.output("write"), verify, [Change(**c) for c in verify["changes"]])
+    written = _Written(work.output("write"), verify, judging.changes_of(work))
     at = timezone.now()
     with transaction.atomic():
         # The topic is held first: a person's edit of a fact takes the same lock.
@@ -92,7 +92,9 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
         created=at,
         updated=at,
     )
-    if memory and report.is_quiet and not report.delta:
+    if memory and report.is_quiet and judging.withholds(written.changes):
+        report.delta = judging.nothing_asked_for(written.changes)
+    elif memory and report.is_quiet and not report.delta:
         report.delta = _("Nothing new: what was found is not supported by its sources.")
     report.save(force_insert=True)
     Report.follow([report])
@@ -159,7 +161,8 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
     None for a run that found nothing new: facts and summary stay as they are.
     """
     memory = planning.known(work)
-    listed = [change for change in written.changes if change.is_listed]
+    # What the topic's intent withholds is not told, but it is known from now on.
+    listed = [change for change in written.changes if change.is_remembered]
     if memory is not None and not listed and not _confirmed(written.changes):
         return None
     sources = {source["n"]: source for source in written.verify["sources"]}
@@ -176,8 +179,8 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
         for c in listed
     ]
     confirmed = {change.previous_id for change in _confirmed(written.changes)}
-    # What is withheld replaces nothing.
-    withheld = {change.previous_id for change in written.changes if change.withheld}
+    # What no source supports replaces nothing.
+    withheld = {change.previous_id for change in written.changes if change.is_unsupported}
     standing = set(written.write["standing"]) | withheld
     staying = [
         FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id)
@@ -226,7 +229,7 @@ def _returned(work: Work) -> list[ReturnedUrl]:
 def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
     """Note on kept facts that they were confirmed or contradicted: all a run may do to them."""
     for change in changes:
-        if not change.previous_id or change.withheld:
+        if not change.previous_id or change.is_unsupported:
             continue
         # Not what a person has edited meanwhile: the run never saw that text.
         fact = TopicFact.objects.filter(pk=change.previous_id, key=match_key(change.previous_text))
@@ -256,6 +259,8 @@ def _delta_items(work: Work, changes: list[Change]) -> None:
             citations=change.citations,
             quote=change.quote,
             withheld=change.withheld,
+            judged_by=change.judged_by,
+            judged=change.judged,
         )
         for position, change in enumerate(changes, start=1)
     )

@@ -21,7 +21,7 @@ from memory import prices
 from memory.models import Topic
 from memory.models.library import ADDRESS
 from memory.text import plain, without_citations
-from research import pipeline
+from research import judging, pipeline
 from research.deep import tracks
 from research.models import Hit, Run, Step
 
@@ -117,7 +117,7 @@ class StepRow:
 
 def labels() -> dict[str, str]:
     """Return what people call each step and follow-up, by its name."""
-    kinds = [*pipeline.STEPS, pipeline.TRACKS, *pipeline.FOLLOW_UPS]
+    kinds = [*pipeline.STEPS, pipeline.TRACKS, pipeline.JUDGE, *pipeline.FOLLOW_UPS]
     return {kind.name: str(kind.label) for kind in kinds}
 
 
@@ -132,9 +132,8 @@ def step_rows(
     rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
     if rows:
         return rows
-    return [
-        StepRow(k.name, str(k.label), "wait", _("waiting")) for k in pipeline.steps_of(run.depth)
-    ]
+    kinds = pipeline.steps_of(run.depth, judges=judging.judges_run(run))
+    return [StepRow(k.name, str(k.label), "wait", _("waiting")) for k in kinds]
 
 
 def _step_row(run: Run, step: Step, names: dict[str, str], calls: Sequence[Any]) -> StepRow:

@@ -105,10 +105,11 @@ def places_of(settings: TopicSettings) -> list[str]:
 
 def reason_against(settings: TopicSettings, url: str) -> str:
     """Return the rule of `places_of` by which a canonical address is left out; empty for none."""
-    return _place_against(url, [*settings.block_pages, *settings.block_domains])
+    return place_of(url, [*settings.block_pages, *settings.block_domains])
 
 
-def _place_against(url: str, places: Sequence[str]) -> str:
+def place_of(url: str, places: Sequence[str]) -> str:
+    """Return the first of `places`, domains and pages, at which a canonical address lies."""
     return next((place for place in places if _lies_at(url, place)), "")
 
 
@@ -188,7 +189,7 @@ def contradiction(
     A page cannot be always checked and never looked at, nor a domain be the only one and left out.
     """
     for check in filter(is_address, checks):
-        if place := _place_against(canonical_url(check), places):
+        if place := place_of(canonical_url(check), places):
             return _(
                 "“%(check)s” is always checked, and “%(place)s” is where runs stop looking: "
                 "take one of the two away."

@@ -109,10 +109,19 @@ class Work:
         Step.objects.bulk_create(missing, ignore_conflicts=True)
         rows = self.run.steps.filter(part=0, is_follow_up=False)
         self._steps = {step.name: step for step in rows}
+        # A retry works by the settings of now, which may have put a step between those there were.
+        for position, kind in enumerate(kinds):
+            if self._steps[kind.name].position != position:
+                self._steps[kind.name].position = position
+                self._steps[kind.name].save(update_fields=["position"])
 
     def has_begun(self, name: str) -> bool:
         """Whether the step `name` has kept anything."""
         return bool(self._steps[name].output)
+
+    def has(self, name: str) -> bool:
+        """Whether the run has a step of that name."""
+        return name in self._steps
 
     def output(self, name: str) -> dict[str, Any]:
         """Return what the step `name` of this run stored."""

@@ -44,6 +44,9 @@ SETTINGS_FIELDS = (
     "max_pages",
     "max_minutes",
     "intent",
+    "tell_also",
+    "boost_places",
+    "mute_places",
 )
 SCHEDULE_FIELDS = ("preset", "cron", "time_zone", "missed")
 

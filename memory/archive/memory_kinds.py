@@ -66,6 +66,12 @@ MEMORY_KINDS = [
         key=("page", "name"),
     ),
     Kind(
+        "source-rules",
+        gettext_lazy("places that all topics block, boost or mute"),
+        memory.SourceRule,
+        key=("place",),
+    ),
+    Kind(
         "documents",
         gettext_lazy("documents of the library"),
         memory.LibraryDocument,

@@ -24,6 +24,7 @@ from memory.models.saved_views import SavedView
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
 from memory.models.sessions import Message, Session
+from memory.models.source_rules import SourceRule
 from memory.models.sources import SeenUrl, Source
 from memory.models.topic_facts import TopicFact
 from memory.models.topics import Topic
@@ -72,6 +73,7 @@ __all__ = [
     "Snapshot",
     "SnapshotItem",
     "Source",
+    "SourceRule",
     "Topic",
     "TopicFact",
     "Trust",

@@ -210,7 +210,7 @@ def _next_steps(work: Work, topic: Topic) -> list[str]:
 
 
 def _items(run: Run, statuses: Iterable[str]) -> list[DeltaItem]:
-    found = DeltaItem.objects.filter(run=run, status__in=list(statuses), withheld="")
+    found = DeltaItem.objects.filter(run=run, status__in=list(statuses)).supported()
     return [i for i in found.order_by("position") if not smells_of_instructions(i.sentence)]
 
 

@@ -126,8 +126,37 @@ def _opening(address: str) -> str:
     return f"{settings.BEACON_URL}{page}" if page else address
 
 
+class DeltaItemQuerySet(models.QuerySet[Any]):
+    """The questions asked of delta items."""
+
+    def told(self) -> Self:
+        """Keep what is told: what is listed and not withheld, for whatever reason."""
+        return self.filter(status__in=DeltaItem.LISTED, withheld="")
+
+    def supported(self) -> Self:
+        """Keep what is remembered: also what the topic's intent withholds, which is true."""
+        return self.exclude(UNSUPPORTED)
+
+
+# Withheld by nobody's judgement: the check of the citations found that its source does not say it.
+UNSUPPORTED = Q(judged_by="") & ~Q(withheld="")
+
+
 class DeltaItem(models.Model):
-    """One changed fact: the new sentence beside the old, with its citations and quote."""
+    """One changed fact: the new sentence beside the old, with its citations and quote.
+
+    `withheld` says why it is not told.  Without `judged_by` its source does not say it, and it is
+    not remembered either; with it, it is true and known, and somebody judged that the owner did not
+    ask to be told: the topic's intent by a model or by the rule, or a muted source.  `judged` is
+    what was said for telling or withholding it; a person who asked to be told after all is the judge
+    from then on.
+    """
+
+    class Judge(models.TextChoices):
+        MODEL = "model", gettext_lazy("the model")
+        RULE = "rule", gettext_lazy("the rule")
+        MUTED = "muted", gettext_lazy("its source is muted")
+        PERSON = "person", gettext_lazy("you")
 
     class Status(models.TextChoices):
         NEW = "new", gettext_lazy("New")
@@ -150,8 +179,10 @@ class DeltaItem(models.Model):
     citations = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     quote = models.TextField(blank=True)
     withheld = models.TextField(blank=True)
+    judged_by = models.CharField(max_length=6, choices=Judge, blank=True)
+    judged = models.TextField(blank=True)
 
-    objects: ClassVar[models.Manager[Any]] = models.Manager()
+    objects: ClassVar[DeltaItemQuerySet] = DeltaItemQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         ordering = ("run", "position")
@@ -161,3 +192,8 @@ class DeltaItem(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_status_display()}: {self.sentence[:80]}"
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether it is true and remembered, and withheld because nobody asked to be told it."""
+        return bool(self.withheld and self.judged_by)

@@ -104,6 +104,21 @@ class TopicSettings(models.Model):
     max_pages = models.PositiveIntegerField(_("pages a run"), null=True, blank=True)
     max_minutes = models.PositiveIntegerField(_("minutes a run"), null=True, blank=True)
     intent = models.TextField(_("tell me only if"), blank=True)
+    # Sentences that the intent withheld and of which a person said: tell me such things.
+    tell_also = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("tell me such things too")
+    )
+    # Domains and canonical addresses of pages: read first, and read but never announced alone.
+    boost_places = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("look here first")
+    )
+    mute_places = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("never announced alone")
+    )
+    # Addresses that the next saved run reads, and that are taken from the list by its save.
+    read_next = ArrayField(
+        models.TextField(), default=list, blank=True, verbose_name=_("read next time")
+    )
 
     class Meta:
         verbose_name_plural = _("topic settings")

@@ -34,6 +34,7 @@ from memory.models import (
     ScratchpadEntry,
     SearchEntry,
     Session,
+    SourceRule,
     Topic,
     TopicFact,
     Use,
@@ -75,6 +76,7 @@ def full(topic: Topic, providers: Providers) -> User:
     Observation.follow([finding])
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
+    SourceRule.objects.create(owner=owner, place="farm.example", act="mute")
     append_to(owner, "episodes/2026-02.md", "## Heat pump\n- Summary: serviced", by=by)
     lock_section(read_file(owner, "episodes/2026-02.md"), HEAT_PUMP, by=by, locked=True)
     save_file(owner, "facts/user.md", "# User\n\n- Name: Nora 李\n", by=by)
