@@ -220,6 +220,28 @@ class ProposalAdmin(AboutRecordAdmin):
     ID = "target_id"
 
 
+@admin.register(memory.Conflict)
+class ConflictAdmin(AboutRecordAdmin):
+    """Records that do not go together, and what became of them."""
+
+    list_display = ("kind", "owner", "left_type", "right_type", "state", "settled_how", "created")
+    list_filter = ("state", "kind", "settled_how")
+    list_select_related = ("owner",)
+    search_fields = ("=left_id", "=right_id", "source", "owner__username")
+    MASKED = ("reason",)
+    TYPE = "left_type"
+    ID = "left_id"
+
+
+@admin.register(memory.RefusedSource)
+class RefusedSourceAdmin(ReadOnlyAdmin):
+    """Sources from which owners want nothing any more."""
+
+    list_display = ("owner", "kind", "name", "refused", "last_refused_at", "created")
+    list_filter = ("kind",)
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.ReviewLevel)
 class ReviewLevelAdmin(ReadOnlyAdmin):
     """How owners want agents' writes treated."""

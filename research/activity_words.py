@@ -21,6 +21,10 @@ LOG_WORDS = {
     "account-enabled": _L("account enabled"),
     "account-made": _L("account made"),
     "agent-changed": _L("settings of an agent changed"),
+    "conflict-found": _L("found not to go together"),
+    "conflict-gone": _L("settled itself: one of the two is gone"),
+    "conflict-reopened": _L("open again"),
+    "conflict-settled": _L("settled"),
     "connection-changed": _L("connection changed"),
     "held": _L("held for a person"),
     "follow-up-failed": _L("a follow-up failed"),
@@ -92,6 +96,7 @@ _SUBJECTS = {
     "agent": _L("agent"),
     "apitoken": _L("token"),
     "proposal": _L("proposal"),
+    "conflict": _L("conflict"),
     "step": _L("step"),
     "reflection": _L("finished work"),
 }

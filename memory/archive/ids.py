@@ -149,7 +149,7 @@ def _uuid(text: str) -> uuid.UUID | None:
 def _keys(kind: Kind) -> set[str]:
     """Return the columns that hold the id of a record."""
     keys = {field.attname for field in kind.columns() if field.is_relation}
-    return keys | {"id", "record_id", "target_id", "result_id"}
+    return keys | {"id", "record_id", "target_id", "result_id", "left_id", "right_id"}
 
 
 def _numbered(kind: Kind, column: models.Field[Any, Any]) -> str:

@@ -60,6 +60,13 @@ MEMORY_KINDS = [
     ),
     Kind("review-levels", gettext_lazy("review levels"), memory.ReviewLevel, key=("kind",)),
     Kind(
+        "refused-sources",
+        gettext_lazy("refused sources"),
+        memory.RefusedSource,
+        key=("kind", "name"),
+        own_alone=True,
+    ),
+    Kind(
         "saved-views",
         gettext_lazy("saved views"),
         memory.SavedView,
@@ -173,6 +180,14 @@ MEMORY_KINDS = [
         memory.Proposal,
         problem=talk_kinds.proposal_problem,
         prepare=talk_kinds.say_whose,
+    ),
+    Kind(
+        "conflicts",
+        gettext_lazy("conflicts"),
+        memory.Conflict,
+        citing=("topic_ids",),
+        problem=talk_kinds.conflict_problem,
+        prepare=talk_kinds.stand_back,
     ),
     Kind(
         "revisions",

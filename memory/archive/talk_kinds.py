@@ -19,6 +19,7 @@ from memory.conversation_cites import MARK
 from memory.errors import MemoryRefused
 from memory.files.paths import checked_path
 from memory.models import (
+    Conflict,
     FileDraft,
     MemoryFile,
     Message,
@@ -29,6 +30,7 @@ from memory.models import (
     Trust,
     User,
 )
+from memory.models.conflicts import CONFLICT_TYPES
 from memory.recall.kinds import KINDS
 from memory.review_apply import APPLY
 from memory.tool_types import named
@@ -229,6 +231,26 @@ def say_whose(proposal: Proposal, taking_in: Any) -> None:
         why = _("it comes with somebody else's archive")
         proposal.source = taking_in.source
         proposal.held_because = "; ".join(filter(None, [why, proposal.held_because]))
+
+
+def conflict_problem(conflict: Conflict) -> str:
+    """Return why a row cannot be a conflict; empty where it can."""
+    if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
+        return _("it is between records that are not looked at for conflicts")
+    if conflict.left_id == conflict.right_id:
+        return _("a record cannot be in conflict with itself")
+    results = conflict.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” is not well formed") % {"field": "results"}
+    return ""
+
+
+def stand_back(conflict: Conflict, taking_in: Any) -> None:
+    """Let a conflict that is open here already not be open twice."""
+    here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
+    if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
+        conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
+        conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
 
 
 def draft_problem(draft: FileDraft) -> str:

@@ -7,6 +7,7 @@ from memory.models.api import ApiAnswer
 from memory.models.archives import Archive
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
 from memory.models.bulk_acts import BulkAct
+from memory.models.conflicts import Conflict
 from memory.models.connections import Connection
 from memory.models.content import ContentItem, Snapshot, SnapshotItem
 from memory.models.embeddings import Embedding, EmbeddingDue
@@ -20,6 +21,7 @@ from memory.models.proposals import Proposal, ReviewLevel
 from memory.models.publish_due import PublishDue
 from memory.models.recalled import Recalled
 from memory.models.reflections import Reflection
+from memory.models.refused_sources import RefusedSource
 from memory.models.saved_views import SavedView
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
@@ -37,6 +39,7 @@ __all__ = [
     "ApiToken",
     "Archive",
     "BulkAct",
+    "Conflict",
     "Connection",
     "ContentItem",
     "Embedding",
@@ -57,6 +60,7 @@ __all__ = [
     "PublishDue",
     "Recalled",
     "Reflection",
+    "RefusedSource",
     "Remembered",
     "ReviewLevel",
     "Revision",

@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models.api import ApiAnswer
+from memory.models.conflicts import Conflict
 from memory.models.history import Activity, Change, Revision, as_json
 from memory.models.proposals import Proposal
 from memory.text import shorten
@@ -169,6 +170,8 @@ class Remembered(models.Model):
                 source=source,
                 version=expected + 1,
             )
+            if "trashed_at" in fields:
+                _tell_conflicts([self.pk], is_trashed=fields["trashed_at"] is not None, by=by)
         for name, value in fields.items():
             setattr(self, name, value)
         self.version = expected + 1
@@ -206,6 +209,8 @@ class Remembered(models.Model):
         for after, keys in groups.values():
             rows = cls.objects.filter(pk__in=keys)
             rows.update(version=F("version") + 1, updated=now, **after)
+            if "trashed_at" in after:
+                _tell_conflicts(keys, is_trashed=after["trashed_at"] is not None, by=by)
         Revision.record_many(changes, by=by, why=why, source=source)
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
@@ -247,6 +252,7 @@ class Remembered(models.Model):
             Activity.forget(ids)
             # What was proposed for it, or became it, holds its text too.
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
+            Conflict.forget(ids)
             ApiAnswer.forget(ids)
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
@@ -266,3 +272,8 @@ class Remembered(models.Model):
     def purged_with(self) -> list[Remembered]:
         """Return the records whose history goes with this one's (itself, and what hangs on it)."""
         return [self]
+
+
+def _tell_conflicts(ids: Sequence[Any], *, is_trashed: bool, by: Actor) -> None:
+    """Let conflicts follow what became of these records: one of which a side is gone is none."""
+    (Conflict.went if is_trashed else Conflict.came_back)(ids, by=by)

@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models.base import Remembered, RememberedQuerySet
+from memory.models.conflicts import Conflict
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.proposals import Proposal
 from memory.models.reflections import Reflection
@@ -270,6 +271,7 @@ class Topic(Remembered):
             Use.objects.filter(record_id__in=ids).delete()
             Activity.forget(ids)
             Proposal.forget(models.Q(target_id__in=ids) | models.Q(result_id__in=ids))
+            Conflict.forget(ids)
             Revision.forget(own)
         self.observations.all().delete()
         self.notes.all().delete()

@@ -76,6 +76,9 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.Embedding.objects.create(model="m", dimensions=2, values=[0.5, 0.5], **about)
     memory.EmbeddingDue.objects.create(**about)
     memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
+    memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")
+    note = memory.Note.objects.of(owner).latest("created")
+    memory.Conflict.objects.note(owner, "contradiction", note, observation, reason=SECRET_TEXT)
     memory.BulkAct.objects.create(owner=owner, page="notes", act="pin")
     file = memory.MemoryFile.objects.create(
         path=f"episodes/2026-0{n + 1}.md", content=f"# {SECRET_TEXT}\n\n- {SECRET_TEXT}", **hidden

@@ -23,12 +23,14 @@ from memory.files.saving import append_to, lock_section, save_file
 from memory.models import (
     Activity,
     Agent,
+    Conflict,
     ContentItem,
     FileDraft,
     ModelCall,
     Note,
     Observation,
     Reflection,
+    RefusedSource,
     Revision,
     SavedView,
     ScratchpadEntry,
@@ -74,6 +76,8 @@ def full(topic: Topic, providers: Providers) -> User:
         digest=Observation.digest_of("Cells got cheaper."), topic=topic,
     )  # fmt: skip
     Observation.follow([finding])
+    Conflict.objects.note(owner, "contradiction", note.superseded_by, finding, source=run.source)
+    RefusedSource.objects.create(owner=owner, kind="domain", name="spam.example", reason="spam")
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
     SourceRule.objects.create(owner=owner, place="farm.example", act="mute")

@@ -1,0 +1,317 @@
+"""Two records that say almost the same, or do not go together, until a person settles it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from django.apps import apps
+from django.contrib.postgres.fields import ArrayField
+from django.db import IntegrityError, models, transaction
+from django.db.models import Exists, F, OuterRef, Q
+from django.db.models.functions import Greatest, Least
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from memory.actors import MAINTENANCE, Actor
+from memory.errors import InvalidValue
+from memory.models.history import Activity, OwnedQuerySet, Revision
+from memory.text import clean, one_line, shorten
+
+if TYPE_CHECKING:
+    from memory.models.base import Remembered
+    from memory.models.users import User
+
+# The types whose records can stand in a conflict.
+CONFLICT_TYPES = ("note", "observation", "topicfact")
+MOST_NEAR = 500  # open near-duplicates of one owner: more is no list that a person works through
+LONGEST_REASON, LONGEST_SOURCE, LONGEST_LABEL = 2_000, 200, 120
+
+
+class ConflictQuerySet(OwnedQuerySet):
+    """The questions asked of conflicts, and the one door by which they are noted."""
+
+    def open(self) -> Self:
+        """Keep what waits for a person; of some of it a side may be gone."""
+        return self.filter(state=Conflict.State.OPEN)
+
+    def standing(self) -> Self:
+        """Keep what waits for a person and of which both sides still stand."""
+        return self.open().with_both_sides()
+
+    def with_both_sides(self) -> Self:
+        """Keep those of which both sides still stand."""
+        return self.filter(_stands("left_id"), _stands("right_id"))
+
+    def about(self, ids: Iterable[Any]) -> Self:
+        """Keep those of which a side is one of these records."""
+        keys = list(ids)
+        return self.filter(Q(left_id__in=keys) | Q(right_id__in=keys))
+
+    def between(self, one: Any, other: Any) -> Self:
+        """Keep those of these two records, whichever of them is left."""
+        return self.filter(Q(left_id=one, right_id=other) | Q(left_id=other, right_id=one))
+
+    def note(
+        self,
+        owner: User,
+        kind: str,
+        left: Remembered,
+        right: Remembered,
+        *,
+        source: str = "",
+        reason: str = "",
+        by: Actor = MAINTENANCE,
+    ) -> Conflict | None:
+        """Note that two of the owner's records do not go together, and return the conflict.
+
+        `left` is what stood, `right` what came; `source` names what found it (`run:12`), `reason`
+        says why in a sentence.  The same pair again adds nothing: it gives the open one, or the
+        one that was settled as long as neither side says anything else since.  None where a side
+        no longer stands, or so many near-duplicates wait that another helps nobody.
+        Raises InvalidValue for what cannot be in conflict: one record with itself, somebody
+        else's, a soul, agent or user note.
+        """
+        _check_pair(owner, kind, left, right)
+        with transaction.atomic():
+            known = self._known(owner, left, right)
+            if known is not None:
+                return known
+            if not _both_stand(left, right) or (
+                kind == Conflict.Kind.NEAR_DUPLICATE and self._is_full(owner)
+            ):
+                return None
+            try:
+                with transaction.atomic():
+                    return self._make(owner, kind, left, right, source, reason, by)
+            except IntegrityError:  # another writer was quicker: the open one is theirs
+                found: Conflict | None = self.of(owner).open().between(left.pk, right.pk).first()
+                return found
+
+    def _known(self, owner: User, left: Remembered, right: Remembered) -> Conflict | None:
+        """Return the pair's open conflict, or the last settled one that still holds."""
+        pair = self.of(owner).between(left.pk, right.pk)
+        found: Conflict | None = pair.open().first()
+        if found is not None:
+            return found
+        last: Conflict | None = pair.exclude(settled_how=Conflict.How.GONE).last()
+        return last if last is not None and not last.says_else_since() else None
+
+    def _is_full(self, owner: User) -> bool:
+        near = self.of(owner).open().filter(kind=Conflict.Kind.NEAR_DUPLICATE)
+        return near.order_by()[:MOST_NEAR].count() >= MOST_NEAR
+
+    def _make(
+        self,
+        owner: User,
+        kind: str,
+        left: Remembered,
+        right: Remembered,
+        source: str,
+        reason: str,
+        by: Actor,
+    ) -> Conflict:
+        topics = [getattr(side, "topic_id", None) for side in (left, right)]
+        made: Conflict = self.create(
+            owner=owner,
+            kind=kind,
+            left_type=left.record_type(),
+            left_id=left.pk,
+            left_version=left.version,
+            right_type=right.record_type(),
+            right_id=right.pk,
+            right_version=right.version,
+            topic_ids=list(dict.fromkeys(key for key in topics if key is not None)),
+            source=one_line(clean(source)[0])[:LONGEST_SOURCE],
+            reason=shorten(clean(reason)[0], LONGEST_REASON),
+        )
+        if kind == Conflict.Kind.CONTRADICTION:
+            # Near-duplicates are many and can wait; a line for each would bury the log.
+            Activity.log(owner, by, "conflict-found", subject=made, label=label_of(left, right))
+        return made
+
+
+def label_of(*sides: Any) -> str:
+    """Return what the log calls a conflict: the words of its first side, unless one is sensitive."""
+    if any(side.sensitivity != "normal" for side in sides):
+        return gettext("a sensitive record")
+    return shorten(str(sides[0]), LONGEST_LABEL)
+
+
+def _check_pair(owner: User, kind: str, left: Remembered, right: Remembered) -> None:
+    if kind not in Conflict.Kind.values:
+        raise InvalidValue(gettext("“%(kind)s” is no kind of conflict.") % {"kind": kind[:40]})
+    for side in (left, right):
+        if side.owner_id != owner.pk:
+            raise InvalidValue(gettext("A conflict is between two records of one owner."))
+        if side.record_type() not in CONFLICT_TYPES or getattr(side, "is_standing_identity", False):
+            problem = gettext("“%(label)s” is of a kind that is not looked at for conflicts.")
+            raise InvalidValue(problem % {"label": side})
+    if left.pk == right.pk:
+        raise InvalidValue(gettext("A record cannot be in conflict with itself."))
+
+
+def _both_stand(left: Remembered, right: Remembered) -> bool:
+    return all(
+        standing_rows(side.record_type()).filter(pk=side.pk).exists() for side in (left, right)
+    )
+
+
+def standing_rows(record_type: str) -> models.QuerySet[Any]:
+    """Return the records of a type that stand: not trashed, superseded, expired, struck, retired."""
+    rows: models.QuerySet[Any] = apps.get_model("memory", record_type)._default_manager.filter(
+        trashed_at=None
+    )
+    if record_type == "note":
+        unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+        return rows.filter(unexpired, superseded_by=None)
+    if record_type == "topicfact":
+        return rows.filter(state="current", topic__trashed_at=None)
+    return rows
+
+
+def _stands(side: str) -> Q:
+    found = Q()
+    for record_type in CONFLICT_TYPES:
+        found |= Q(Exists(standing_rows(record_type).filter(pk=OuterRef(side))))
+    return found
+
+
+class Conflict(models.Model):
+    """Two records of an owner that a person is to look at side by side.
+
+    `left` is what stood and `right` what came; the versions are those seen when it was noted, or
+    those that the settling left.  `results` names each revision that settling made, in order, as
+    `[record type, record, version]`: by these it can be taken back.
+    """
+
+    class Kind(models.TextChoices):
+        CONTRADICTION = "contradiction", _("contradiction")
+        NEAR_DUPLICATE = "near-duplicate", _("near-duplicate")
+
+    class State(models.TextChoices):
+        OPEN = "open", _("open")
+        SETTLED = "settled", _("settled")
+
+    class How(models.TextChoices):
+        LEFT = "left", _("kept left")
+        RIGHT = "right", _("kept right")
+        BOTH = "both", _("kept both")
+        MERGED = "merged", _("merged")
+        GONE = "gone", _("settled itself: one of the two is gone")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    kind = models.CharField(_("kind"), max_length=14, choices=Kind)
+    left_type = models.CharField(max_length=40)
+    left_id = models.UUIDField()
+    left_version = models.PositiveIntegerField()
+    right_type = models.CharField(max_length=40)
+    right_id = models.UUIDField()
+    right_version = models.PositiveIntegerField()
+    topic_ids = ArrayField(models.UUIDField(), default=list, blank=True)
+    source = models.CharField(max_length=LONGEST_SOURCE, blank=True)
+    reason = models.TextField(blank=True)
+    state = models.CharField(max_length=7, choices=State, default=State.OPEN)
+    settled_how = models.CharField(max_length=6, choices=How, blank=True)
+    settled_by = models.CharField(max_length=200, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+    results = models.JSONField(default=list, blank=True)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[ConflictQuerySet] = ConflictQuerySet.as_manager()  # type: ignore[assignment]
+
+    class Meta:
+        ordering = ("created", "id")
+        constraints = [
+            models.UniqueConstraint(
+                Least("left_id", "right_id"),
+                Greatest("left_id", "right_id"),
+                condition=Q(state="open"),
+                name="conflict_open_once_a_pair",
+            ),
+            models.CheckConstraint(
+                condition=~Q(left_id=F("right_id")), name="conflict_not_with_itself"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "state", "created"], name="conflict_of_owner"),
+            models.Index(fields=["left_id"], name="conflict_left"),
+            models.Index(fields=["right_id"], name="conflict_right"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.left_type} {self.right_type}"
+
+    def get_absolute_url(self) -> str:
+        """Return the page on which a person settles it."""
+        return reverse("memory:conflict", args=[self.pk])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for a person."""
+        return self.state == self.State.OPEN
+
+    def says_else_since(self) -> bool:
+        """Whether a side says something else than when the conflict was noted or settled."""
+        sides = (
+            (self.left_type, self.left_id, self.left_version),
+            (self.right_type, self.right_id, self.right_version),
+        )
+        later = Q()
+        for record_type, key, version in sides:
+            later |= Q(record_type=record_type, record_id=key, version__gt=version)
+        said = Q(after__has_any_keys=["content", "text"])
+        return Revision.objects.filter(later & said).exists()
+
+    @classmethod
+    def went(cls, ids: Iterable[Any], *, by: Actor) -> int:
+        """Let settle themselves the conflicts of records that went to the trash; return how many."""
+        gone = list(cls.objects.open().about(ids).select_related("owner"))
+        return cls.settle_themselves(gone, by=by)
+
+    @classmethod
+    def settle_themselves(cls, gone: Iterable[Conflict], *, by: Actor) -> int:
+        """Settle conflicts of which a side is gone, each with a line in the activity log."""
+        settled = 0
+        for one in gone:
+            changed = (
+                cls.objects.filter(pk=one.pk)
+                .open()
+                .update(
+                    state=cls.State.SETTLED,
+                    settled_how=cls.How.GONE,
+                    settled_by=str(by),
+                    settled_at=timezone.now(),
+                )
+            )
+            if changed:
+                settled += 1
+                Activity.log(one.owner, by, "conflict-gone", subject=one, label=str(one))
+        return settled
+
+    @classmethod
+    def came_back(cls, ids: Iterable[Any], *, by: Actor) -> None:
+        """Open again what settled itself, where both sides stand again."""
+        gone = cls.objects.about(ids).filter(settled_how=cls.How.GONE).with_both_sides()
+        for one in gone.select_related("owner").order_by("-settled_at"):
+            pair = cls.objects.of(one.owner).between(one.left_id, one.right_id)
+            if not pair.open().exists():
+                one.open_again()
+                Activity.log(one.owner, by, "conflict-reopened", subject=one, label=str(one))
+
+    def open_again(self) -> None:
+        """Let the conflict wait as if nobody had looked at it."""
+        self.state, self.settled_how, self.settled_by = self.State.OPEN, "", ""
+        self.settled_at, self.results = None, []
+        self.save(update_fields=["state", "settled_how", "settled_by", "settled_at", "results"])
+
+    @classmethod
+    def forget(cls, ids: Iterable[Any]) -> None:
+        """Delete the conflicts of records that are deleted for good, with what the log says of them."""
+        keys = list(cls.objects.about(ids).values_list("pk", flat=True))
+        Activity.forget(keys)
+        cls.objects.filter(pk__in=keys).delete()
