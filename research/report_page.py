@@ -24,8 +24,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.providers.catalogue import CATALOGUE
 from memory import reflection_page
 from memory.markdown import link_citations, render
-from research import memory_changes, obeying, planning, searching, shown
+from research import memory_changes, obeying, searching, shown
 from research.deep import call_rows
+from research.manifest_rows import manifest_rows
 from research.models import DeltaItem, Hit, Report, Run
 
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -103,6 +104,7 @@ class Changed:
     confirmed: list[DeltaRow] = field(default_factory=list)
     quiet: list[DeltaRow] = field(default_factory=list)
     withheld: list[DeltaRow] = field(default_factory=list)
+    unasked: list[DeltaRow] = field(default_factory=list)
     items: list[DeltaItem] = field(default_factory=list)
 
 
@@ -279,7 +281,9 @@ def _changed(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
     changed = Changed(items=items)
     for item in items:
         row = _delta_row(item, by_number)
-        if item.withheld:
+        if item.is_unasked:
+            changed.unasked.append(row)
+        elif item.withheld:
             changed.withheld.append(row)
         elif item.status in DeltaItem.LISTED:
             changed.listed.append(row)
@@ -326,7 +330,7 @@ def _joined(parts: list[SafeString], nothing: str) -> SafeString:
     return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)
 
 
-# --- hits and manifest ----------------------------------------------------------------------------
+# --- hits ----------------------------------------------------------------------------
 
 
 def _groups(hits: Sequence[Hit]) -> list[HitGroup]:
@@ -351,49 +355,3 @@ def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
         (counts[Hit.Reading.NOT_READ], _("not read")),
     )
     return " · ".join(f"{count} {word}" for count, word in words if count)
-
-
-_MANIFEST = {
-    "beacon": gettext_lazy("Beacon"),
-    "depth": gettext_lazy("Depth"),
-    "objective": gettext_lazy("Objective"),
-    "focus": gettext_lazy("Focus"),
-    "time_frame": gettext_lazy("Time frame"),
-    "languages": gettext_lazy("Languages"),
-    "services": gettext_lazy("Services"),
-    "allow_domains": gettext_lazy("Only these domains"),
-    "block_domains": gettext_lazy("Never these domains"),
-    "block_pages": gettext_lazy("Never these pages"),
-    "always_checked": gettext_lazy("Always checked"),
-    "left_out": gettext_lazy("Hits left out, as you asked"),
-    "queries": gettext_lazy("Queries"),
-    "planned_by": gettext_lazy("Plan"),
-    "proposed": gettext_lazy("Planned before it was changed"),
-    "rerun_of": gettext_lazy("Repeats"),
-    "written_by": gettext_lazy("Written by"),
-    "models": gettext_lazy("Models asked"),
-    "settings": gettext_lazy("All settings"),
-    "budget": gettext_lazy("Budget"),
-    "phrases": gettext_lazy("Phrases for the next plan"),
-}
-
-_IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}
-
-
-def manifest_rows(run: Run) -> list[tuple[str, list[str]]]:
-    """Return what the run was made with, as labels and values; what was not set is left out."""
-    rows = []
-    for name, value in run.manifest.items():
-        in_words = _IN_WORDS.get(name, str)
-        values = [in_words(one) for one in _values(value)]
-        if values:
-            rows.append((str(_MANIFEST.get(name, name.replace("_", " ").capitalize())), values))
-    return rows
-
-
-def _values(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [f"{name}: {one}" for name, one in value.items() if one not in (None, "", [])]
-    if isinstance(value, list):
-        return [str(one) for one in value]
-    return [str(value)] if value not in (None, "") else []

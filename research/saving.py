@@ -342,6 +342,7 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
         "block_pages": settings.block_pages,
         "always_checked": plan.get("always", []),
         "left_out": work.output("filter_seen").get("left_out", {}),
+        "intent": settings.intent,
         "queries": plan["queries"],
         "planned_by": plan["by"],
         "proposed": plan.get("proposed", []),

@@ -15,6 +15,7 @@ from research.views import (
     runs,
     shares,
     standing_rules,
+    telling,
     topic,
     topic_acts,
     topic_settings,
@@ -59,6 +60,8 @@ _runs = [
     path(_RUN + "plan/anew/", runs.run_plan_anew, name="run-plan-anew"),
     path(_RUN + "read/", reports.report_read, name="report-read"),
     path(_RUN + "unread/", reports.report_unread, name="report-unread"),
+    path(_RUN + "told/<int:item>/", telling.tell_such, name="tell-such"),
+    path(_RUN + "told/<int:item>/undo/", telling.tell_such_undo, name="tell-such-undo"),
     path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
 ]
 _shares = [

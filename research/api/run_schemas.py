@@ -116,7 +116,10 @@ class RunWithSteps(RunOut):
 
 
 class DeltaItemOut(BaseModel):
-    """One changed fact; one with `withheld` is in no section, and says why."""
+    """One changed fact; one with `withheld` is in no section, and says why.
+
+    With `judged_by` it is true and remembered, and the topic's intent or a muted source withholds it.
+    """
 
     position: int
     status: DeltaItem.Status
@@ -126,6 +129,8 @@ class DeltaItemOut(BaseModel):
     citations: list[int]
     quote: str
     withheld: str
+    judged_by: str = Field(description="model, rule, muted or person; empty: nobody judged.")
+    judged: str = Field(description="Why it is told or withheld, in the judge's words.")
 
     @classmethod
     def of(cls, item: DeltaItem) -> Self:

@@ -66,6 +66,10 @@ class TopicFields(Body):
     report_style: Style | None = None
     reading: Reading | None = None
     plan_review: PlanReview | None = None
+    intent: str | None = Field(
+        None, max_length=LONGEST, description="What to be told of; a person's to say. Empty: all."
+    )
+    tell_also: list[Line] | None = Field(None, max_length=50, description="A person's to say.")
     max_pages: Annotated[int, Field(ge=1, le=500)] | None = None
     max_minutes: Annotated[int, Field(ge=1, le=240)] | None = None
     max_tokens: Whole | None = None
@@ -142,6 +146,10 @@ class TopicOut(BaseModel):
     report_style: TopicSettings.Style
     reading: TopicSettings.Reading
     plan_review: TopicSettings.PlanReview
+    intent: str
+    tell_also: list[str]
+    boost_places: list[str]
+    mute_places: list[str]
     max_tokens: int | None
     max_money: str | None
     max_pages: int | None

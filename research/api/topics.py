@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, Literal
 
 from django.db.models import Q
@@ -55,6 +56,7 @@ def _shown(show: str) -> Q:
 def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> Status[TopicOut]:
     """Make a topic.  200: there is one of this title already, which is given as it is."""
     caller = request.auth
+    _check_telling(caller, topic.model_fields_set)
     made, is_new = topic_asked.make_topic(caller.owner, topic.asked(), by=caller.by)
     made = _topics(caller).get(pk=made.pk)
     located(response, f"/topics/{made.slug}")
@@ -137,8 +139,15 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
     named = patch.model_fields_set
     if "archived" in named:
         only_people(caller, _("Only a person puts a topic into the archive, or takes it back."))
+    _check_telling(caller, named)
     if "private" in named and topic.private and not patch.private:
         only_people(caller, _("Only a person says that a topic is private no longer."))
+
+
+def _check_telling(caller: Caller, named: Set[str]) -> None:
+    """Refuse (403) agents that say what is told: one led astray could hide from its owner."""
+    if named & {"intent", "tell_also"}:
+        only_people(caller, _("Only a person says of what they want to be told."))
 
 
 def _topics(caller: Caller) -> TopicQuerySet:

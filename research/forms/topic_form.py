@@ -32,6 +32,7 @@ from research.forms.fields import (
     UsualChoiceField,
     offered_domains,
 )
+from research.forms.intent_fields import IntentFields
 from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
@@ -57,7 +58,7 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     )
 
 
-class TopicForm(ScheduleForm):
+class TopicForm(IntentFields, ScheduleForm):
     """A topic with its settings and schedule; what was typed stays, whatever is wrong with it."""
 
     title = CleanTextField(
@@ -300,6 +301,11 @@ class TopicForm(ScheduleForm):
     def report_is_set(self) -> bool:
         """Whether anything of “reading and reporting” was chosen, or is wrong."""
         return self._is_set("depth", "report_style", "reading", "plan_review")
+
+    @property
+    def telling_is_set(self) -> bool:
+        """Whether anything of “what to tell you” was chosen, or is wrong."""
+        return self._is_set("intent", "tell_also")
 
     @property
     def limits_are_set(self) -> bool:

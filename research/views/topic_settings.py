@@ -26,6 +26,7 @@ from research.budget import DEFAULTS
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
 from research.forms.topic_form import TopicForm, initial_of, initial_of_new
+from research.intent_trial import Trial, tried
 from research.models import Run, Schedule, TopicSettings
 from research.starting import NotNow, create_topic, start_run
 
@@ -36,7 +37,7 @@ _CHOICES: dict[str, type[TextChoices]] = {
     "reading": TopicSettings.Reading,
     "plan_review": TopicSettings.PlanReview,
 }
-_NOT_SAVING = ("show_runs", "use_domains")
+_NOT_SAVING = ("show_runs", "use_domains", "try_intent")
 
 
 @login_required
@@ -189,7 +190,16 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             messages.success(request, _("Saved. It applies from the next run."))
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
-    return _show(request, "topic_settings", form, topic=topic, conflicts=conflicts)
+    trial = _trial(request, topic, form)
+    return _show(request, "topic_settings", form, topic=topic, conflicts=conflicts, trial=trial)
+
+
+def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
+    """Return what the intent in the form makes of the last runs, if that was asked for."""
+    if "try_intent" not in request.POST or {"intent", "tell_also"} & set(form.errors):
+        return None
+    typed = form.cleaned_data
+    return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)
 
 
 def _rebased(

@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory.models import Topic, User
+from research.manifest_rows import manifest_rows
 from research.models import DeltaItem, Report, Run
-from research.report_page import manifest_rows
 from tests.research.factories import (
     make_call,
     make_fact,

@@ -1,0 +1,147 @@
+"""What a topic's intent withholds: folded in the report, told after all by one press, tried first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memory.models import Topic
+from research.models import DeltaItem, Run, TopicSettings
+from tests.pages.test_topic_settings import opened
+from tests.pages.topic_cast import text_of
+from tests.research.factories import make_item, make_second_run, make_topic
+
+ClientOf = Callable[[Any], Client]
+HTMX = {"HX-Request": "true"}
+WHY = "it speaks of nothing that you asked for: price"
+CEO = "The chief executive officer resigned."
+
+
+@pytest.fixture
+def browser(client_of: ClientOf, alice: Any) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def run(alice: Any) -> Run:
+    run = make_second_run(make_topic(alice))
+    make_item(run, "new", CEO, withheld=WHY, judged=WHY, judged_by="rule", citations=[1])
+    return run
+
+
+@pytest.fixture
+def item(run: Run) -> DeltaItem:
+    return DeltaItem.objects.get(run=run, sentence=CEO)
+
+
+def page_of(run: Run) -> str:
+    return f"/topics/{run.topic.slug}/runs/{run.pk}/"
+
+
+def tell(item: DeltaItem) -> str:
+    return f"{page_of(item.run)}told/{item.pk}/"
+
+
+def settings_of(run: Run) -> TopicSettings:
+    return TopicSettings.objects.get(topic=run.topic)
+
+
+def test_the_report_folds_what_was_withheld_with_its_reason(browser: Client, run: Run):
+    page = text_of(browser.get(page_of(run)))
+
+    assert "1 withheld by your intent" in page
+    assert WHY in page and "(the rule)" in page
+    listed = re.search(r'<ul class="delta">.*?</ul>', page, re.S)
+    assert listed and CEO not in listed[0]
+
+
+def test_tell_me_such_things_tells_this_one_and_widens_the_intent(
+    browser: Client, run: Run, item: DeltaItem
+):
+    page = text_of(browser.post(tell(item), follow=True))
+
+    assert "It is told, and such things are from the next run on." in page
+    assert "withheld by your intent" not in page
+    run.report.refresh_from_db()
+    assert CEO in run.report.delta
+    assert settings_of(run).tell_also == [CEO]
+
+
+def test_it_can_be_undone(browser: Client, run: Run, item: DeltaItem):
+    page = text_of(browser.post(tell(item), follow=True))
+    undo = re.search(r'action="([^"]+/undo/[^"]*)"', page)
+    assert undo
+    browser.post(undo[1].replace("&amp;", "&"))
+
+    item.refresh_from_db()
+    run.report.refresh_from_db()
+    assert (item.withheld, item.judged_by) == (WHY, "rule")
+    assert CEO not in run.report.delta
+    assert settings_of(run).tell_also == []
+
+
+def test_pressed_twice_the_second_press_is_explained(browser: Client, item: DeltaItem):
+    browser.post(tell(item))
+    response = browser.post(tell(item))
+
+    assert response.status_code == 409
+    assert "not withheld by the topic" in text_of(response)
+
+
+def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem):
+    assert client_of(bob).post(tell(item)).status_code == 404
+    item.refresh_from_db()
+    assert item.withheld == WHY
+
+
+def test_what_no_source_supports_cannot_be_told(browser: Client, run: Run):
+    unsupported = DeltaItem.objects.get(run=run, sentence="It is the fastest.")
+
+    assert browser.post(tell(unsupported)).status_code == 409
+
+
+def tried(browser: Client, topic: Topic, intent: str, **more: Any) -> Any:
+    url = f"/topics/{topic.slug}/settings/"
+    return browser.post(url, opened(topic, intent=intent, try_intent="1"), **more)
+
+
+def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client, run: Run):
+    page = text_of(tried(browser, run.topic, "Only what the CEO does"))
+
+    assert "1 would be told, 3 withheld" in page
+    assert "Judged by the rule of words." in page
+    assert "Only what the CEO does" in page  # still in the field
+    assert settings_of(run).intent == ""
+
+
+def test_the_trial_over_htmx_gives_the_form_alone(browser: Client, run: Run):
+    page = text_of(tried(browser, run.topic, "prices", headers=HTMX))
+
+    assert page.startswith('<form id="topic-form"') or '<form id="topic-form"' in page[:200]
+    assert "<html" not in page
+
+
+def test_a_trial_of_an_intent_that_the_rule_cannot_read_says_so(browser: Client, run: Run):
+    assert "names nothing to look for" in text_of(tried(browser, run.topic, "important things"))
+
+
+def test_too_long_an_intent_is_explained_and_kept(browser: Client, run: Run):
+    intent = "prices " * 1500
+    url = f"/topics/{run.topic.slug}/settings/"
+    page = text_of(browser.post(url, opened(run.topic, intent=intent)))
+
+    assert "An intent has at most 10,000 characters, and this one 10,499." in page
+    assert intent.strip() in page
+    assert "maxlength" not in re.search(r'<textarea name="intent"[^>]*>', page)[0]  # type: ignore[index]
+
+
+def test_an_intent_is_saved_with_the_topic(browser: Client, run: Run):
+    url = f"/topics/{run.topic.slug}/settings/"
+    browser.post(url, opened(run.topic, intent="prices\r\nor laws", tell_also=CEO))
+
+    assert settings_of(run).intent == "prices\nor laws"
+    assert settings_of(run).tell_also == [CEO]
