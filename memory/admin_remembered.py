@@ -89,6 +89,17 @@ class MirrorFolderAdmin(ReadOnlyAdmin):
     list_select_related = ("root",)
 
 
+@admin.register(memory.PutAway)
+class PutAwayAdmin(ReadOnlyAdmin):
+    """What lies in the trash along with a run and is no record; what it says is its owner's."""
+
+    list_display = ("record_type", "record_id", "owner", "created")
+    list_filter = ("record_type",)
+    search_fields = ("owner__username",)
+    list_select_related = ("owner",)
+    SECRET = ("rows",)
+
+
 @admin.register(memory.SavedView)
 class SavedViewAdmin(ReadOnlyAdmin):
     """Views of lists that people saved."""

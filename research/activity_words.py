@@ -65,6 +65,8 @@ LOG_WORDS = {
     "report-shared": _L("shared by a link"),
     "report-unshared": _L("no longer shared by a link"),
     "run-cancel-asked": _L("asked to be cancelled"),
+    "run-restored": _L("restored from the trash"),
+    "run-trashed": _L("moved to the trash, with what only it brought"),
     "run-cancelled": _L("cancelled"),
     "schedule-caught-up": _L("caught up with what was missed"),
     "run-failed": _L("failed"),

@@ -181,7 +181,7 @@ def failed_of(user: User) -> dict[str, Any]:
     """
     runs = Run.objects.of(user).filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
-    later = Run.objects.filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
+    later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
     last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))
     found = list(last.select_related("topic").defer("manifest").order_by("-pk")[:MOST_FAILED])
     reasons = {run.error for run in found}

@@ -203,7 +203,7 @@ def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:
 
 def _recent_phrases(work: Work) -> list[str]:
     """Return phrases of the last report's sources that no query has asked for."""
-    last = work.topic.runs.saved().order_by("-number").first()
+    last = work.topic.runs.saved().kept().order_by("-number").first()
     found: list[str] = (last.manifest.get("phrases") or []) if last else []
     return found
 

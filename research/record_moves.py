@@ -11,7 +11,7 @@ from django.utils.translation import ngettext_lazy
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
 from memory.record_kinds import RecordKind, register
-from research import fact_editing, topic_editing
+from research import fact_editing, models, run_trash, topic_editing
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 
@@ -46,11 +46,16 @@ def register_kinds() -> None:
         RecordKind(
             _("report"),
             many=ngettext_lazy("%(n)s report", "%(n)s reports", "n"),
+            trash=lambda report, by: run_trash.trash_run(report, by=by),
+            restore=lambda report, by: run_trash.restore_run(report, by=by),
             address=lambda report: reverse(
                 "research:run", args=[report.run.topic.slug, report.run_id]
             ),
         ),
     )
+
+    models.Report.ON_PURGE.append(run_trash.forget_run)
+    Topic.ON_PURGE.append(run_trash.check_nothing_goes_on)
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:

@@ -197,7 +197,7 @@ def asked_at_home(run: Run) -> list[str]:
 
 def _neighbours(run: Run) -> dict[int, Run]:
     number = run.number or 0
-    beside = Run.objects.filter(topic=run.topic_id, number__in=[number - 1, number + 1])
+    beside = Run.objects.kept().filter(topic=run.topic_id, number__in=[number - 1, number + 1])
     return {other.number: other for other in beside.only("id", "number", "finished_at")}
 
 

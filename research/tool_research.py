@@ -175,7 +175,9 @@ def _run_data(run: Run) -> dict[str, Any]:
 
 
 def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
-    runs = Run.objects.of(context.owner).filter(topic__trashed_at=None).select_related("topic")
+    runs = (
+        Run.objects.of(context.owner).kept().filter(topic__trashed_at=None).select_related("topic")
+    )
     if asked.run is not None:
         runs = runs.filter(pk=asked.run)
     if asked.topic:

@@ -188,7 +188,10 @@ def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
         unread_count=_counted(Report.objects.unread(), "run__topic"),
         change_count=_counted(
             DeltaItem.objects.filter(
-                status__in=DeltaItem.LISTED, run__report__read_at=None, withheld=""
+                status__in=DeltaItem.LISTED,
+                run__report__read_at=None,
+                withheld="",
+                run__report__trashed_at=None,
             ),
             "run__topic",
         ),
@@ -226,7 +229,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> Iterable[Run]:
         default=Value(1),
         output_field=IntegerField(),
     )
-    runs = Run.objects.filter(topic__in=list(topic_ids)).annotate(ended=ended)
+    runs = Run.objects.kept().filter(topic__in=list(topic_ids)).annotate(ended=ended)
     place = Window(RowNumber(), partition_by=[F("topic"), F("ended")], order_by=F("id").desc())
     found: QuerySet[Any] = runs.annotate(place=place).filter(place=1)
     return found
@@ -234,7 +237,7 @@ def _last_runs(topic_ids: Iterable[Any]) -> Iterable[Run]:
 
 def _new_counts(topic_ids: Iterable[Any]) -> Iterable[tuple[Any, int]]:
     """Return the new sources of each topic's last saved runs, oldest first."""
-    saved = Run.objects.saved().filter(topic__in=list(topic_ids))
+    saved = Run.objects.saved().kept().filter(topic__in=list(topic_ids))
     place = Window(RowNumber(), partition_by=F("topic"), order_by=F("number").desc())
     last = saved.annotate(place=place).filter(place__lte=SPARK_RUNS).order_by("number")
     counts: QuerySet[Any, Any] = last.values_list("topic", "new_count")

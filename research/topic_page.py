@@ -58,7 +58,7 @@ class TopicHead:
 
 def topics_of(user: User) -> QuerySet[Any]:
     """Return the person's topics with the figures that the tabs show."""
-    runs = Run.objects.filter(topic=OuterRef("pk")).order_by().values("topic")
+    runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
     counted = runs.annotate(number=Count("pk")).values("number")
     topics = with_figures(Topic.objects.of(user).live())
     total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
@@ -76,7 +76,7 @@ def head_of(topic: Any) -> TopicHead:
         default=Value(1),
         output_field=IntegerField(),
     )
-    runs = Run.objects.filter(topic=topic).annotate(ended=ended).order_by("ended", "-id")
+    runs = Run.objects.kept().filter(topic=topic).annotate(ended=ended).order_by("ended", "-id")
     row = TopicRow(topic)
     for run in runs.distinct("ended"):
         run.topic = topic
@@ -304,7 +304,8 @@ class RunRow:
 def runs_of(topic: Topic, *, cursor: str = "") -> Page:
     """Return a page of all runs, the newest first."""
     page = page_of(
-        Run.objects.filter(topic=topic)
+        Run.objects.kept()
+        .filter(topic=topic)
         .select_related("rerun_of")
         .defer("manifest", "rerun_of__manifest"),
         by="created",

@@ -12,6 +12,7 @@ from research.views import (
     facts,
     home,
     reports,
+    run_trash,
     runs,
     shares,
     standing_rules,
@@ -62,6 +63,7 @@ _runs = [
     path(_RUN + "unread/", reports.report_unread, name="report-unread"),
     path(_RUN + "told/<int:item>/", telling.tell_such, name="tell-such"),
     path(_RUN + "told/<int:item>/undo/", telling.tell_such_undo, name="tell-such-undo"),
+    path(_RUN + "trash/", run_trash.run_to_trash, name="run-trash"),
     path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
 ]
 _shares = [

@@ -101,6 +101,12 @@ MEMORY_KINDS = [
         key=("topic_id", "url"),
     ),
     Kind(
+        "put-away",
+        gettext_lazy("rows in the trash with a run"),
+        memory.PutAway,
+        key=("record_id",),
+    ),
+    Kind(
         "sessions",
         gettext_lazy("sessions"),
         memory.Session,

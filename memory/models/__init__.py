@@ -30,6 +30,7 @@ from memory.models.source_rules import SourceRule
 from memory.models.sources import SeenUrl, Source
 from memory.models.topic_facts import TopicFact
 from memory.models.topics import Topic
+from memory.models.trash import PutAway
 from memory.models.users import Invitation, SignIn, User
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Observation",
     "Proposal",
     "PublishDue",
+    "PutAway",
     "Recalled",
     "Reflection",
     "RefusedSource",

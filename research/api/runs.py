@@ -80,7 +80,7 @@ def retry_run(
 
 
 def _run(caller: Caller, run_id: int) -> Run:
-    rows = Run.objects.of(caller.owner).filter(topic__trashed_at=None)
+    rows = Run.objects.of(caller.owner).kept().filter(topic__trashed_at=None)
     if not caller.by.is_person:
         hidden = {"topic__sensitivity": "sensitive"}, {"topic__trust": Trust.QUARANTINED}
         rows = rows.exclude(**hidden[0]).exclude(**hidden[1])

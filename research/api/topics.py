@@ -107,7 +107,7 @@ def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
 @api.get(_ONE + "/runs", auth=READ, response=Listing[RunOut])
 def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[RunOut]:
     """List a topic's runs, the latest first, without their steps."""
-    rows = Run.objects.filter(topic=_topic(request.auth, slug)).select_related("topic")
+    rows = Run.objects.kept().filter(topic=_topic(request.auth, slug)).select_related("topic")
     return listing(rows.order_by(), page, name=f"runs of {slug}", out=RunOut.of)
 
 

@@ -20,6 +20,7 @@ from memory.observing import Line, remember_lines
 from memory.sentences import split
 from memory.text import match_key
 from research.delta import Change
+from research.follow_ups import in_trash
 from research.models.runs import MAX_TRIES
 from research.stepping import StepResult, Work
 from research.verifying import unsupported_mark
@@ -36,8 +37,8 @@ def observe(work: Work) -> StepResult:
     there now is tried again later; one that refuses, or answers nonsense, leaves a warning.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if topic.trashed_at is not None:
-        return StepResult(detail=_("the topic is in the trash: nothing was kept"))
+    if why := in_trash(work.run):
+        return StepResult(detail=why)
     facts = facts_of(work)
     kept = _remember(work, topic, [_fact(text) for text in facts], work.run.source)
     if _is_extracted(work):

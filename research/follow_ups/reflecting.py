@@ -15,6 +15,7 @@ from memory.reflection_entry import Told
 from memory.reflection_gate import why_not
 from memory.text import without_citations
 from research import run_transcript
+from research.follow_ups import in_trash
 from research.follow_ups.extracting import facts_of
 from research.models import Run
 from research.models.runs import MAX_TRIES
@@ -27,8 +28,8 @@ _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "content
 def reflect(work: Work) -> StepResult:
     """Look back on the run, once; it may be asked for again."""
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if topic.trashed_at is not None:
-        return StepResult(detail=_("the topic is in the trash: nothing was kept"))
+    if why := in_trash(work.run):
+        return StepResult(detail=why)
     run, owner = work.run, topic.owner
     result = f"{run.report.delta}\n\n{run.report.body}".strip()
     why = why_not(run.model_calls, actions_of(work), is_read_only(run), result)

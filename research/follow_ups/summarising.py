@@ -27,6 +27,7 @@ from memory.models import Note, Topic, Trust
 from memory.notes import write_note
 from memory.text import clean, for_prompt, plain, shorten, without_citations
 from research import report_text
+from research.follow_ups import in_trash
 from research.models import DeltaItem, Hit, Run
 from research.models.runs import MAX_TRIES
 from research.stepping import StepResult, Work
@@ -53,8 +54,8 @@ def summarise(work: Work) -> StepResult:
     leaves a warning and the note that is written without it.
     """
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
-    if topic.trashed_at is not None:
-        return StepResult(detail=_("the topic is in the trash: nothing was kept"))
+    if why := in_trash(work.run):
+        return StepResult(detail=why)
     if (note := _written(work.run, topic)) is not None:
         return _result(note, is_new=False)
     warning, written = "", None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.db import models, transaction
 from django.db.models import F, Q
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.actors import Actor
 from memory.markdown import link
 from memory.models import Recalled, TopicFact
 from memory.models.base import RememberedQuerySet
@@ -45,6 +47,9 @@ class Report(Recalled):
     REVISED = ("title", "body", "delta")
     SAID = ("title", "body", "delta")
     TOPIC_PATH = "run__topic"
+
+    # Called with a report that is about to be deleted with its run, and who does it.
+    ON_PURGE: ClassVar[list[Callable[[Any, Actor], object]]] = []
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="report")
     title = models.CharField(max_length=500)
@@ -106,6 +111,15 @@ class Report(Recalled):
             ]
             parts += ["## " + _("Sources"), "\n".join(lines)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+    def purge(self, *, by: Actor) -> None:
+        """Delete the report with its run and all that hangs on it, for good."""
+        with transaction.atomic():
+            self._hold_in_trash()
+            for forget in self.ON_PURGE:
+                forget(self, by)
+            super().purge(by=by)
+            Run.objects.filter(pk=self.run_id).delete()
 
     def mark_read(self) -> None:
         """Note that its owner has read it; read stays read at the first time."""

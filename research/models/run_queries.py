@@ -153,6 +153,10 @@ class RunQuerySet(models.QuerySet[Any]):
         ready = self.filter(status=RunStatus.QUEUED, not_before__lte=Now(), waiting_since=None)
         return ready.order_by("pk")
 
+    def kept(self) -> Self:
+        """Leave out the runs whose report lies in the trash: they were removed."""
+        return self.filter(report__trashed_at=None)
+
     def start(
         self, topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any
     ) -> Run:

@@ -20,7 +20,7 @@ from research.models import Run
 @login_required
 def run_export(request: BeaconRequest, slug: str, run_id: int, kind: str) -> HttpResponse:
     """Give a saved run as `kind`; a run that is not saved, and an unknown kind, say so."""
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
     export = exporting.KINDS.get(kind)
     if export is None:

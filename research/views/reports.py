@@ -23,7 +23,7 @@ from research.report_list import Wanted
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
     report: Report = run.report
     return report

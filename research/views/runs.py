@@ -24,7 +24,7 @@ from django_htmx.http import (
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
 from memory.text import clean
-from research import plan_page, plan_review, report_page, run_page, shown, starting
+from research import plan_page, plan_review, report_page, run_page, run_trash, shown, starting
 from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
@@ -34,14 +34,17 @@ from research.plan_review import PlanWentOn
 from research.starting import NotNow
 
 
-def _runs(request: BeaconRequest, slug: str) -> RunQuerySet:
+def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:
     """Return the person's runs of one topic outside the trash."""
-    return Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    return mine if removed_too else mine.kept()
 
 
-def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
+def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = False) -> Run:
     related = ("topic__owner", "topic__settings", "topic__schedule", "report", "rerun_of")
-    run: Run = get_object_or_404(_runs(request, slug).select_related(*related), pk=run_id)
+    run: Run = get_object_or_404(
+        _runs(request, slug, removed_too=removed_too).select_related(*related), pk=run_id
+    )
     return run
 
 
@@ -50,7 +53,9 @@ def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
 @login_required
 def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run as it goes on, or what it wrote."""
-    run = _run(request, slug, run_id)
+    run = _run(request, slug, run_id, removed_too=True)
+    if hasattr(run, "report") and run.report.trashed_at is not None:
+        return render(request, "research/run_trashed.html", run_trash.page_of_removed(run))
     if hasattr(run, "report"):
         limits = {"limits": starting.limits_in_words(run.topic.owner)}
         return render(request, "research/report.html", report_page.context(run) | limits)

@@ -28,7 +28,7 @@ from research.models import Run, SharedLink
 @login_required
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the report's links, and make one: over htmx the part with form and list alone."""
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     saved = mine.exclude(report=None).select_related("report__owner", "topic")
     run = get_object_or_404(saved.filter(report__trashed_at=None), pk=run_id)
     form = ShareForm(request.POST or None)

@@ -18,6 +18,7 @@ from beacon_site.http import BeaconRequest
 from memory import topic_memory
 from research import memory_acts, report_page, topic_page
 from research.answers import go_back
+from research.models import Report
 from research.shown import memory_words
 
 
@@ -80,7 +81,9 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, also those that failed or were cancelled."""
     found = _topic(request, slug)
     page = topic_page.runs_of(found, cursor=request.GET.get("cursor", ""))
-    return _show(request, "runs", found, rows=page.rows, next_cursor=page.next_cursor)
+    removed = Report.objects.filter(run__topic=found).in_trash().count()
+    more = {"next_cursor": page.next_cursor, "removed": removed}
+    return _show(request, "runs", found, rows=page.rows, **more)
 
 
 # --- memory ------------------------------------------------------------------------------------------

@@ -240,6 +240,7 @@ def _runs(cast: dict[str, str]) -> list[Place]:
         Place("run unfolded", cast["delta"], FULL, _unfold),
         Place("run card", cast["report 1"], FULL, _card),
         Place("run trace", cast["delta"] + "trace/"),
+        Place("run removing", cast["delta"] + "trash/"),
     ]
 
 

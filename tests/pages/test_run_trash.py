@@ -1,0 +1,78 @@
+"""Removing a run on its page: what goes is shown before, with Undo, and it is found in the trash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory.models import Topic, TopicFact, User
+from research.models import Report, Run
+from tests.pages.topic_cast import text_of
+from tests.research.factories import make_run, make_second_run, make_topic
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def run(alice: User) -> Run:
+    return make_second_run(make_topic(alice))
+
+
+def page_of(run: Run, name: str = "run-trash") -> str:
+    return reverse(f"research:{name}", args=[run.topic.slug, run.pk])
+
+
+def test_the_page_shows_what_goes_and_what_stands_again(
+    browser: Client, run: Run, django_assert_max_num_queries: Any
+) -> None:
+    assert page_of(run) in browser.get(page_of(run, "run")).content.decode()
+    with django_assert_max_num_queries(12):
+        html = text_of(browser.get(page_of(run)))
+    assert "Facts that go" in html
+    assert "Version 18.1 repairs index corruption after a crash." in html
+    assert "Version 13 receives fixes until November 2025." in html
+
+
+def test_it_goes_with_undo_and_its_page_says_where_it_is(browser: Client, run: Run) -> None:
+    html = text_of(browser.post(page_of(run), {"why": "It believed a hoax"}, follow=True))
+    assert "Run #2 is in the trash for 30 days" in html
+    assert "Undo" in html
+    assert "1 run was removed, and keeps its number" in html
+    page = text_of(browser.get(page_of(run, "run")))
+    assert "This run was removed" in page
+    assert "It believed a hoax" in page
+    assert browser.get(page_of(run, "run-trace")).status_code == 404
+    browser.post(reverse("memory:record-restore", args=["report", run.report.pk]))
+    assert "Facts that go" not in text_of(browser.get(page_of(run, "run")))
+    assert Report.objects.live().filter(run=run).exists()
+
+
+def test_a_removed_run_stands_in_no_list(browser: Client, run: Run) -> None:
+    browser.post(page_of(run))
+    for address in ("/reports/", f"/topics/{run.topic.slug}/", f"/topics/{run.topic.slug}/runs/"):
+        assert page_of(run, "run") not in browser.get(address).content.decode()
+    assert TopicFact.objects.filter(topic=run.topic).current().count() == 3
+
+
+def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
+    make_run(Topic.objects.get(pk=run.topic_id), saved=False)
+    html = text_of(browser.get(page_of(run)))
+    assert "is going on" in html
+    assert "Move it to the trash" not in html
+    assert browser.post(page_of(run)).status_code == 409
+
+
+def test_a_stranger_and_a_run_without_a_report_are_not_found(
+    bob: User, run: Run, client_of: Callable[[User], Client], browser: Client
+) -> None:
+    assert client_of(bob).post(page_of(run)).status_code == 404
+    failed = make_run(run.topic, saved=False, status="failed")
+    assert browser.get(page_of(failed)).status_code == 404
+    assert Report.objects.live().filter(run=run).exists()

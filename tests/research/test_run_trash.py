@@ -1,0 +1,200 @@
+"""Removing one run: what only it brought goes, what it retired stands again, all comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory import record_acts, topic_memory, undoing
+from memory.errors import InvalidValue
+from memory.models import (
+    Note,
+    Observation,
+    PutAway,
+    Revision,
+    SeenUrl,
+    Source,
+    Topic,
+    TopicFact,
+)
+from research import run_trash
+from research.models import Hit, Report, Run
+from tests.research import cast
+from tests.research.archived import state_of
+from tests.research.conftest import Providers
+from tests.research.factories import make_run
+
+RunOf = Callable[[Topic], Run]
+
+
+@pytest.fixture
+def good(topic: Topic, providers: Providers, run_of: RunOf) -> Run:
+    """A baseline over two pages."""
+    cast.set_up(providers, 1, 2)
+    return run_of(topic)
+
+
+@pytest.fixture
+def bad(topic: Topic, good: Run, providers: Providers, run_of: RunOf) -> Run:
+    """A second run that found a third page, and of which findings and a note are left."""
+    cast.set_up(providers, 2, 3)
+    run = run_of(topic)
+    owner = topic.owner
+    Observation.objects.create(
+        owner=owner, topic=topic, content="A finding of a bad run.", source=run.source,
+        category="finding", trust="external",
+    )  # fmt: skip
+    Note.objects.create(owner=owner, topic=topic, content="What the run did", source=run.source)
+    return run
+
+
+def remove(run: Run, why: str = "") -> None:
+    run_trash.trash_run(run.report, by=run.topic.owner.actor, why=why)
+
+
+def restore(run: Run) -> None:
+    run_trash.restore_run(run.report, by=run.topic.owner.actor)
+
+
+def texts(topic: Topic) -> list[str]:
+    return [fact.text for fact in TopicFact.objects.filter(topic=topic).current()]
+
+
+def test_what_only_the_bad_run_brought_goes_and_what_was_known_before_stands(
+    topic: Topic, good: Run, bad: Run
+) -> None:
+    bads = SeenUrl.objects.get(topic=topic, url__contains="3")
+    remove(bad)
+    assert cast.sentence(3) not in texts(topic)
+    assert cast.sentence(1) in texts(topic)
+    assert cast.sentence(2) in texts(topic)
+    assert not SeenUrl.objects.filter(url=bads.url).exists()
+    assert not Source.objects.filter(url=bads.url).exists()
+    assert SeenUrl.objects.filter(topic=topic).count() == 2
+    assert not Observation.objects.of(topic.owner).live().filter(source=bad.source).exists()
+    assert not Note.objects.of(topic.owner).live().filter(source=bad.source).exists()
+    topic.refresh_from_db()
+    assert topic.summary == good.report.summary
+
+
+def test_a_removed_run_comes_back_as_it_was(topic: Topic, bad: Run) -> None:
+    before = state_of(topic.owner)
+    remove(bad)
+    assert state_of(topic.owner) != before
+    restore(bad)
+    assert state_of(topic.owner) == before
+    assert not PutAway.objects.exists()
+
+
+def test_so_does_the_only_run(topic: Topic, good: Run) -> None:
+    before = state_of(topic.owner)
+    remove(good)
+    assert topic_memory.load(topic).memory is None
+    assert texts(topic) == []
+    restore(good)
+    assert state_of(topic.owner) == before
+
+
+def test_undo_and_redo_move_the_same(topic: Topic, bad: Run) -> None:
+    before, owner = state_of(topic.owner), topic.owner
+    report = Report.objects.get(run=bad)
+    record_acts.carry_out("trash", report, by=owner.actor)
+    away = state_of(owner)
+    report.refresh_from_db()
+    back = record_acts.carry_out("restore", report, by=owner.actor)
+    assert back is not None
+    assert state_of(owner) == before
+    undoing.undo(back, by=owner.actor)
+    assert texts(topic) == [f["text"] for f in away["facts"] if f["trashed_at"] is None]
+
+
+def test_numbers_never_move(topic: Topic, bad: Run, providers: Providers, run_of: RunOf) -> None:
+    remove(bad)
+    cast.set_up(providers, 3, 4)
+    third = run_of(topic)
+    assert third.number == 3
+    assert cast.sentence(3) in texts(topic)  # found anew, as if the bad run had never been
+    assert Hit.objects.get(run=third, url=cast.url(3)).state == Hit.State.NEW
+
+
+def test_what_a_later_run_found_again_stands_and_nothing_is_current_twice(
+    topic: Topic, bad: Run, providers: Providers, run_of: RunOf
+) -> None:
+    remove(bad)
+    cast.set_up(providers, 3, 4)
+    run_of(topic)
+    restore(bad)
+    now = texts(topic)
+    assert len(now) == len(set(now)) <= TopicFact.MOST_CURRENT
+    assert SeenUrl.objects.get(topic=topic, url__contains="3").returned_in == 3
+    assert Source.objects.get(topic=topic, url__contains="3").first_run == 2
+
+
+def test_what_a_person_touched_stays(topic: Topic, bad: Run) -> None:
+    fact = TopicFact.objects.filter(topic=topic).current().get(text=cast.sentence(3))
+    fact.change(by=topic.owner.actor, pinned=True)
+    finding = Observation.objects.of(topic.owner).filter(source=bad.source).first()
+    assert finding is not None
+    record_acts.carry_out("accept", finding, by=topic.owner.actor)
+    remove(bad)
+    fact.refresh_from_db()
+    finding.refresh_from_db()
+    assert (fact.trashed_at, finding.trashed_at) == (None, None)
+
+
+def test_what_was_changed_in_the_trash_stays_as_it_was_changed(topic: Topic, bad: Run) -> None:
+    remove(bad)
+    finding = Observation.objects.of(topic.owner).in_trash().get(content__startswith="A finding")
+    finding.restore(by=topic.owner.actor)
+    finding.trash(by=topic.owner.actor)
+    note = Note.objects.of(topic.owner).in_trash().get(content="What the run did")
+    note.restore(by=topic.owner.actor)
+    restore(bad)
+    note.refresh_from_db()
+    assert note.trashed_at is None
+    assert Report.objects.get(run=bad).trashed_at is None
+
+
+def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
+    going = make_run(topic, saved=False)
+    with pytest.raises(InvalidValue, match="going on"):
+        remove(bad)
+    Run.objects.filter(pk=going.pk).update(status="cancelled")
+    remove(bad)
+    Run.objects.filter(pk=going.pk).update(status="queued")
+    with pytest.raises(InvalidValue, match="going on"):
+        restore(bad)
+    with pytest.raises(InvalidValue, match="going on"):
+        Report.objects.get(run=bad).purge(by=topic.owner.actor)
+    assert Run.objects.filter(pk=bad.pk).exists()
+
+
+def test_deleted_for_good_nothing_of_the_run_is_left(topic: Topic, bad: Run) -> None:
+    owner = topic.owner
+    remove(bad)
+    Report.objects.get(run=bad).purge(by=owner.actor)
+    assert not Run.objects.filter(pk=bad.pk).exists()
+    for model in (TopicFact, Observation, Note):
+        assert not model.objects.filter(source=bad.source).exists()
+    assert not PutAway.objects.exists()
+    assert not Revision.objects.filter(after__contains={"content": "A finding of a bad run."})
+    topic.refresh_from_db()
+    assert topic.run_count == 2
+
+
+def test_a_topic_is_not_deleted_while_its_run_ends(topic: Topic, good: Run) -> None:
+    make_run(topic, saved=False)
+    topic.trash(by=topic.owner.actor)
+    with pytest.raises(InvalidValue, match="going on still"):
+        topic.purge(by=topic.owner.actor)
+    assert Topic.objects.filter(pk=topic.pk).exists()
+
+
+def test_a_broken_row_of_an_archive_made_by_hand_breaks_nothing(topic: Topic, bad: Run) -> None:
+    remove(bad)
+    rows: Any = {"seen": [{"url": 3}, "x", {}], "sources": "none", "confirmed": [{"fact": None}]}
+    PutAway.objects.update(rows=rows)
+    restore(bad)
+    assert Report.objects.get(run=bad).trashed_at is None
