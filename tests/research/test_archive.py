@@ -29,6 +29,7 @@ from memory.models import (
     ModelCall,
     Note,
     Observation,
+    PutAway,
     Reflection,
     RefusedSource,
     Revision,
@@ -80,6 +81,9 @@ def full(topic: Topic, providers: Providers) -> User:
     RefusedSource.objects.create(owner=owner, kind="domain", name="spam.example", reason="spam")
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
+    PutAway.objects.create(
+        owner=owner, topic=topic, record_type="report", record_id=run.report.pk, rows={"seen": []}
+    )
     SourceRule.objects.create(owner=owner, place="farm.example", act="mute")
     append_to(owner, "episodes/2026-02.md", "## Heat pump\n- Summary: serviced", by=by)
     lock_section(read_file(owner, "episodes/2026-02.md"), HEAT_PUMP, by=by, locked=True)
