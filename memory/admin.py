@@ -326,3 +326,12 @@ class ArchiveAdmin(ReadOnlyAdmin):
     def is_sensitive(self, row: Any) -> bool:
         """Treat all as sensitive: a name or a reason may hold anything its owner stored."""
         return True
+
+
+@admin.register(memory.CallReservation)
+class CallReservationAdmin(ReadOnlyAdmin):
+    """What calls of a model that are under way may cost at most."""
+
+    list_display = ("source", "owner", "tokens", "money", "created")
+    list_select_related = ("owner",)
+    search_fields = ("owner__username", "source")

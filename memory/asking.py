@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from pydantic import BaseModel
 from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_reply import estimate
-from memory import booking, connections
+from memory import booking, connections, reserving
 from memory.models import ModelCall, Topic, User
 from memory.text import clean
 
@@ -75,8 +76,6 @@ def ask_model(
     model = connections.language_model()
     if model is None:
         return None
-    if meter is not None:
-        meter.check()
     secrets = (model.profile.api_key, *connections.secrets_in_use())
     safe = [_without_secrets(message, secrets) for message in messages]
     call = ModelCall(
@@ -97,7 +96,22 @@ def ask_model(
 
     # A call that nobody waits for is paid for all the same: the most that it can cost is counted.
     most = Usage(estimate(safe, "").prompt_tokens, max_tokens)
-    return _carry_out(call, model.profile, ask, most, meter, wait_for)
+    with _reserved(call, model.profile, most, meter):
+        return _carry_out(call, model.profile, ask, most, meter, wait_for)
+
+
+@contextmanager
+def _reserved(
+    call: ModelCall, profile: LlmProfile, most: Usage, meter: Meter | None
+) -> Iterator[None]:
+    """Hold back what the call may cost, if its meter lets it be made."""
+    held = None
+    if meter is not None:
+        held = reserving.reserve(call, most, price(most, profile), meter.check)
+    try:
+        yield
+    finally:
+        reserving.settle(held)
 
 
 def _called_a_tool(answer: Answer) -> ProviderNonsense:

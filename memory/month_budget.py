@@ -2,32 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
-from memory import spending
+from memory import reserving, spending
 from memory.asking import BudgetReached
-from memory.models import User
+from memory.models import Topic, User
+
+
+@dataclass(frozen=True, slots=True)
+class MonthLimits:
+    """What a month may cost; None is no limit."""
+
+    tokens: int | None = None
+    money: Decimal | None = None
+
+    def __bool__(self) -> bool:
+        return self.tokens is not None or self.money is not None
+
+
+def limits_of(user: User) -> MonthLimits:
+    """Return what the user's month may cost."""
+    return MonthLimits(user.monthly_tokens, user.monthly_money)
 
 
 def check_month(user: User) -> None:
     """Raise BudgetReached if the user's month has nothing left.
 
-    Calls whose price is unknown count by their tokens alone.
+    Calls whose price is unknown count by their tokens alone; those that are under way count by
+    the most that they can cost.
     """
-    if user.monthly_tokens is None and user.monthly_money is None:
+    limits = limits_of(user)
+    if not limits:
         return
-    spent = spending.spent_this_month(user)
-    if user.monthly_tokens is not None and spent.tokens >= user.monthly_tokens:
+    tokens, money = _used(spending.spent_this_month(user), reserving.under_way(user))
+    if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
-            _("this month's budget of %(most)d tokens is used up") % {"most": user.monthly_tokens}
+            _("this month's budget of %(most)d tokens is used up") % {"most": limits.tokens}
         )
-    if user.monthly_money is not None and spent.money >= user.monthly_money:
+    if limits.money is not None and money >= limits.money:
         raise BudgetReached(
-            _("this month's budget of $%(most)s is used up") % {"most": user.monthly_money}
+            _("this month's budget of $%(most)s is used up") % {"most": limits.money}
         )
+
+
+def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
+    """Raise BudgetReached if the topic's own month has nothing left, as check_month does."""
+    if not limits:
+        return
+    spent = spending.spent_this_month(topic.owner, topic)
+    tokens, money = _used(spent, reserving.under_way(topic.owner, topic.pk))
+    if limits.tokens is not None and tokens >= limits.tokens:
+        raise BudgetReached(
+            _("this topic's budget of %(most)d tokens a month is used up") % {"most": limits.tokens}
+        )
+    if limits.money is not None and money >= limits.money:
+        raise BudgetReached(
+            _("this topic's budget of $%(most)s a month is used up") % {"most": limits.money}
+        )
+
+
+def _used(spent: spending.Spent, under_way: tuple[int, Decimal]) -> tuple[int, Decimal]:
+    return spent.tokens + under_way[0], spent.money + under_way[1]
 
 
 class MonthMeter:

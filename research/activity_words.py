@@ -63,6 +63,7 @@ LOG_WORDS = {
     "reflection-failed": _L("could not be looked back on"),
     "review-levels-changed": _L("review levels changed"),
     "report-shared": _L("shared by a link"),
+    "budget-near": _L("nearly used up"),
     "report-unshared": _L("no longer shared by a link"),
     "run-cancel-asked": _L("asked to be cancelled"),
     "run-restored": _L("restored from the trash"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from django.db.models import F, Sum
@@ -12,19 +12,24 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.llm import Usage
 from memory.asking import BudgetReached
 from memory.models import ModelCall
-from memory.month_budget import check_month
+from memory.month_budget import MonthLimits, check_month, check_topics_month
+from research import budget_warnings
 from research.depth import DEPTHS, TRACKS_TOKENS, depth_of
 from research.models import Run, Step, TopicSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one run; `money` None means no limit of its own."""
+    """The limits of one run; `money` None means no limit of its own.
+
+    `month` is what all runs of its topic may spend together in a month.
+    """
 
     tokens: int
     pages: int
     minutes: int
     money: Decimal | None = None
+    month: MonthLimits = field(default_factory=MonthLimits)
 
 
 NORMAL = DEPTHS[TopicSettings.Reading.NORMAL]
@@ -38,13 +43,19 @@ DEFAULTS = {
 
 def budget_of(run: Run, settings: TopicSettings) -> Budget:
     """Return the run's limits: the topic's own, else those of its depth and of its reading."""
-    default, reading = DEFAULTS[run.depth], depth_of(settings)
+    return budget_for(settings, run.depth)
+
+
+def budget_for(settings: TopicSettings, depth: str) -> Budget:
+    """Return the limits of a run of that depth with these settings."""
+    default, reading = DEFAULTS[depth], depth_of(settings)
     further = default.tokens - NORMAL.tokens
     return Budget(
         tokens=settings.max_tokens or reading.tokens + further,
         pages=settings.max_pages or reading.pages,
         minutes=settings.max_minutes or default.minutes,
         money=settings.max_money if settings.max_money is not None else default.money,
+        month=MonthLimits(settings.month_tokens, settings.month_money),
     )
 
 
@@ -81,6 +92,7 @@ class RunMeter:
                 _("the run's budget of $%(most)s is used up ($%(have).4f)")
                 % {"most": budget.money, "have": run.money}
             )
+        check_topics_month(run.topic, budget.month)
         check_month(run.topic.owner)
 
     def check_time(self) -> None:
@@ -111,10 +123,12 @@ class RunMeter:
             Step.objects.filter(pk=self.step.pk).update(**spent)
         if unpriced:
             self._warn_of_unknown_price()
+        budget_warnings.tell_if_near(self.run, self.budget.month)
 
     def _warn_of_unknown_price(self) -> None:
         """Say once that a limit of money cannot be kept; the limit of tokens goes on."""
-        if self.budget.money is None and self.run.topic.owner.monthly_money is None:
+        limits = (self.budget.money, self.budget.month.money, self.run.topic.owner.monthly_money)
+        if all(limit is None for limit in limits):
             return
         unpriced = ModelCall.objects.filter(source=self.run.source, money=None)
         for model in unpriced.order_by("-id").values_list("model", flat=True)[:1]:

@@ -20,7 +20,7 @@ from beacon_site.http import zone_of
 from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic
-from research import cron, outbox
+from research import cron, fitting, outbox
 from research.missed_slots import CAUGHT_UP, MOST_COUNTED, SKIPPED, UNREADABLE, missed_in_words
 from research.models import Run, RunInTheWay, Schedule
 
@@ -123,10 +123,11 @@ def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[date
     Pausing is not looked at.  An unreadable line (only ever one that was put there past
     check_cron) raises CronSimError.
     """
-    return list(islice(_slots(schedule, after), count))
+    return list(islice(slots_of(schedule, after), count))
 
 
-def _slots(schedule: Schedule, after: datetime) -> Iterator[datetime]:
+def slots_of(schedule: Schedule, after: datetime) -> Iterator[datetime]:
+    """Yield the moments after `after` at which the topic is due (see next_slots), without end."""
     if schedule.preset == Preset.NONE or not schedule.cron:
         return iter(())
     return cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
@@ -286,7 +287,7 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
     try:
         following = next_run(schedule, at)
         on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)
-        later = takewhile(lambda one: one <= at, _slots(schedule, slot))
+        later = takewhile(lambda one: one <= at, slots_of(schedule, slot))
         due = 1 + len(list(islice(later, MOST_COUNTED)))
     except CronSimError as exc:
         _give_up(schedule, str(exc))
@@ -312,14 +313,23 @@ def _take(schedule: Schedule, at: datetime) -> Run | None:
 def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
     """Queue the run of a slot, which catches up with `missed` slots besides or instead."""
     topic = schedule.topic
+    fit = fitting.fit_of(topic)
+    if fit.why and fit.smaller is None:
+        words = _("%(why)s: it is skipped, as the topic's settings say")
+        _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
+        return None
+    fields: dict[str, Any] = {"depth": topic.settings.depth}
+    if fit.smaller is not None:
+        said = _("run smaller than usual (quick, a skim, with what is left): %(why)s")
+        fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
     try:
         run: Run = Run.objects.start(
             topic,
             trigger=Run.Trigger.SCHEDULE,
             by=RESEARCH,
             scheduled_for=slot,
-            depth=topic.settings.depth,
             missed_slots=missed,
+            **fields,
         )
     except RunInTheWay as exc:
         _skipped(schedule, slot, str(exc), warning=True)

@@ -10,6 +10,7 @@ from research.views import (
     compare,
     exports,
     facts,
+    forecast,
     home,
     reports,
     run_trash,
@@ -88,6 +89,7 @@ _home = [
 _TOPIC = "topics/<slug:slug>/"
 _topic = [
     path(_TOPIC, topic.topic, name="topic"),
+    path(_TOPIC + "forecast/", forecast.topic_forecast, name="topic-forecast"),
     path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
     path(_TOPIC + "sources/", topic.topic_sources, name="topic-sources"),
     path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),

@@ -221,6 +221,7 @@ MEMORY_KINDS = [
 
 LEFT_OUT = {
     "memory.ApiToken": "a secret: only its hash is stored, and it opens this Beacon alone",
+    "memory.CallReservation": "a call of a model that is under way; the call itself comes along",
     "memory.ApiAnswer": "an answer that waits a day for the same request to be sent again",
     "memory.SignIn": "the log of where a person is signed in here",
     "memory.Invitation": "a one-time link to this Beacon, which only its hash remembers",

@@ -22,6 +22,7 @@ from memory.models.publish_due import PublishDue
 from memory.models.recalled import Recalled
 from memory.models.reflections import Reflection
 from memory.models.refused_sources import RefusedSource
+from memory.models.reservations import CallReservation
 from memory.models.saved_views import SavedView
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
@@ -40,6 +41,7 @@ __all__ = [
     "ApiToken",
     "Archive",
     "BulkAct",
+    "CallReservation",
     "Conflict",
     "Connection",
     "ContentItem",

@@ -63,6 +63,9 @@ class Source(models.Model):
     times_cited = models.PositiveIntegerField(default=0)
     first_at = models.DateTimeField(default=timezone.now)
     last_at = models.DateTimeField(default=timezone.now)
+    # What the server said of the page's version when a recheck read it: asked for again by that.
+    etag = models.CharField(max_length=300, blank=True)
+    last_modified = models.CharField(max_length=100, blank=True)
 
     objects: ClassVar[models.Manager[Any]] = TopicRowQuerySet.as_manager()
 

@@ -22,6 +22,7 @@ TimeFrame = Annotated[TopicSettings.TimeFrame, Field(strict=False)]
 Style = Annotated[TopicSettings.Style, Field(strict=False)]
 Reading = Annotated[TopicSettings.Reading, Field(strict=False)]
 PlanReview = Annotated[TopicSettings.PlanReview, Field(strict=False)]
+OverLimit = Annotated[TopicSettings.OverLimit, Field(strict=False)]
 Preset = Annotated[Schedule.Preset, Field(strict=False)]
 Missed = Annotated[Schedule.Missed, Field(strict=False)]
 Whole = Annotated[int, Field(ge=1, le=2_000_000_000)]
@@ -76,6 +77,19 @@ class TopicFields(Body):
     max_money: Annotated[float, Field(ge=0, le=999_999)] | None = Field(
         None, description="In dollars, with two places at most."
     )
+    month_tokens: Annotated[int, Field(ge=0, le=2_000_000_000)] | None = Field(
+        None, description="What all runs of the topic may spend in a month."
+    )
+    month_money: Annotated[float, Field(ge=0, le=99_999_999)] | None = Field(
+        None, description="The same in dollars, with two places at most."
+    )
+    over_limit: OverLimit | None = Field(
+        None, description="What becomes of a scheduled run that would not fit."
+    )
+    stale_days: Annotated[int, Field(ge=1, le=3_650)] | None = Field(
+        None, description="Days without a check after which a fact is stale; null: by the schedule."
+    )
+    recheck: bool | None = Field(None, description="Whether stale facts are rechecked each month.")
     labels: list[Annotated[str, Field(max_length=40)]] | None = Field(None, max_length=20)
     private: bool | None = None
     schedule: ScheduleIn | None = None
@@ -154,6 +168,11 @@ class TopicOut(BaseModel):
     max_money: str | None
     max_pages: int | None
     max_minutes: int | None
+    month_tokens: int | None
+    month_money: str | None
+    over_limit: TopicSettings.OverLimit
+    stale_days: int | None
+    recheck: bool
     schedule: ScheduleOut
 
     @classmethod

@@ -21,6 +21,7 @@ from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
 from memory.text import clean
 from research import topic_asked, topic_editing
+from research.api.forecast import ForecastOut
 from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
 from research.api.running import MARKDOWN, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
@@ -99,6 +100,14 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
     """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
     return AgentMemory(**topic_memory.agent_memory(_topic(request.auth, slug)))
+
+
+@api.get(_ONE + "/forecast", auth=READ, response=ForecastOut)
+def read_forecast(
+    request: ApiRequest, slug: str, depth: Literal["", "quick", "deep"] = ""
+) -> ForecastOut:
+    """Read what the topic's next run will probably take, of its own depth or of another."""
+    return ForecastOut.of(_topic(request.auth, slug), depth)
 
 
 # --- its runs and reports ---------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from research.forms.fields import (
     offered_domains,
 )
 from research.forms.intent_fields import IntentFields
+from research.forms.month_fields import MONTH_LIMITS, MonthFields
 from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
@@ -48,6 +49,7 @@ _USUAL = (
     TopicSettings.Style.STANDARD,
     TopicSettings.Reading.NORMAL,
     TopicSettings.PlanReview.NO,
+    TopicSettings.OverLimit.SKIP,
 )
 
 
@@ -58,7 +60,7 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     )
 
 
-class TopicForm(IntentFields, ScheduleForm):
+class TopicForm(IntentFields, ScheduleForm, MonthFields):
     """A topic with its settings and schedule; what was typed stays, whatever is wrong with it."""
 
     title = CleanTextField(
@@ -311,7 +313,8 @@ class TopicForm(IntentFields, ScheduleForm):
     def limits_are_set(self) -> bool:
         """Whether anything of “limits and labels” was chosen, or is wrong."""
         return self._is_set(
-            "max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"
+            *("max_pages", "max_minutes", "max_tokens", "max_money", "labels", "private"),
+            *MONTH_LIMITS,
         )
 
     def _is_set(self, *names: str) -> bool:

@@ -41,6 +41,7 @@ class RunTrigger(models.TextChoices):
     SCHEDULE = "schedule", gettext_lazy("by schedule")
     COMMAND = "command", gettext_lazy("by command")
     AGENT = "agent", gettext_lazy("by an agent")
+    RECHECK = "recheck", gettext_lazy("to check stale facts again")
 
 
 PlanReview = TopicSettings.PlanReview

@@ -72,6 +72,8 @@ class Run(models.Model):
     rerun_of = models.ForeignKey(
         "self", models.SET_NULL, null=True, blank=True, related_name="reruns"
     )
+    # Of a recheck: the ids of the facts that it holds against their sources again.
+    rechecks = models.JSONField(default=list, blank=True)
     created = models.DateTimeField(default=timezone.now)
     scheduled_for = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)

@@ -48,6 +48,10 @@ class TopicSettings(models.Model):
         DAY = "day", _("yes, and go on by itself after a day")
         WAIT = "wait", _("yes, and wait until somebody has looked")
 
+    class OverLimit(models.TextChoices):
+        SKIP = "skip", _("skip it and say so")
+        SMALLER = "smaller", _("run it smaller, with what is left")
+
     topic = models.OneToOneField(Topic, models.CASCADE, related_name="settings", primary_key=True)
     objective = models.TextField(_("objective"), blank=True)
     focus = models.TextField(_("focus"), blank=True)
@@ -103,6 +107,25 @@ class TopicSettings(models.Model):
     )
     max_pages = models.PositiveIntegerField(_("pages a run"), null=True, blank=True)
     max_minutes = models.PositiveIntegerField(_("minutes a run"), null=True, blank=True)
+    # What all runs of the topic may spend together in a month of its owner's.
+    month_tokens = models.PositiveIntegerField(_("tokens a month"), null=True, blank=True)
+    month_money = models.DecimalField(
+        _("money a month"),
+        max_digits=10,
+        decimal_places=2,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
+    )
+    over_limit = models.CharField(
+        _("a scheduled run that would not fit"),
+        max_length=7,
+        choices=OverLimit,
+        default=OverLimit.SKIP,
+    )
+    # After how many days without a check a fact is stale; empty: `research.staleness` says.
+    stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
+    recheck = models.BooleanField(_("recheck stale facts each month"), default=False)
     intent = models.TextField(_("tell me only if"), blank=True)
     # Sentences that the intent withheld and of which a person said: tell me such things.
     tell_also = ArrayField(
@@ -139,8 +162,9 @@ class TopicSettings(models.Model):
         """Return settings, never to be saved, as `as_json` kept them; a field since added is new."""
         names = {field.attname for field in cls._meta.concrete_fields if not field.primary_key}
         kept = {name: value for name, value in stored.items() if name in names}
-        if kept.get("max_money") is not None:
-            kept["max_money"] = Decimal(kept["max_money"])
+        for name in ("max_money", "month_money"):
+            if kept.get(name) is not None:
+                kept[name] = Decimal(kept[name])
         return cls(topic=topic, **kept)
 
 
@@ -191,6 +215,7 @@ class Schedule(models.Model):
     )
     next_run_at = models.DateTimeField(null=True, blank=True)
     last_slot_at = models.DateTimeField(null=True, blank=True)
+    recheck_at = models.DateTimeField(null=True, blank=True)  # when stale facts are checked next
 
     objects: ClassVar[ScheduleQuerySet] = ScheduleQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -20,7 +20,15 @@ from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.text import clean
-from research import scheduling, searching, topic_editing, topic_list, topic_templates
+from research import (
+    coming,
+    forecasting,
+    scheduling,
+    searching,
+    topic_editing,
+    topic_list,
+    topic_templates,
+)
 from research.answers import go_to
 from research.budget import DEFAULTS
 from research.forms import service_order
@@ -36,6 +44,7 @@ _CHOICES: dict[str, type[TextChoices]] = {
     "report_style": TopicSettings.Style,
     "reading": TopicSettings.Reading,
     "plan_review": TopicSettings.PlanReview,
+    "over_limit": TopicSettings.OverLimit,
 }
 _NOT_SAVING = ("show_runs", "use_domains", "try_intent")
 
@@ -161,7 +170,8 @@ def topic_known(request: BeaconRequest) -> HttpResponse:
 @require_GET
 def schedule_preview(request: BeaconRequest) -> HttpResponse:
     """Show the next five runs of the schedule that is being chosen (a fragment)."""
-    return render(request, "research/_next_runs.html", {"preview": _preview(request.GET)})
+    preview = _with_cost(_preview(request.GET), request, request.GET.get("topic", ""))
+    return render(request, "research/_next_runs.html", {"preview": preview})
 
 
 @login_required
@@ -261,13 +271,30 @@ def _preview(data: Mapping[str, Any]) -> dict[str, Any]:
         "slots": scheduling.next_slots(schedule, timezone.now()),
         "zone": schedule.time_zone,
         "missed": schedule.get_missed_display(),
+        "a_month": coming.runs_a_month(schedule, timezone.now()),
     }
+
+
+def _with_cost(preview: dict[str, Any], request: BeaconRequest, slug: str) -> dict[str, Any]:
+    """Return the preview with what the runs of a month will probably cost."""
+    if not preview.get("slots"):
+        return preview
+    mine = Topic.objects.of(request.user).live().select_related("settings", "owner")
+    topic = mine.filter(slug=clean(slug)[0]).first() if slug else None
+    if topic is None:
+        forecast = forecasting.forecast_of_new(request.user, TopicSettings.Depth.QUICK)
+    else:
+        forecast = forecasting.forecast_of(topic)
+    return preview | {"forecast": forecast, "cost_a_month": forecast.times(preview["a_month"])}
 
 
 def _show(request: BeaconRequest, name: str, form: TopicForm, **more: Any) -> HttpResponse:
     """Show the page with its form, over htmx the form alone."""
     template = "research/_topic_form.html" if request.htmx else f"research/{name}.html"
     preview = _preview(form.data if form.is_bound else form.initial)
+    if "show_runs" in request.POST:  # else the page fetches it, once it is there
+        edited = form.topic.slug if form.topic is not None else ""
+        preview = _with_cost(preview, request, edited)
     taken = topic_templates.BY_NAME.get(form["template"].value() or "")
     if taken is not None and taken.focus_help:
         form["focus"].help_text = str(taken.focus_help)

@@ -104,6 +104,7 @@ def _about(owner: User, n: int, topic: Topic) -> None:
         owner=owner, purpose="plan", source="run:1", model="m", prompt=[SECRET_TEXT],
         answer=SECRET_TEXT, error=SECRET_TEXT,
     )  # fmt: skip
+    memory.CallReservation.objects.create(owner=owner, source=f"run:{n}", tokens=9)
     memory.Use.objects.create(
         owner=owner, record_type="topic", record_id=topic.pk, place=f"run:{n}"
     )

@@ -1,0 +1,84 @@
+"""Reserving what a call of a model may cost at most, before it is made; settled when it is counted.
+
+Data flow: `ask_model` -> `reserve` holds the owner's lock while the meter checks and the row is
+made -> others' checks count the row -> the call is stored with what it spent, and the row goes.
+So calls that begin at the same time cannot all pass a limit that only one of them may.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, connection, transaction
+from django.db.models import QuerySet, Sum
+
+from beacon_site.providers.llm import Usage
+from memory.models import CallReservation, ModelCall, User
+
+logger = structlog.get_logger(__name__)
+
+LOCK = 0x5EED  # of all advisory locks those of spending; the second key is the owner's
+
+
+def reserve(
+    call: ModelCall, most: Usage, money: Decimal | None, check: Callable[[], object]
+) -> CallReservation:
+    """Reserve `most` for a call that is about to be made, if `check` lets it.
+
+    Raises what `check` raises; nothing is reserved then.  One after the other for each owner.
+    """
+    with _one_by_one(call.owner_id), transaction.atomic():
+        check()
+        return CallReservation.objects.create(
+            owner_id=call.owner_id,
+            topic_id=call.topic_id,
+            source=call.source,
+            tokens=most.total,
+            money=money or Decimal(0),
+        )
+
+
+def settle(row: CallReservation | None) -> None:
+    """Take a reservation back: its call stands among the calls now."""
+    if row is None:
+        return
+    try:
+        with transaction.atomic():
+            CallReservation.objects.filter(pk=row.pk).delete()
+    except DatabaseError:
+        # It runs out by itself; what the call itself met is the error to tell of.
+        logger.exception("reservation not settled", source=row.source)
+
+
+def under_way(user: User, topic_id: Any = None) -> tuple[int, Decimal]:
+    """Return the tokens and the money reserved by the user's calls, or by those of one topic."""
+    rows: QuerySet[Any] = CallReservation.objects.of(user).held()
+    if topic_id is not None:
+        rows = rows.filter(topic=topic_id)
+    sums = rows.aggregate(tokens=Sum("tokens"), money=Sum("money"))
+    return sums["tokens"] or 0, sums["money"] or Decimal(0)
+
+
+@contextmanager
+def _one_by_one(owner_id: Any) -> Iterator[None]:
+    """Hold the owner's lock for the moment of a check.
+
+    A lock of the session, not of the transaction: where a request's own transaction is open it
+    would last as long as the model takes to answer.
+    """
+    which = zlib.crc32(str(owner_id).encode()) & 0x7FFFFFFF
+    _ask("SELECT pg_advisory_lock(%s, %s)", which)
+    try:
+        yield
+    finally:
+        _ask("SELECT pg_advisory_unlock(%s, %s)", which)
+
+
+def _ask(sql: str, which: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [LOCK, which])
