@@ -1,10 +1,10 @@
-"""Addresses of Review and its levels."""
+"""Addresses of Review and its levels, and of the conflict desk."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import review
+from memory.views import conflicts, review
 
 urlpatterns: list[URLPattern] = [
     path("review/", review.review_list, name="review"),
@@ -13,5 +13,11 @@ urlpatterns: list[URLPattern] = [
     path("review/<uuid:pk>/", review.proposal, name="proposal"),
     path("review/<uuid:pk>/accept/", review.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review.proposal_reject, name="proposal-reject"),
+    path("conflicts/", conflicts.conflicts, name="conflicts"),
+    path("conflicts/undo/", conflicts.conflicts_undo, name="conflicts-undo"),
+    path("conflicts/keep-both/", conflicts.conflicts_bulk, name="conflicts-bulk"),
+    path("conflicts/look/", conflicts.conflicts_look, name="conflicts-look"),
+    path("conflicts/<uuid:pk>/", conflicts.conflict, name="conflict"),
+    path("conflicts/<uuid:pk>/settle/", conflicts.conflict_settle, name="conflict-settle"),
     path("settings/review/", review.review_levels, name="review-levels"),
 ]

@@ -13,6 +13,8 @@ from django.utils import timezone
 from beacon_site.broker import send
 from memory import (
     bulk_acts,
+    conflict_finding,
+    conflicts,
     conversation,
     conversation_end,
     conversation_turn,
@@ -189,11 +191,28 @@ def follow_languages() -> None:
 def maintain() -> None:
     """Prune and merge everybody's notes, one owner after the other; safe to deliver twice.
 
-    Proposals that nobody decided in time expire first.
+    Proposals that nobody decided in time expire first, and conflicts of which a side is gone settle
+    themselves; what says almost the same as something else is looked for last.
     """
     review.expire_due()
     for owner_id in maintenance.owners_in_need():
         maintain_notes_of(owner_id)
+    conflicts.settle_gone()
+    for owner_id in conflict_finding.owners_with_news(conflict_finding.day_ago()):
+        find_conflicts_of(owner_id)
+
+
+@shared_task
+def find_conflicts_of(owner_id: int) -> None:
+    """Look for one owner's near-duplicates; what fails is told in the log and keeps no other owner."""
+    owner = User.objects.filter(pk=owner_id).first()
+    if owner is None:
+        return
+    try:
+        conflict_finding.find(owner)
+    except Exception as exc:  # a task's edge: the other owners must still be looked after
+        logger.exception("conflicts not looked for", owner=owner_id)
+        Activity.log(owner, MAINTENANCE, "upkeep-failed", warning=True, why=type(exc).__name__)
 
 
 @shared_task

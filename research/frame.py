@@ -11,10 +11,10 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site import health
-from memory.models import Proposal, User
+from memory.models import Conflict, Proposal, User
 from research.models import Report, Run
 
-WAITING = ("unread_reports", "waiting_plans", "waiting_proposals")
+WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def _counts(user: User) -> dict[str, int]:
         "unread_reports": Report.objects.of(user).unread(),
         "waiting_plans": Run.objects.of(user).waiting_for_a_person(),
         "waiting_proposals": Proposal.objects.of(user).waiting(),
+        "waiting_conflicts": Conflict.objects.of(user).standing(),
     }
     counted = [
         found.order_by().annotate(what=Value(name)).values("what").annotate(number=Count("pk"))
@@ -51,7 +52,7 @@ def _counts(user: User) -> dict[str, int]:
 def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the rail's sections; it shows only what exists."""
     plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
-    proposals = waiting["waiting_proposals"]
+    proposals, conflicts = waiting["waiting_proposals"], waiting["waiting_conflicts"]
     work = [
         _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
         _item(path, _("Ask"), reverse("memory:ask"), "q", "ask"),
@@ -68,6 +69,7 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
     ]
     trust = [
         _item(path, _("Review"), reverse("memory:review"), "v", "review", count=proposals),
+        _item(path, _("Conflicts"), reverse("memory:conflicts"), "w", "conflict", count=conflicts),
         _item(path, _("Recall"), reverse("memory:recall"), "c", "recall"),
         _item(path, _("Context"), reverse("memory:context"), "x", "context"),
         _item(path, _("Activity"), reverse("research:activity"), "a", "activity"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from django.db import IntegrityError, models, transaction
@@ -170,8 +170,7 @@ class Remembered(models.Model):
                 source=source,
                 version=expected + 1,
             )
-            if "trashed_at" in fields:
-                _tell_conflicts([self.pk], is_trashed=fields["trashed_at"] is not None, by=by)
+            _tell_conflicts([self.pk], fields, by=by)
         for name, value in fields.items():
             setattr(self, name, value)
         self.version = expected + 1
@@ -209,8 +208,7 @@ class Remembered(models.Model):
         for after, keys in groups.values():
             rows = cls.objects.filter(pk__in=keys)
             rows.update(version=F("version") + 1, updated=now, **after)
-            if "trashed_at" in after:
-                _tell_conflicts(keys, is_trashed=after["trashed_at"] is not None, by=by)
+            _tell_conflicts(keys, after, by=by)
         Revision.record_many(changes, by=by, why=why, source=source)
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
@@ -274,6 +272,12 @@ class Remembered(models.Model):
         return [self]
 
 
-def _tell_conflicts(ids: Sequence[Any], *, is_trashed: bool, by: Actor) -> None:
+# What a record has that stands no more: in the trash, superseded, struck or retired.
+_STANDING: dict[str, Any] = {"trashed_at": None, "superseded_by_id": None, "state": "current"}
+
+
+def _tell_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor) -> None:
     """Let conflicts follow what became of these records: one of which a side is gone is none."""
-    (Conflict.went if is_trashed else Conflict.came_back)(ids, by=by)
+    told = [fields[name] == stands for name, stands in _STANDING.items() if name in fields]
+    if told:
+        (Conflict.came_back if all(told) else Conflict.went)(ids, by=by)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from memory.api import (
+    conflicts,
     content,
     context,
     files,
@@ -44,4 +45,5 @@ api.add_router("/files", files.api)
 api.add_router("/context", context.api)
 api.add_router("/trash", trash.api)
 api.add_router("/proposals", proposals.api)
+api.add_router("/conflicts", conflicts.api)
 api.add_router("/settings", own_settings.api)

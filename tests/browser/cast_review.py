@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory import identity, review
+from memory import conflicts, identity, notes, review
 from memory.actors import REFLECTOR, RESEARCH, Actor
 from memory.files.reading import read_file
 from memory.files.saving import save_file
-from memory.models import Proposal
+from memory.models import Conflict, Proposal
+from memory.observing import write_observation
 from memory.review_risks import Write, reasons
 
 AGENT = Actor("agent", "desk")
@@ -46,10 +47,29 @@ def proposed(owner: Any) -> dict[str, str]:
     text = file.content.replace("Kobe", "Nagoya")
     save_file(owner, MEMORY, text, by=owner.actor)
     return {
+        **_in_conflict(owner),
         "proposal": changed.get_absolute_url(),
         "proposal_conflict": conflict.get_absolute_url(),
         "proposal_rejected": gone.get_absolute_url(),
     }
+
+
+def _in_conflict(owner: Any) -> dict[str, str]:
+    """Make pairs that do not go together: notes and observations, one of them settled."""
+    by = owner.actor
+    texts = "The depot in Kobe closes at five.", "The depot in Kobe closes at six on Fridays."
+    left, right = (notes.write_note(owner, "log", text, by=by) for text in texts)
+    pair: Any = Conflict.objects.note(
+        owner, "contradiction", left, right, source="run:1", reason="five is not six"
+    )
+    seen = [
+        write_observation(owner, "finding", text, by=by, source=f"import:{number}")
+        for number, text in enumerate(("Cells ship on Mondays from Kobe.",) * 3)
+    ]
+    Conflict.objects.note(owner, "near-duplicate", seen[0], seen[1])
+    done: Any = Conflict.objects.note(owner, "near-duplicate", seen[1], seen[2])
+    conflicts.settle(done, "both", by=by)
+    return {"conflict": pair.get_absolute_url(), "conflict_settled": done.get_absolute_url()}
 
 
 def _file(owner: Any, after: str, why: str, texts: list[str] | None = None) -> Proposal:

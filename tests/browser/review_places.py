@@ -21,12 +21,21 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("review proposal rejected", cast["proposal_rejected"], None),
         ("review conflict", cast["proposal_conflict"], _conflict),
         ("review levels", "/settings/review/", None),
+        ("conflicts", "/conflicts/", None),
+        ("conflicts settled", "/conflicts/?state=settled", None),
+        ("conflict", cast["conflict"], None),
+        ("conflict merge", cast["conflict"] + "?merge=1", None),
+        ("conflict settled", cast["conflict_settled"], None),
     ]
 
 
 def empty() -> list[tuple[str, str]]:
     """Return the pages of a person for whom nothing waits."""
-    return [("review empty", "/review/"), ("review none expired", "/review/?state=expired")]
+    return [
+        ("review empty", "/review/"),
+        ("review none expired", "/review/?state=expired"),
+        ("conflicts empty", "/conflicts/"),
+    ]
 
 
 def _conflict(visitor: Visitor) -> None:

@@ -1,0 +1,116 @@
+"""`/conflicts`: what does not go together; their own program settles it, no agent sees it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, Self
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, Field
+
+from memory import conflict_undo, conflicts
+from memory.api.auth import ADMIN, ApiRequest, Caller
+from memory.api.frame import Body, router
+from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.problems import Problem, not_found
+from memory.models import Conflict
+from memory.models.notes import MOST_CONTENT
+
+api = router("conflicts")
+_ONE = "/{uuid:conflict_id}"
+Kind = Literal["contradiction", "near-duplicate"]
+
+
+class ConflictsWanted(Paged):
+    """Which conflicts."""
+
+    state: Literal["open", "settled", "all"] = "open"
+    kind: Literal["", "contradiction", "near-duplicate"] = ""
+
+
+class SettleIn(Body):
+    """How a conflict is settled."""
+
+    how: Literal["left", "right", "both", "merged"]
+    text: str = Field("", max_length=MOST_CONTENT, description="What the merged one says.")
+    dated: bool = Field(False, description="Of both that are kept, write its date into each.")
+    left_version: int | None = Field(None, ge=1, description="The version you looked at.")
+    right_version: int | None = Field(None, ge=1, description="The version you looked at.")
+
+
+class SideOut(BaseModel):
+    """One of the two records; its text is fetched by its own address."""
+
+    type: str
+    id: UUID
+    version: int = Field(description="As it was when the conflict was found, or settled.")
+
+
+class ConflictOut(BaseModel):
+    """Two records that do not go together, and what became of them."""
+
+    id: UUID
+    kind: Kind
+    left: SideOut
+    right: SideOut
+    reason: str
+    source: str
+    state: Literal["open", "settled"]
+    settled_how: str
+    settled_by: str
+    settled_at: datetime | None
+    created: datetime
+
+    @classmethod
+    def of(cls, one: Conflict) -> Self:
+        """Return the conflict as it is told."""
+        fields = {name: getattr(one, name) for name in cls.model_fields.keys() - {"left", "right"}}
+        left = SideOut(type=one.left_type, id=one.left_id, version=one.left_version)
+        right = SideOut(type=one.right_type, id=one.right_id, version=one.right_version)
+        return cls(left=left, right=right, **fields)
+
+
+@api.get("", auth=ADMIN, response=Listing[ConflictOut])
+def list_conflicts(request: ApiRequest, wanted: ConflictsWanted = PAGE) -> Listing[ConflictOut]:
+    """List conflicts, the oldest first: those that wait, unless others are asked for."""
+    mine = Conflict.objects.of(request.auth.owner)
+    rows = mine.standing() if wanted.state == "open" else mine
+    if wanted.state == "settled":
+        rows = rows.filter(state="settled")
+    if wanted.kind:
+        rows = rows.filter(kind=wanted.kind)
+    return listing(rows.order_by(), wanted, name="conflicts", out=ConflictOut.of, falling=False)
+
+
+@api.post(_ONE + "/settle", auth=ADMIN, response=ConflictOut)
+def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> ConflictOut:
+    """Settle a conflict.  409: it was settled meanwhile, or a side was changed since."""
+    one = _conflict(request.auth, conflict_id)
+    seen = (body.left_version or one.left_version, body.right_version or one.right_version)
+    try:
+        done = conflicts.settle(
+            one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
+        )
+    except (conflicts.Settled, conflicts.SideChanged) as exc:
+        raise Problem(409, str(exc)) from exc
+    return ConflictOut.of(done)
+
+
+@api.post(_ONE + "/reopen", auth=ADMIN, response=ConflictOut)
+def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
+    """Take back how a conflict was settled.  409: it waits already, or a side was changed since."""
+    one = _conflict(request.auth, conflict_id)
+    try:
+        conflict_undo.take_back(one, by=request.auth.by)
+    except conflicts.Settled as exc:
+        raise Problem(409, str(exc)) from exc
+    return ConflictOut.of(one)
+
+
+def _conflict(caller: Caller, key: UUID) -> Conflict:
+    found: Conflict | None = Conflict.objects.of(caller.owner).filter(pk=key).first()
+    if found is None:
+        raise not_found(_("There is no such conflict, or it is not yours."))
+    found.owner = caller.owner
+    return found

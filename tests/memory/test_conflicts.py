@@ -1,0 +1,187 @@
+"""Settling what does not go together, one way or the other, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+
+from memory import conflict_finding, conflict_undo, conflicts, notes
+from memory.errors import InvalidValue
+from memory.models import Activity, Conflict, Note, TopicFact, Trust
+from memory.observing import write_observation
+from memory.tasks import maintain
+from memory.undoing import ChangedSince
+from tests.memory.conflict_cast import NEW, OLD, facts, observations, texts, two_notes
+from tests.memory.review_cast import AGENT
+
+pytestmark = pytest.mark.django_db
+MERGED = "A pack costs 74 to 89 dollars per kWh, by its maker."
+CASES = [facts, observations, two_notes]
+
+
+def settled(one: Conflict, how: str, **more: Any) -> Conflict:
+    return conflicts.settle(one, how, by=one.owner.actor, **more)
+
+
+@pytest.mark.parametrize("made", CASES)
+@pytest.mark.parametrize(
+    ("how", "left"), [("left", [OLD]), ("right", [NEW]), ("both", [NEW, OLD]), ("merged", [MERGED])]
+)
+def test_each_way_leaves_what_it_says_and_is_taken_back_whole(
+    alice: Any, made: Callable[[Any], Conflict], how: str, left: list[str]
+) -> None:
+    one = made(alice)
+    before = texts(alice)
+    done = settled(one, how, text=MERGED)
+
+    assert sorted(chain(*texts(alice).values())) == left
+    assert (done.state, done.settled_how) == ("settled", how)
+    conflict_undo.take_back(done, by=alice.actor)
+    assert texts(alice) == before
+    assert Conflict.objects.standing().get() == one
+
+
+def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
+    one = facts(alice)
+    settled(one, "right")
+
+    right, left = TopicFact.objects.get(pk=one.right_id), TopicFact.objects.get(pk=one.left_id)
+    assert (right.trust, right.touched_by_person) == (Trust.OWNER, True)
+    assert right.confirmed_at is not None
+    assert left.state == "struck"
+    conflict_undo.take_back(one, by=alice.actor)
+    right.refresh_from_db()
+    assert (right.trust, right.touched_by_person) == ("external", False)
+
+
+def test_of_two_that_say_the_same_the_other_fact_is_retired_not_struck(alice: Any):
+    one = facts(alice, kept=False)
+    Conflict.objects.update(kind="near-duplicate")
+    settled(one, "left")
+
+    right = TopicFact.objects.get(pk=one.right_id)
+    assert (right.state, right.trust) == ("retired", "external")
+
+
+def test_both_may_say_of_which_day_they_are(alice: Any):
+    settled(two_notes(alice), "both", dated=True)
+    assert all("(as of " in text for text in texts(alice)["notes"])
+
+
+def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):
+    one = observations(alice)
+    conflicts.record_of(one, "right").change(by=alice.actor, sensitivity="sensitive")  # type: ignore[union-attr]
+    settled(one, "merged", text=MERGED)
+
+    left: Any = conflicts.record_of(one, "left")
+    assert (left.content, left.sensitivity, set(left.tags)) == (
+        MERGED, "sensitive", {"price", "cells"},
+    )  # fmt: skip
+
+
+def test_an_empty_text_merges_nothing(alice: Any):
+    one = two_notes(alice)
+    with pytest.raises(InvalidValue, match="Write what"):
+        settled(one, "merged", text="  ")
+    assert Conflict.objects.open().count() == 1
+    assert texts(alice)["notes"] == [NEW, OLD]
+
+
+def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
+    one = two_notes(alice)
+    notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
+
+    with pytest.raises(conflicts.SideChanged):
+        settled(one, "left", seen=(1, 1))
+    assert texts(alice)["notes"] == [OLD, "Another price."]
+
+
+def test_two_windows_settle_it_once(alice: Any):
+    one = two_notes(alice)
+    settled(one, "left")
+    with pytest.raises(conflicts.Settled, match="kept left"):
+        settled(one, "right")
+
+
+def test_an_agent_settles_nothing(alice: Any):
+    with pytest.raises(InvalidValue, match="Only a person"):
+        conflicts.settle(two_notes(alice), "left", by=AGENT)
+
+
+def test_what_was_changed_after_settling_is_not_taken_back_over(alice: Any):
+    one = settled(facts(alice), "right")
+    TopicFact.objects.get(pk=one.left_id).unstrike(by=alice.actor)
+
+    with pytest.raises(ChangedSince):
+        conflict_undo.take_back(one, by=alice.actor)
+    assert not Conflict.objects.open().exists()
+
+
+def test_many_are_kept_both_and_come_back_in_one_act(alice: Any):
+    rows = [two_notes(alice, "near-duplicate"), observations(alice)]
+    done = conflicts.keep_both_of(rows, by=alice.actor)
+
+    assert (done.done, Conflict.objects.open().count()) == (2, 0)
+    assert conflict_undo.take_back_of(alice, done.at, by=alice.actor).number == 2
+
+
+def test_a_side_that_expired_settles_it_by_itself_with_a_line_in_the_log(alice: Any):
+    one = two_notes(alice)
+    Note.objects.filter(pk=one.left_id).update(expires_at="2020-01-01T00:00:00Z", pinned=True)
+    assert not Conflict.objects.standing().exists()
+    maintain()
+
+    one.refresh_from_db()
+    assert one.settled_how == "gone"
+    assert Activity.objects.filter(kind="conflict-gone").exists()
+
+
+def test_settling_one_of_which_a_side_is_gone_only_says_so(alice: Any):
+    one = two_notes(alice)
+    Note.objects.filter(pk=one.left_id).update(expires_at="2020-01-01T00:00:00Z")
+    assert settled(one, "left").settled_how == "gone"
+
+
+# --- finding --------------------------------------------------------------------------------------
+
+
+def test_the_upkeep_finds_notes_and_observations_that_say_almost_the_same(alice: Any):
+    text = "The supplier ships cells by sea from the port of Kobe every second week."
+    for words in (text, text.replace("every second week", "every 2nd week"), text + " Always."):
+        notes.write_note(alice, "log", words, by=alice.actor)
+    write_observation(alice, "finding", text, by=alice.actor)
+    write_observation(alice, "finding", text.replace("ships", "is shipping"), by=alice.actor)
+    maintain()
+    maintain()
+
+    kinds = list(Conflict.objects.values_list("kind", "left_type").order_by("left_type"))
+    assert kinds == [("near-duplicate", "note"), ("near-duplicate", "observation")]
+
+
+def test_what_differs_in_a_number_is_no_near_duplicate(alice: Any):
+    for text in (OLD, NEW):
+        notes.write_note(alice, "log", text, by=alice.actor)
+    assert conflict_finding.find(alice) == 0
+
+
+def test_what_a_run_finds_again_is_no_question_to_a_person(alice: Any):
+    one = write_observation(alice, "finding", "Solid cells charge in twelve minutes.", by=AGENT)
+    two = write_observation(alice, "finding", "Solid cells charge in twelve minutes!!", by=AGENT)
+    for number, each in enumerate((one, two), start=1):
+        type(each).objects.filter(pk=each.pk).update(source=f"run:{number}", trust="external")
+    assert conflict_finding.find(alice) == 0
+
+
+def test_facts_of_one_topic_that_say_the_same_are_found(alice: Any):
+    one = facts(alice)
+    Conflict.objects.all().delete()
+    TopicFact.objects.filter(pk=one.right_id).update(text=OLD + "!")
+    assert conflict_finding.find(alice) == 1
+
+
+def test_somebody_elses_pair_is_not_mine(alice: Any, bob: Any):
+    two_notes(bob)
+    assert not Conflict.objects.of(alice).exists()

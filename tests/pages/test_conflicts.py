@@ -1,0 +1,182 @@
+"""The conflict desk: both sides, what differs, and each way to settle it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from memory import notes
+from memory.models import Conflict, Note, TopicFact, User
+from memory.observing import write_observation
+from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
+
+pytestmark = pytest.mark.django_db
+DESK = reverse("memory:conflicts")
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[User], Client]) -> Client:
+    return client_of(alice)
+
+
+def settle(browser: Client, one: Conflict, how: str, **more: Any) -> Any:
+    sent = {"how": how, "left_version": 1, "right_version": 1, **more}
+    return browser.post(reverse("memory:conflict-settle", args=[one.pk]), sent)
+
+
+def test_it_shows_both_sides_with_what_differs_and_where_they_come_from(
+    browser: Client, alice: User
+):
+    facts(alice)
+    page = browser.get(DESK).content.decode()
+
+    assert "<del>89</del>" in page
+    assert "<ins>74</ins>" in page
+    assert 'href="https://cells.example/prices"' in page
+    assert "Batteries" in page
+    assert browser.get("/").context["waiting_conflicts"] == 1
+
+
+def test_over_htmx_it_is_the_list_alone(browser: Client, alice: User):
+    facts(alice)
+    told = browser.get(DESK, headers={"HX-Request": "true", "HX-Target": "conflicts"})
+    assert told.content.decode().strip().startswith('<section id="conflicts"')
+
+
+def test_an_empty_desk_says_what_comes_here(browser: Client):
+    assert "wait here side by side" in browser.get(DESK).content.decode()
+
+
+def test_a_stranger_finds_nothing(alice: User, bob: User, client_of: Callable[[User], Client]):
+    one = two_notes(alice)
+    theirs = client_of(bob)
+
+    assert theirs.get(one.get_absolute_url()).status_code == 404
+    assert settle(theirs, one, "left").status_code == 404
+    assert Conflict.objects.open().count() == 1
+
+
+def test_settled_from_the_list_the_next_one_is_in_focus(browser: Client, alice: User):
+    first, second = two_notes(alice), observations(alice)
+    page = browser.get(DESK)
+    row = page.context["desk"].rows[0]
+    assert f"at={second.pk}" in row.on
+
+    told = browser.post(
+        reverse("memory:conflict-settle", args=[first.pk]),
+        {"how": "left", "left_version": 1, "right_version": 1, "next": row.on}, follow=True,
+    )  # fmt: skip
+    assert "autofocus" in told.content.decode()
+    assert "Kept the left one" in told.content.decode()
+
+
+def test_undo_brings_it_back(browser: Client, alice: User):
+    one = two_notes(alice)
+    settle(browser, one, "right")
+    assert texts(alice)["notes"] == [NEW]
+
+    one.refresh_from_db()
+    assert one.settled_at is not None
+    browser.post(reverse("memory:conflicts-undo"), query_params={"at": one.settled_at.isoformat()})
+    assert texts(alice)["notes"] == [NEW, OLD]
+
+
+def test_a_side_that_changed_is_shown_again_and_what_was_typed_stays(browser: Client, alice: User):
+    one = two_notes(alice)
+    notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
+    page = settle(browser, one, "merged", text="My own words of both.").content.decode()
+
+    assert "changed since you looked" in page
+    assert "My own words of both." in page
+    assert "Another price." in page
+    assert texts(alice)["notes"] == [OLD, "Another price."]
+
+
+def test_a_merge_that_cannot_be_stored_keeps_what_was_typed(browser: Client, alice: User):
+    page = settle(browser, facts(alice), "merged", text="Too short").content.decode()
+
+    assert "at least" in page
+    assert "Too short" in page
+    assert TopicFact.objects.current().count() == 2
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"how": "explode"},
+        {"how": ""},
+        {"how": "left", "left_version": "x" * 50},
+        {"how": "left", "left_version": "²"},
+        {"how": "left", "right_version": "99"},
+    ],
+)
+def test_what_makes_no_sense_settles_nothing(browser: Client, alice: User, sent: dict[str, str]):
+    one = two_notes(alice)
+    assert settle(browser, one, sent.pop("how"), **sent).status_code == 200
+    assert Conflict.objects.open().count() == 1
+
+
+def test_settled_in_another_window_what_was_typed_is_shown(browser: Client, alice: User):
+    one = two_notes(alice)
+    settle(browser, one, "left")
+    assert "stored nowhere" in settle(browser, one, "merged", text="Mine.").content.decode()
+
+
+def test_filters_by_kind_and_topic_and_nonsense_in_the_address(browser: Client, alice: User):
+    one = facts(alice)
+    two_notes(alice, "near-duplicate")
+
+    def shown(query: str) -> list[Conflict]:
+        return [row.conflict for row in browser.get(DESK + query).context["desk"].rows]
+
+    assert len(shown("")) == 2
+    assert shown("?kind=contradiction") == [one]
+    assert shown(f"?topic={one.topic_ids[0]}") == [one]
+    assert len(shown("?kind=x&state=%00&topic=%27&at=1&cursor=zz")) == 2
+    assert shown("?state=settled") == []
+
+
+def test_the_ticked_or_all_of_a_filter_are_kept_both(browser: Client, alice: User):
+    one, two = two_notes(alice), observations(alice)
+    browser.post(reverse("memory:conflicts-bulk"), {"conflict": [str(one.pk), "nonsense"]})
+    assert list(Conflict.objects.open()) == [two]
+    browser.post(reverse("memory:conflicts-bulk") + "?kind=near-duplicate", {"all": "1"})
+    assert list(Conflict.objects.open()) == [two]
+    browser.post(reverse("memory:conflicts-bulk"), {"all": "1"})
+    assert not Conflict.objects.open().exists()
+
+
+def test_look_now_finds_near_duplicates(browser: Client, alice: User):
+    for end in ("", " indeed"):
+        text = f"The supplier ships cells by sea from the port of Kobe{end}."
+        notes.write_note(alice, "log", text, by=alice.actor)
+    told = browser.post(reverse("memory:conflicts-look"), follow=True).content.decode()
+    assert "One pair was found." in told
+    assert "Almost the same" in told
+
+
+def test_its_queries_do_not_grow_with_its_rows(
+    browser: Client, alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    facts(alice)
+    for _each in range(4):
+        two_notes(alice)
+        observations_of(alice, _each)
+    browser.get(DESK)
+    with django_assert_max_num_queries(12):
+        assert len(browser.get(DESK).context["desk"].rows) == 9
+    with django_assert_max_num_queries(12):
+        browser.get(Conflict.objects.open()[0].get_absolute_url())
+
+
+def observations_of(owner: User, number: int) -> Conflict:
+    left, right = (
+        write_observation(owner, "finding", f"{text} {number}", by=owner.actor, source="run:9")
+        for text in (OLD, NEW)
+    )
+    return noted(owner, left, right)
