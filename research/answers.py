@@ -1,10 +1,14 @@
-"""Answers that several pages give: where to go on, and that it cannot be now."""
+"""Answers that several pages give: where to go on, that it cannot be now, what was marked read."""
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest
@@ -42,3 +46,20 @@ def _for_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
     return response
+
+
+def said_read(request: BeaconRequest, count: int, key: int) -> None:
+    """Tell that reports were marked as read, with the way back."""
+    words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
+    undo = "undo:" + reverse("research:reports-undo", args=[key]) if count else ""
+    messages.success(request, words % {"n": count}, extra_tags=undo)
+
+
+def said_unread(request: BeaconRequest, count: int, key: int, words: str = "") -> None:
+    """Tell that reports are unread again, with the way back."""
+    if not count:
+        messages.info(request, _("What you chose is unread already."))
+        return
+    told = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
+    undo = "undo:" + reverse("research:reports-undo-unread", args=[key])
+    messages.success(request, words or told % {"n": count}, extra_tags=undo)

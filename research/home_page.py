@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import calendar
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, Sum, Window
-from django.db.models.functions import Coalesce, TruncDate
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, Subquery, Sum, Window
+from django.db.models.functions import Coalesce, RowNumber, TruncDate
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory import connections
 from memory.models import ModelCall, Note, Topic, User
-from research import judging, pipeline, plan_review, run_page, shown
-from research.models import DeltaItem, Report, Run, Schedule, Step
+from research import judging, pipeline, plan_review, run_page, shown, since_read
+from research.models import Report, Run, Schedule, Step
+from research.since_read import News
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -36,62 +38,67 @@ WIDTH, HEIGHT = 240, 36
 
 @dataclass(slots=True)
 class Unread:
-    """One unread report with what changed in it."""
+    """One topic with unread reports: the latest of them, and what is new over all."""
 
     report: Report
-    items: list[DeltaItem] = field(default_factory=list)
-
-    def _number(self, status: str) -> int:
-        return sum(item.status == status for item in self.items)
+    news: News
 
     @property
-    def new(self) -> int:
-        """Return how many facts are new."""
-        return self._number(DeltaItem.Status.NEW)
+    def last_read_at(self) -> datetime | None:
+        """Return when the person read a report last, of whichever topic."""
+        found: datetime | None = getattr(self.report, "last_read_at", None)
+        return found
 
     @property
-    def changed(self) -> int:
-        """Return how many facts changed."""
-        return self._number(DeltaItem.Status.CHANGED)
+    def is_several(self) -> bool:
+        """Whether more than one report says what changed since the last one read."""
+        return self.news.window.is_several
 
     @property
-    def contradicted(self) -> int:
-        """Return how many facts are contradicted."""
-        return self._number(DeltaItem.Status.CONTRADICTED)
+    def runs(self) -> str:
+        """Return which runs are unread: `Run #4`, or `Runs #4 to #8`."""
+        return self.news.window.runs_in_words or str(self.report.run)
 
     @property
-    def is_quiet(self) -> bool:
-        """Whether the report says that nothing is new."""
-        return not self.report.run.is_baseline and not self.items
+    def page(self) -> str:
+        """Return where they are read: several at once on the topic's page."""
+        run = self.report.run
+        if self.is_several:
+            return reverse("research:topic", args=[run.topic.slug])
+        return reverse("research:run", args=[run.topic.slug, run.pk])
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether the first report of the topic is among them."""
+        return self.report.run.is_baseline or any(r.is_baseline for r in self.news.window.runs)
 
     @property
     def line(self) -> str:
-        """Return what it says in a line: the first changes, else its summary."""
-        if self.items:
-            return " ".join(shown.bare(item.sentence) for item in self.items[:2])
-        if self.is_quiet:
+        """Return what they say in a line: the first changes, else the latest one's summary."""
+        told = [one.shown.sentence for one in self.news.changes if one.is_listed]
+        if told:
+            return " ".join(shown.bare(sentence) for sentence in told[:2])
+        if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             return _("Nothing new; %(count)d known sources came back.") % {"count": known}
+        if self.news.is_quiet:
+            return _("Nothing new in %(count)d reports.") % {"count": len(self.news.window.runs)}
         return shown.bare(self.report.summary)
 
 
 def unread_of(user: User) -> list[Unread]:
-    """Return the newest unread reports with their listed changes: two queries."""
-    reports = Report.objects.of(user).unread().select_related("run__topic")
-    reports = reports.defer("body", "delta", "sources", "run__manifest").order_by("-created", "-id")
-    rows = {report.run_id: Unread(report) for report in reports[:MOST_UNREAD]}
-    if not rows:
-        return []
-    items = DeltaItem.objects.filter(run__in=rows, status__in=DeltaItem.LISTED, withheld="")
-    for item in items.order_by("run", "position"):
-        rows[item.run_id].items.append(item)
-    return list(rows.values())
-
-
-def last_read_at(user: User) -> datetime | None:
-    """Return when the person read a report last."""
-    found: datetime | None = Report.objects.of(user).aggregate(at=Max("read_at"))["at"]
-    return found
+    """Return the topics with unread reports, what came last first: three queries."""
+    reports: Any = Report.objects.of(user).unread().exclude(run__number=None)
+    place = Window(
+        RowNumber(), partition_by=F("run__topic"), order_by=[F("created").desc(), F("id").desc()]
+    )
+    read = Report.objects.of(user).order_by().values("owner").annotate(at=Max("read_at"))
+    latest = reports.annotate(place=place, last_read_at=Subquery(read.values("at")))
+    latest = latest.filter(place=1).select_related("run__topic")
+    latest = latest.defer("body", "delta", "sources", "run__manifest").order_by("-created", "-id")
+    found = list(latest[:MOST_UNREAD])
+    news = since_read.news_of([report.run.topic_id for report in found]) if found else {}
+    return [Unread(report, news.get(report.run.topic_id, News())) for report in found]
 
 
 # --- runs that are going on --------------------------------------------------------------------------
@@ -335,7 +342,7 @@ def context(user: User) -> dict[str, Any]:
     found: dict[str, Any] = {
         "today": today(),
         "unread": unread,
-        "last_read_at": last_read_at(user) if unread else None,
+        "last_read_at": unread[0].last_read_at if unread else None,
         "next_runs": coming,
         "is_fresh": is_fresh,
     } | running_context(running)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Case, Count, DateTimeField, ExpressionWrapper, F, Q, Value, When
-from django.utils import timezone
 
 from memory.models import User
 from memory.paging import Page, page_of
@@ -90,30 +89,3 @@ def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
         list,
         {run: [(s.value, by[s]) for s in order if s in by] for run, by in by_run.items()},
     )
-
-
-def mark_read(rows: ReportQuerySet) -> tuple[int, int]:
-    """Mark the unread among `rows` as read; return how many, and the moment as a key to undo it.
-
-    The key is the moment in microseconds since 1970, the same for all of them.
-    """
-    at = timezone.now()
-    count = rows.filter(read_at=None).update(read_at=at)
-    return count, (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def mark_unread(rows: ReportQuerySet) -> int:
-    """Put the read among `rows` back among the unread; return how many."""
-    return rows.exclude(read_at=None).update(read_at=None)
-
-
-def undo_read(user: User, key: int) -> int:
-    """Take back what `mark_read` did with this key; return how many are unread again."""
-    try:
-        at = _EPOCH + timedelta(microseconds=key)
-    except OverflowError:
-        return 0
-    return mark_unread(Report.objects.of(user).live().filter(read_at=at))
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

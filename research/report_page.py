@@ -126,11 +126,12 @@ GROUPS = {
 }
 
 
-def article(run: Run) -> dict[str, Any]:
-    """Return what the report itself shows, wherever it stands: one query, for its delta items."""
+def article(run: Run, items: Sequence[DeltaItem] | None = None) -> dict[str, Any]:
+    """Return what the report itself shows, wherever it stands: one query, for items not given."""
     report: Report = run.report
     sources = sources_of(report)
-    changed = _changed(list(DeltaItem.objects.filter(run=run)), sources)
+    told = DeltaItem.objects.filter(run=run) if items is None else items
+    changed = _changed(list(told), sources)
     body, headings = body_of(report)
     return {
         "run": run,
@@ -206,6 +207,11 @@ def _neighbours(run: Run) -> dict[int, Run]:
 
 def sources_of(report: Report) -> list[SourceRow]:
     """Return the numbered sources as cited, each with its quotes (R48)."""
+    return rows_of(report.sources)
+
+
+def rows_of(sources: Iterable[Any]) -> list[SourceRow]:
+    """Return a report's sources, as they are stored, as rows."""
     return [
         SourceRow(
             n=stored["n"],
@@ -223,7 +229,7 @@ def sources_of(report: Report) -> list[SourceRow]:
                 for q in stored.get("quotes", [])
             ],
         )
-        for stored in report.sources
+        for stored in sources
     ]  # fmt: skip
 
 
@@ -280,7 +286,7 @@ def _changed(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
     by_number = {source.n: source for source in sources}
     changed = Changed(items=items)
     for item in items:
-        row = _delta_row(item, by_number)
+        row = delta_row(item, by_number)
         if item.is_unasked:
             changed.unasked.append(row)
         elif item.withheld:
@@ -294,11 +300,11 @@ def _changed(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
     return changed
 
 
-def _delta_row(item: DeltaItem, by_number: dict[int, SourceRow]) -> DeltaRow:
+def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") -> DeltaRow:
+    """Return an item as it is shown; its marks lead to the sources of `page`, else of this one."""
     cited = [by_number[n] for n in item.citations if n in by_number]
-    marks = format_html_join(
-        "", '<a href="#source-{}" title="{}">[{}]</a>', ((s.n, s.card, s.n) for s in cited)
-    )
+    shown_as = ((page, s.n, s.card, s.n) for s in cited)
+    marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
     before, now = item.previous_text, item.sentence
     if item.status == DeltaItem.Status.CHANGED:
         before, now = marked_words(before, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,8 +12,10 @@ from django.db.models import (
     Count,
     DateTimeField,
     F,
+    Func,
     IntegerField,
     OuterRef,
+    Q,
     QuerySet,
     Subquery,
     Value,
@@ -28,8 +29,9 @@ from rapidfuzz import fuzz, process
 from memory.models import Source, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.slugs import normal_title
-from research import scheduling, shown
+from research import scheduling, shown, since_read
 from research.models import DeltaItem, Report, Run
+from research.since_read import News
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
@@ -86,6 +88,7 @@ class TopicRow:
     last_run: Run | None = None
     unfinished: Run | None = None
     new_counts: list[int] = field(default_factory=list)
+    news: News = field(default_factory=News)
 
     @property
     def state(self) -> str:
@@ -144,7 +147,7 @@ class TopicRow:
 
     @property
     def bars(self) -> list[Bar]:
-        """Return the sparkline of new sources over the last runs, oldest first."""
+        """Return the sparkline of new facts over the last runs, oldest first."""
         most = max(self.new_counts, default=0) or 1
         heights = [max(1, round(16 * count / most)) for count in self.new_counts]
         return [Bar(9 * place, 18 - high, high) for place, high in enumerate(heights)]
@@ -152,7 +155,7 @@ class TopicRow:
     @property
     def spark_words(self) -> str:
         """Return what the sparkline shows, for those who do not see it."""
-        return _("New sources in the last runs, oldest first: %(counts)s") % {
+        return _("New facts in the last runs, oldest first: %(counts)s") % {
             "counts": ", ".join(map(str, self.new_counts))
         }
 
@@ -181,20 +184,11 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = 50)
 
 
 def with_figures(topics: QuerySet[Any]) -> QuerySet[Any]:
-    """Add each topic's facts, sources, unread reports and unread changes."""
+    """Add each topic's facts, sources and unread reports."""
     counted: QuerySet[Any] = topics.annotate(
         fact_count=_counted(TopicFact.objects.live().filter(state="current"), "topic"),
         source_count=_counted(Source.objects.all(), "topic"),
         unread_count=_counted(Report.objects.unread(), "run__topic"),
-        change_count=_counted(
-            DeltaItem.objects.filter(
-                status__in=DeltaItem.LISTED,
-                run__report__read_at=None,
-                withheld="",
-                run__report__trashed_at=None,
-            ),
-            "run__topic",
-        ),
     )
     return counted
 
@@ -212,36 +206,46 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
         row = rows[run.topic_id]
         if run.is_unfinished:
             row.unfinished = run
-        else:
+        elif run.place == 1:
             row.last_run = run
-    counts: dict[Any, list[int]] = defaultdict(list)
-    for topic_id, count in _new_counts(rows):
-        counts[topic_id].append(count)
+        if run.number is not None:
+            row.new_counts.append(run.new_facts)
+    unread = [key for key, row in rows.items() if row.topic.unread_count]
+    news = since_read.news_of(unread) if unread else {}
     for key, row in rows.items():
-        row.new_counts = counts[key]
+        row.news = news.get(key, News())
     return list(rows.values())
 
 
-def _last_runs(topic_ids: Iterable[Any]) -> Iterable[Run]:
-    """Return of each topic the unfinished run, if any, and the last that ended."""
+def _last_runs(topic_ids: Iterable[Any]) -> Iterable[Any]:
+    """Return of each topic the unfinished run, the last that ended, and the last saved ones.
+
+    They come by number, each with its `place` from the last of its kind, and its `new_facts`.  A
+    baseline lists no change: what is new by it are the facts that it was the first to find.
+    """
     ended = Case(
         When(status__in=Run.UNFINISHED, then=Value(0)),
         default=Value(1),
         output_field=IntegerField(),
     )
+    by_kind = Window(RowNumber(), partition_by=[F("topic"), F("ended")], order_by=F("id").desc())
+    by_number = Window(
+        RowNumber(), partition_by=F("topic"), order_by=F("number").desc(nulls_last=True)
+    )
+    told = DeltaItem.objects.filter(run=OuterRef("pk"), status=DeltaItem.Status.NEW, withheld="")
+    found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
+    new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
     runs = Run.objects.kept().filter(topic__in=list(topic_ids)).annotate(ended=ended)
-    place = Window(RowNumber(), partition_by=[F("topic"), F("ended")], order_by=F("id").desc())
-    found: QuerySet[Any] = runs.annotate(place=place).filter(place=1)
-    return found
+    runs = runs.annotate(place=by_kind, saved_place=by_number)
+    wanted = Q(place=1) | Q(number__isnull=False, saved_place__lte=SPARK_RUNS)
+    rows: QuerySet[Any] = runs.filter(wanted).annotate(new_facts=new)
+    return rows.defer("manifest", "settings").order_by("number")
 
 
-def _new_counts(topic_ids: Iterable[Any]) -> Iterable[tuple[Any, int]]:
-    """Return the new sources of each topic's last saved runs, oldest first."""
-    saved = Run.objects.saved().kept().filter(topic__in=list(topic_ids))
-    place = Window(RowNumber(), partition_by=F("topic"), order_by=F("number").desc())
-    last = saved.annotate(place=place).filter(place__lte=SPARK_RUNS).order_by("number")
-    counts: QuerySet[Any, Any] = last.values_list("topic", "new_count")
-    return counts
+def _number_of(rows: QuerySet[Any]) -> Any:
+    """Return how many `rows` there are, as a subquery; they name the outer row."""
+    counted = rows.order_by().annotate(n=Func(F("pk"), function="Count")).values("n")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
 def labels_of(user: User) -> list[str]:

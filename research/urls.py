@@ -12,6 +12,7 @@ from research.views import (
     facts,
     forecast,
     home,
+    reading,
     reports,
     run_trash,
     runs,
@@ -78,6 +79,7 @@ _reports = [
     path("reports/", reports.reports, name="reports"),
     path("reports/mark/", reports.reports_mark, name="reports-mark"),
     path("reports/undo/<int:key>/", reports.reports_undo, name="reports-undo"),
+    path("reports/undo-unread/<int:key>/", reading.reports_undo_unread, name="reports-undo-unread"),
 ]
 
 # Home, the tabs of one topic, its facts, and the trash
@@ -93,6 +95,8 @@ _topic = [
     path(_TOPIC + "timeline/", topic.topic_timeline, name="topic-timeline"),
     path(_TOPIC + "sources/", topic.topic_sources, name="topic-sources"),
     path(_TOPIC + "runs/", topic.topic_runs, name="topic-runs"),
+    path(_TOPIC + "read/", reading.topic_read, name="topic-read"),
+    path(_TOPIC + "unread/", reading.topic_unread, name="topic-unread"),
     path(_TOPIC + "compare/", compare.compare, name="compare"),
     path(_TOPIC + "memory/", topic.topic_memory_page, name="topic-memory"),
     path(_TOPIC + "memory.json", topic.topic_memory_json, name="topic-memory-json"),

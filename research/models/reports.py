@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
@@ -30,6 +31,11 @@ class ReportQuerySet(RememberedQuerySet):
     def unread(self) -> Self:
         """Keep reports that their owner has not read."""
         return self.live().filter(read_at=None, run__topic__trashed_at=None)
+
+    def put_back(self, at: datetime) -> int:
+        """Put the read among them back among the unread at `at`; return how many."""
+        read = self.exclude(read_at=None)
+        return read.update(read_before=F("read_at"), unread_at=at, read_at=None)
 
     def with_number(self) -> Self:
         """Keep reports whose run was saved, newest first."""
@@ -63,6 +69,9 @@ class Report(Recalled):
     is_extractive = models.BooleanField(default=False)
     is_quiet = models.BooleanField(default=False)
     read_at = models.DateTimeField(null=True, blank=True)
+    # When a person put it back among the unread, and when they had read it: what undo gives back.
+    unread_at = models.DateTimeField(null=True, blank=True)
+    read_before = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[ReportQuerySet] = ReportQuerySet.as_manager()  # type: ignore[assignment]
 
@@ -127,7 +136,7 @@ class Report(Recalled):
 
     def mark_unread(self) -> None:
         """Put it back among the unread."""
-        type(self).objects.filter(pk=self.pk).update(read_at=None)
+        type(self).objects.filter(pk=self.pk).put_back(timezone.now())
 
 
 def _opening(address: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -16,36 +16,40 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.http import BeaconRequest
-from research import report_list
-from research.answers import go_back
+from research import reading_marks, report_list
+from research.answers import go_back, said_read, said_unread
 from research.models import Report, Run
+from research.models.reports import ReportQuerySet
 from research.report_list import Wanted
 
 
-def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:
+def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:
+    """Return the one report of a run, as rows to mark; 404 where there is none."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
-    run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
-    report: Report = run.report
-    return report
+    run = get_object_or_404(mine.exclude(report=None), pk=run_id)
+    found: ReportQuerySet = Report.objects.filter(run=run)
+    return found
 
 
 @require_POST
 @login_required
 def report_read(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Mark the report as read: sent by its page, or by a button without JavaScript."""
-    _report(request, slug, run_id).mark_read()
+    count, key = reading_marks.mark_read(_report(request, slug, run_id))
     if request.headers.get("X-Requested-With") == "fetch":
         return HttpResponse(status=204)
-    return redirect("research:run", slug, run_id)
+    said_read(request, count, key)
+    return go_back(request, reverse("research:run", args=[slug, run_id]))
 
 
 @require_POST
 @login_required
 def report_unread(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Put the report back among the unread, and go to the list (its page would mark it again)."""
-    report = _report(request, slug, run_id)
-    report.mark_unread()
-    messages.success(request, _("“%(title)s” is unread again.") % {"title": report.title})
+    found = _report(request, slug, run_id)
+    count, key = reading_marks.mark_unread(found)
+    title = found.values_list("title", flat=True).get()
+    said_unread(request, count, key, _("“%(title)s” is unread again.") % {"title": title})
     return go_back(request, reverse("research:reports"))
 
 
@@ -74,14 +78,9 @@ def reports_mark(request: BeaconRequest) -> HttpResponse:
     if "all" not in request.POST:
         rows = rows.filter(pk__in=_ticked(request))
     if request.POST.get("as") == "unread":
-        count = report_list.mark_unread(rows)
-        words = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
-        messages.success(request, words % {"n": count})
+        said_unread(request, *reading_marks.mark_unread(rows))
     else:
-        count, key = report_list.mark_read(rows)
-        words = ngettext("%(n)d report marked as read.", "%(n)d reports marked as read.", count)
-        undo = "undo:" + reverse("research:reports-undo", args=[key]) if count else ""
-        messages.success(request, words % {"n": count}, extra_tags=undo)
+        said_read(request, *reading_marks.mark_read(rows))
     return go_back(request, reverse("research:reports"))
 
 
@@ -100,7 +99,7 @@ def _ticked(request: BeaconRequest) -> list[uuid.UUID]:
 @login_required
 def reports_undo(request: BeaconRequest, key: int) -> HttpResponse:
     """Take back a marking as read."""
-    count = report_list.undo_read(request.user, key)
+    count = reading_marks.undo_read(request.user, key)
     words = ngettext("%(n)d report is unread again.", "%(n)d reports are unread again.", count)
     messages.success(request, words % {"n": count})
     return go_back(request, reverse("research:reports"))

@@ -16,7 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import topic_memory
-from research import memory_acts, report_page, topic_page
+from research import memory_acts, report_page, since_page, topic_page
 from research.answers import go_back
 from research.models import Report
 from research.shown import memory_words
@@ -40,7 +40,12 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the latest report in full, and the run that is going on above it."""
     found = _topic(request, slug)
     report = topic_page.latest_report(found)
-    shown = report_page.article(report.run) if report is not None else {}
+    if report is None:
+        return _show(request, "report", found)
+    since = since_page.of(found) if found.unread_count > 1 else None
+    shown = report_page.article(report.run, since_page.items_of(since, report.run))
+    if since is not None:
+        shown |= since_page.beside(since, shown)
     return _show(request, "report", found, **shown)
 
 

@@ -17,9 +17,9 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import sample
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from research import bulk_acts, topic_list
-from research.answers import go_back, go_to, not_now, refused
-from research.models import Run, RunInTheWay
+from research import bulk_acts, reading_marks, topic_list
+from research.answers import go_back, go_to, not_now, refused, said_read
+from research.models import Report, Run, RunInTheWay
 from research.starting import NotNow, create_sample_topic, limits_in_words, start_run
 
 _UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
@@ -60,6 +60,11 @@ def topics_bulk(request: BeaconRequest) -> HttpResponse:
     back = reverse("research:topics") + (f"?{request.GET.urlencode()}" if request.GET else "")
     act = request.POST.get("act", "")
     chosen = _chosen(request)
+    if act == "read" and chosen:
+        found: Any = Report.objects.of(request.user).live()
+        rows = found.filter(run__topic__in=chosen).exclude(run__number=None)
+        said_read(request, *reading_marks.mark_read(rows))
+        return go_back(request, back)
     if act not in bulk_acts.ACTS or not chosen:
         messages.warning(request, _("Nothing was done: tick the topics it is meant for first."))
         return go_back(request, back)

@@ -1,8 +1,8 @@
 // Keyboard shortcuts.  An element takes a key by data-hotkey="r" or data-hotkey="g h" (one after the
 // other): a field is focused, anything else is clicked.  A page's own keys win over the frame's.
 // Lists say data-rows: j k move, o opens, x selects, e and # press the row's [data-row-edit] and
-// [data-row-trash], a and r its [data-row-accept] and [data-row-reject]; of two sides l, r, b and m
-// keep the left, the right or both, or merge them ([data-row-left] and so on).
+// [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]; of two
+// sides l, r, b and m keep the left, the right or both, or merge them ([data-row-left] and so on).
 // Never inside fields; <body data-shortcuts="off"> turns them off, but for saving.
 (() => {
   const body = document.body;
@@ -66,6 +66,7 @@
     "#": () => press("[data-row-trash]"),
     a: () => press("[data-row-accept]"),
     r: () => press("[data-row-reject], [data-row-right]"),
+    u: () => press("[data-row-mark]"),
     l: () => press("[data-row-left]"),
     b: () => press("[data-row-both]"),
     m: () => press("[data-row-merge]"),

@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
 from research import home_page, scheduling
-from research.models import Run, Step
+from research.models import Report, Run, Step
 from tests.research.factories import (
     make_call,
     make_report,
@@ -49,7 +49,8 @@ def test_a_fresh_account_is_told_what_works_and_offered_the_sample(browser: Clie
 
 
 def test_unread_reports_come_with_their_changes_by_kind(browser: Client, alice: Any):
-    make_second_run(make_topic(alice))
+    run = make_second_run(make_topic(alice))
+    Report.objects.get(run__topic=run.topic, run__number=1).mark_read()
 
     body = home(browser)
 
@@ -62,7 +63,7 @@ def test_unread_reports_come_with_their_changes_by_kind(browser: Client, alice: 
 
 def test_a_report_without_news_is_quiet(browser: Client, alice: Any):
     topic = make_topic(alice)
-    make_report(make_run(topic))
+    make_report(make_run(topic)).mark_read()
     make_report(make_run(topic, known_count=31))
 
     body = home(browser)

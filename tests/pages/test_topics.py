@@ -45,10 +45,10 @@ def test_it_shows_runs_last_run_sources_facts_and_summary(browser: Client, alice
 
     page = text_of(browser.get(URL))
 
-    for words in ("Batteries", "Scheduled", "#2", "3 changes", "Prices fell again.", "energy"):
+    for words in ("Batteries", "Scheduled", "#2", "3 new facts", "Prices fell again.", "energy"):
         assert words in page
     assert "every Monday at 07:00<" in page
-    assert 'data-label="Facts">1<' in page
+    assert "</svg> 1 </span>" in page.split('data-label="Facts">')[1]
 
 
 def test_over_htmx_the_table_alone_is_answered(browser: Client, alice: Any):
@@ -82,7 +82,7 @@ def test_its_number_of_queries_is_fixed(
         reported(make(alice, f"Topic {number}", preset="daily", labels=["x"]), 1, changes=2)
 
     browser.get(URL)
-    with django_assert_num_queries(10) as queries:
+    with django_assert_num_queries(11) as queries:
         browser.get(URL)
     assert len(queries) <= 12
 
@@ -132,11 +132,11 @@ def test_the_state_is_a_word(browser: Client, alice: Any, preset: str, status: A
 
 def test_a_report_that_was_read_is_nothing_new(browser: Client, alice: Any):
     run = reported(make(alice, "Batteries"), 1, changes=3)
-    assert "3 changes" in text_of(browser.get(URL))
+    assert "3 new facts" in text_of(browser.get(URL))
 
     run.report.mark_read()
 
-    assert "3 changes" not in text_of(browser.get(URL))
+    assert "3 new facts" not in text_of(browser.get(URL))
 
 
 def test_without_topics_the_page_names_the_next_step(browser: Client):

@@ -28,7 +28,9 @@ def reported(topic: Topic, number: int, *, changes: int = 0) -> Run:
     run = ran(topic, number, new_count=number)
     Report.objects.create(owner=topic.owner, run=run, title=topic.title, written_by="test")
     for position in range(changes):
-        DeltaItem.objects.create(run=run, position=position, status="new", sentence="It is so.")
+        DeltaItem.objects.create(
+            run=run, position=position, status="new", sentence=f"It is so {position}."
+        )
     return run
 
 

@@ -1,0 +1,243 @@
+"""Since you last read: several unread reports told as one delta, and their marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import strip_tags
+from pytest_django import DjangoAssertNumQueries
+
+from memory.actors import RESEARCH
+from memory.models import Topic, User
+from research import since_read
+from research.models import DeltaItem, Report, Run
+from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
+
+OLD = "Cells from the plant cost ninety euros per kilowatt hour."
+NOW = "Cells from the plant cost eighty euros per kilowatt hour."
+NEWS = "The fire test in Graz was passed by every cell of the series."
+FETCH = {"X-Requested-With": "fetch"}
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    """Four reports: #1 was read; #2 found a fact, #3 changed it, #4 found another."""
+    topic = make_topic(alice, "Solid-state batteries")
+    runs = [make_run(topic) for _number in range(4)]
+    reports = [make_report(run) for run in runs]
+    reports[0].mark_read()
+    fact = make_fact(topic, OLD, runs[1])
+    make_item(runs[1], "new", OLD, citations=[1])
+    make_item(runs[2], "changed", NOW, previous_fact=fact, previous_text=OLD, citations=[2])
+    make_item(runs[3], "new", NEWS, citations=[1])
+    make_item(runs[3], "new", "It is the best of all.", withheld="not what was asked for")
+    return topic
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+def url(name: str, topic: Topic, *more: Any) -> str:
+    return reverse(f"research:{name}", args=[topic.slug, *more])
+
+
+def section(browser: Client, topic: Topic) -> str:
+    """Return the topic page's section about several reports, empty where there is none."""
+    page = browser.get(url("topic", topic)).content.decode()
+    return page.partition('id="since-read"')[2].partition("</section>")[0]
+
+
+def read(topic: Topic) -> list[int]:
+    reports = Report.objects.filter(run__topic=topic).exclude(read_at=None)
+    return sorted(reports.values_list("run__number", flat=True))
+
+
+# --- the topic's page -------------------------------------------------------------------------------
+
+
+def test_several_reports_are_told_as_one_delta_since_the_last_one_read(
+    browser: Client, topic: Topic
+):
+    shown = strip_tags(section(browser, topic))
+
+    assert "Since you last read Run #1" in shown
+    assert NEWS in shown and NOW in shown and OLD not in shown
+    assert shown.count("+ New") == 2 and "≠ Changed" not in shown
+    assert "One item was withheld" in shown
+
+
+def test_each_fact_names_the_runs_that_spoke_of_it(browser: Client, topic: Topic):
+    shown = strip_tags(section(browser, topic))
+
+    assert "new in Run #2changed in Run #3" in shown
+
+
+def test_marks_lead_to_the_sources_of_their_own_report(browser: Client, topic: Topic):
+    shown = section(browser, topic)
+    third = Run.objects.get(topic=topic, number=3)
+
+    assert f'href="{url("run", topic, third.pk)}#source-2"' in shown
+    assert 'href="#source-1"' in shown  # of the latest, whose sources stand below
+
+
+def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: User):
+    fact = make_fact(topic, NEWS, Run.objects.get(topic=topic, number=4))
+    fact.strike(by=alice.actor)
+
+    assert "struck since" in section(browser, topic)
+
+
+def test_the_latest_report_does_not_tell_its_own_delta_again(browser: Client, topic: Topic):
+    page = browser.get(url("topic", topic)).content.decode()
+
+    assert 'id="what-changed"' not in page and "Its own list</a>" in page
+    assert page.count("data-mark-read") == 1
+
+
+def test_one_unread_report_tells_its_own_delta(browser: Client, topic: Topic):
+    Report.objects.filter(run__topic=topic, run__number=3).update(read_at="2026-05-12T07:00Z")
+
+    assert section(browser, topic) == ""
+    assert 'id="what-changed"' in browser.get(url("topic", topic)).content.decode()
+
+
+def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
+    Report.objects.filter(run__topic=topic).update(read_at=None)
+
+    assert "Not read yet Runs #1 to #4" in " ".join(strip_tags(section(browser, topic)).split())
+
+
+def test_reports_that_list_nothing_say_that_nothing_is_new(browser: Client, topic: Topic):
+    DeltaItem.objects.filter(run__topic=topic).delete()
+
+    assert "Nothing new: the reports in between" in section(browser, topic)
+
+
+def test_hundred_unread_reports_cost_no_query_more(
+    browser: Client, topic: Topic, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    for number in range(since_read.MOST_RUNS + 5):
+        run = make_run(topic)
+        make_report(run)
+        make_item(run, "new", f"The plant number {number} opened its gates to visitors.")
+
+    with django_assert_max_num_queries(12):
+        shown = section(browser, topic)
+    assert "8 older unread reports are left out" in shown
+
+
+# --- marking --------------------------------------------------------------------------------------
+
+
+def test_opening_the_page_changes_nothing_by_itself(browser: Client, topic: Topic):
+    shown = section(browser, topic)
+
+    assert f'data-mark-read="{url("topic-read", topic)}?upto=4"' in shown
+    assert read(topic) == [1]
+
+
+def test_the_page_marks_what_it_showed_and_not_what_came_since(browser: Client, topic: Topic):
+    make_report(make_run(topic))
+
+    answer = browser.post(url("topic-read", topic) + "?upto=4", headers=FETCH)
+
+    assert answer.status_code == 204
+    assert read(topic) == [1, 2, 3, 4]
+
+
+def test_marking_a_topic_read_can_be_undone(browser: Client, topic: Topic):
+    shown = browser.post(url("topic-read", topic), follow=True).content.decode()
+    undo = shown.split('action="/reports/undo/')[1].split('"')[0]
+    assert read(topic) == [1, 2, 3, 4] and "3 reports marked as read." in shown
+
+    browser.post(f"/reports/undo/{undo}")
+
+    assert read(topic) == [1]
+
+
+def test_marking_unread_gives_back_on_undo_when_each_was_read(browser: Client, topic: Topic):
+    before = Report.objects.get(run__topic=topic, run__number=1).read_at
+    shown = browser.post(url("topic-unread", topic), {"first": "1", "last": "4"}, follow=True)
+    undo = shown.content.decode().split('action="/reports/undo-unread/')[1].split('"')[0]
+    assert read(topic) == []
+
+    browser.post(f"/reports/undo-unread/{undo}")
+
+    assert Report.objects.get(run__topic=topic, run__number=1).read_at == before
+
+
+def test_without_numbers_the_latest_report_is_put_back(browser: Client, topic: Topic):
+    browser.post(url("topic-read", topic))
+
+    browser.post(url("topic-unread", topic))
+
+    assert read(topic) == [1, 2, 3]
+
+
+def test_what_is_unread_already_is_said_to_be(browser: Client, topic: Topic):
+    answer = browser.post(url("topic-unread", topic), follow=True)
+
+    assert "What you chose is unread already." in answer.content.decode()
+
+
+@pytest.mark.parametrize("upto", ["", "x", "٣", "-1", "9" * 30, "%00"])
+def test_a_number_that_is_none_is_left_out(browser: Client, topic: Topic, upto: str):
+    assert browser.post(url("topic-read", topic) + f"?upto={upto}").status_code == 302
+
+
+def test_a_stranger_marks_nothing(topic: Topic, bob: User, client_of: Callable[[Any], Client]):
+    stranger = client_of(bob)
+
+    assert stranger.post(url("topic-read", topic)).status_code == 404
+    assert stranger.post(url("topic-unread", topic), {"first": 1, "last": 4}).status_code == 404
+    assert read(topic) == [1]
+
+
+@pytest.mark.parametrize("key", [0, 99999999999999999999])
+def test_a_key_that_names_nothing_takes_nothing_back(browser: Client, topic: Topic, key: int):
+    answer = browser.post(f"/reports/undo-unread/{key}/", follow=True)
+
+    assert "0 reports are read again." in answer.content.decode()
+
+
+# --- the lists ---------------------------------------------------------------------------------------
+
+
+def test_topics_say_what_is_new_since_they_were_read(browser: Client, topic: Topic):
+    page = browser.get("/topics/").content.decode()
+
+    assert "2 new facts since you last read" in page and "+ 2 new facts" in page
+    assert '<tr class="unread">' in page
+
+
+def test_home_tells_a_topic_once_however_many_reports_came(browser: Client, topic: Topic):
+    page = browser.get("/").content.decode()
+
+    assert page.count('<li class="unread">') == 1
+    assert "Runs #2 to #4" in page and f'href="{url("topic", topic)}" data-row-link' in page
+
+
+def test_ticked_topics_are_marked_read_with_undo(browser: Client, topic: Topic):
+    sent = {"act": "read", "topic": topic.slug}
+    page = browser.post("/topics/bulk/", sent, follow=True).content.decode()
+
+    assert read(topic) == [1, 2, 3, 4] and 'action="/reports/undo/' in page
+
+
+def test_the_sentence_names_what_there_is(topic: Topic):
+    run = Run.objects.get(topic=topic, number=4)
+    fact = make_fact(topic, "The plant in Lyon is open.", run, source="run:1")
+    make_item(
+        run, "changed", "The plant in Lyon shut.", previous_fact=fact, previous_text=fact.text
+    )
+    fact.retire(by=RESEARCH, why="gone", run=4)
+
+    news = since_read.news_of([topic.pk])[topic.pk]
+
+    assert news.words == "2 new facts since you last read, 1 changed"
