@@ -21,10 +21,10 @@ from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchOptions, SearchProvider
 from memory import connections, library
-from memory.canonical import is_in_domain
+from memory.canonical import canonical_url, is_in_domain
 from memory.models import SeenUrl, Source
 from research import fusion, hits, obeying, planning, searching, standing_rules
-from research.models import Hit
+from research.models import Hit, TopicSettings
 from research.searching import TRIES, Asked, Gate, Network
 from research.stepping import StepResult, Work
 
@@ -269,6 +269,7 @@ def filter_seen(work: Work) -> StepResult:
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
     left_out = obeying.left_out(work.settings, found)
     words = _("%(new)d new, %(known)d known") % {"new": new, "known": known}
+    by_you = obeying.in_few_words(work.settings, found)
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
         Hit.objects.bulk_update(found, ["state", "reason", "place"])
@@ -280,7 +281,12 @@ def filter_seen(work: Work) -> StepResult:
             "blocked": blocked,
             "left_out": left_out,
         },
-        detail="; ".join([words, *obeying.left_out_in_words(left_out)[: obeying.MOST_NAMED]]),
+        detail="; ".join(
+            [
+                ", ".join(filter(None, [words, by_you])),
+                *obeying.left_out_in_words(left_out)[: obeying.MOST_NAMED],
+            ]
+        ),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )
 
@@ -303,7 +309,8 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     settings = work.settings
     if not hit.url.startswith(_OPENABLE):
         return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
-    if place := standing_rules.reason_against(settings, hit.url):
+    place = standing_rules.reason_against(settings, hit.url)
+    if place and not _is_checked_all_the_same(settings, hit):
         where = standing_rules.shown(place)
         return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
     if obeying.is_always(settings, hit):
@@ -320,6 +327,15 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     return Hit.State.NEW, ""
 
 
+def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether the topic always checks a page that is blocked: then it is so in all topics alone.
+
+    The topic's own rules cannot contradict each other, and go before those of all topics.
+    """
+    checks = filter(standing_rules.is_address, settings.always_check)
+    return hit.url in map(canonical_url, checks)
+
+
 def _put_in_order(work: Work, found: list[Hit]) -> None:
     """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
     services = work.output("search").get("order", [])
@@ -327,6 +343,7 @@ def _put_in_order(work: Work, found: list[Hit]) -> None:
     found.sort(
         key=lambda hit: (
             not obeying.is_always(work.settings, hit),
+            not obeying.is_boosted(work.settings, hit),
             -fusion.fused(hit.queries, order.services),
             order.first(hit.queries),
             hit.place,

@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from memory.canonical import canonical_url, domain_of
 from memory.text import for_prompt, shorten
 from research.models import Hit, Run, TopicSettings
-from research.standing_rules import is_address, places_of, reason_against, shown
+from research.standing_rules import is_address, place_of, places_of, reason_against, shown
 from research.stepping import Work
 
 SERVICE = "always"  # who “returned” a hit that stands there by rule
@@ -74,12 +74,12 @@ def _listed(rules: Sequence[str]) -> str:
 
 
 def add_pages(work: Work) -> None:
-    """Make a hit for each address that is always checked and that no search returned.
+    """Make a hit for each address that is to be read and that no search returned.
 
     Repeatable: a hit stands once a run, by its canonical address.
     """
     count = work.run.hits.count()
-    pages = [rule for rule in work.settings.always_check if is_address(rule)]
+    pages = _pages_to_read(work.settings)
     Hit.objects.bulk_create(
         [
             Hit(
@@ -98,11 +98,46 @@ def add_pages(work: Work) -> None:
     )
 
 
+def _pages_to_read(settings: TopicSettings) -> list[str]:
+    """Return the addresses that the run reads by rule: always checked, or given to this one."""
+    return [*filter(is_address, settings.always_check), *settings.read_next]
+
+
 def is_always(settings: TopicSettings, hit: Hit) -> bool:
-    """Whether a hit is a page that is always checked: read first, and known or not."""
-    return any(
-        is_address(rule) and canonical_url(rule) == hit.url for rule in settings.always_check
-    )
+    """Whether a hit is a page that the run reads by rule: first, and known or not."""
+    return any(canonical_url(page) == hit.url for page in _pages_to_read(settings))
+
+
+def is_boosted(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether a hit lies at a place that is looked at first."""
+    return bool(place_of(hit.url, settings.boost_places))
+
+
+def in_few_words(settings: TopicSettings, hits: Sequence[Hit]) -> str:
+    """Return `2 blocked by you, 1 boosted`; empty where neither is so."""
+    blocked = sum(left_out(settings, hits).values())
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    boosted = sum(is_boosted(settings, hit) for hit in usable)
+    parts = [
+        _("%(n)d blocked by you") % {"n": blocked} if blocked else "",
+        _("%(n)d boosted") % {"n": boosted} if boosted else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def put_first_in_words(settings: TopicSettings, hits: Iterable[Hit]) -> list[str]:
+    """Return a line for each place whose new hits were put first, as the owner asked."""
+    usable = (hit for hit in hits if hit.state in (Hit.State.NEW, Hit.State.RETURNING))
+    places = (place_of(hit.url, settings.boost_places) for hit in usable)
+    return [
+        ngettext(
+            "%(n)d hit from %(place)s put first, as you asked",
+            "%(n)d hits from %(place)s put first, as you asked",
+            count,
+        )
+        % {"n": count, "place": shorten(shown(place), 120)}
+        for place, count in Counter(place for place in places if place).most_common(MOST_NAMED)
+    ]
 
 
 def left_out(settings: TopicSettings, hits: Iterable[Hit]) -> dict[str, int]:
@@ -156,9 +191,10 @@ def obeyed(run: Run, hits: Iterable[Hit], queries: Sequence[str] | None) -> Obey
     pages = {hit.url: hit for hit in hits}
     checked = [
         Checked(rule, _became_of(rule, pages.get(canonical_url(rule)), queries))
-        for rule in (settings.always_check if queries is not None else [])
+        for rule in ([*settings.always_check, *settings.read_next] if queries is not None else [])
     ]
-    return Obeyed(checked, left_out_in_words(left_out(settings, hits)))
+    said = left_out_in_words(left_out(settings, hits))
+    return Obeyed(checked, [*said, *put_first_in_words(settings, hits)])
 
 
 def _became_of(rule: str, hit: Hit | None, queries: Sequence[str] | None) -> str:

@@ -25,7 +25,7 @@ from memory.actors import RESEARCH
 from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
 from memory.text import match_key, shorten
 from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
-from research import delta, judging, planning, report_text, scheduling
+from research import delta, judging, planning, reading_next, report_text, scheduling
 from research.delta import Change, Status
 from research.models import DeltaItem, Hit, Report, Run, RunLost, Step
 from research.stepping import Cancelled, StepKind, StepResult, Work
@@ -63,6 +63,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         facts, problem = _remember(work, topic, written, number, at)
         _delta_items(work, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
+        reading_next.take_off(topic, work.settings.read_next)
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _lay_out_follow_ups(work, follow_ups)

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Case, Count, IntegerField, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
 from memory.canonical import domain_of
-from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, User
+from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.text import match_key
-from research import domains, shown, standing_rules
+from research import domains, shown
 from research.missed_slots import Notice, last_notice
 from research.models import Report, Run, TopicSettings
 from research.shown import Link, cost, link_of, started_by, took
@@ -216,57 +216,6 @@ def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
 
 
 # --- sources and runs --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SourcesWanted:
-    """What the address of the sources' tab asks for."""
-
-    words: str = ""
-    domain: str = ""
-
-    @classmethod
-    def of(cls, query: Any) -> SourcesWanted:
-        """Read it from an address's query."""
-        words = query.get("q", "").replace("\x00", "").strip()[:200]
-        return cls(words, query.get("domain", "").replace("\x00", "").strip()[:255])
-
-
-@dataclass(slots=True)
-class SourceRow:
-    """One source with its link."""
-
-    source: Source
-    link: Link
-    host: str
-    is_left_out: bool = False
-
-
-def sources_of(topic: Topic, wanted: SourcesWanted, *, cursor: str = "") -> Page:
-    """Return a page of the ledger, what was met last first, as rows."""
-    sources = Source.objects.filter(topic=topic)
-    for word in wanted.words.split():
-        sources = sources.filter(Q(title__icontains=word) | Q(url__icontains=word))
-    if wanted.domain:
-        sources = sources.filter(domain=wanted.domain)
-    page = page_of(sources, by="last_at", falling=True, cursor=cursor)
-    rows = [
-        SourceRow(
-            row,
-            link_of(row.link or row.url),
-            domains.shown(row.domain),
-            bool(standing_rules.reason_against(topic.settings, row.url)),
-        )
-        for row in page.rows
-    ]
-    return Page(rows, page.next_cursor)
-
-
-def domains_of(topic: Topic) -> list[tuple[str, int]]:
-    """Return the domains of the topic's sources with how many are of each, most first."""
-    counted = Source.objects.filter(topic=topic).order_by().values("domain")
-    ordered = counted.annotate(sources=Count("pk")).order_by("-sources", "domain")
-    return list(ordered.values_list("domain", "sources")[:MOST_DOMAINS])
 
 
 def seen_count(topic: Topic) -> int:

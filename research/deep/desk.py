@@ -35,7 +35,7 @@ from memory.tool_types import (
     as_data,
     refused,
 )
-from research import gathering, hits, planning, reading, searching
+from research import gathering, hits, obeying, planning, reading, searching
 from research.deep import page_text
 from research.gathering import Service
 from research.models import Hit
@@ -155,7 +155,8 @@ class Desk:
 
     def _listed(self, context: ToolContext, query: str, limit: int) -> ToolResult:
         found = [h for h in self._work.run.hits.order_by("place") if _rank(h, query) is not None]
-        found.sort(key=lambda hit: _rank(hit, query) or 0)
+        settings = self._work.settings
+        found.sort(key=lambda hit: (not obeying.is_boosted(settings, hit), _rank(hit, query) or 0))
         fresh = [h for h in found if h.state in (Hit.State.NEW, Hit.State.RETURNING)]
         problems = searching.complaints([e for e in self.asked if e["query"] == query])
         if not found and problems:

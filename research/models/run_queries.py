@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
+from research.models.in_effect import settings_now
 from research.models.topic_settings import TopicSettings
 
 if TYPE_CHECKING:
@@ -183,11 +184,6 @@ class RunQuerySet(models.QuerySet[Any]):
                 raise RunInTheWay(self.filter(topic=topic).unfinished().first()) from exc
             raise
         return run
-
-
-def settings_now(topic: Topic) -> dict[str, Any]:
-    """Return the topic's settings as a run keeps them."""
-    return TopicSettings.objects.get(topic=topic).as_json()
 
 
 def waited_by_now() -> CombinedExpression:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from memory.text import clean
+from research.models.in_effect import settings_now
 from research.models.reopening import reopen_steps
 from research.models.run_queries import (
     LEASE,
@@ -27,7 +28,6 @@ from research.models.run_queries import (
     RunTrigger,
     end_in,
     queued_again,
-    settings_now,
     waited_by_now,
 )
 from research.models.topic_settings import TopicSettings

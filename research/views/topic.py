@@ -62,26 +62,6 @@ def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
-def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the ledger of every page read or cited."""
-    found = _topic(request, slug)
-    wanted = topic_page.SourcesWanted.of(request.GET)
-    page = topic_page.sources_of(found, wanted, cursor=request.GET.get("cursor", ""))
-    return _show(
-        request,
-        "sources",
-        found,
-        wanted=wanted,
-        rows=page.rows,
-        next_cursor=page.next_cursor,
-        domains=topic_page.domains_of(found),
-        seen_count=topic_page.seen_count(found),
-    )
-
-
-@require_safe
-@login_required
-@vary_on_headers("HX-Request")
 def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show all runs, also those that failed or were cancelled."""
     found = _topic(request, slug)

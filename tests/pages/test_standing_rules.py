@@ -98,7 +98,8 @@ def test_facts_sources_and_hits_offer_it(browser: Client, topic: Topic):
     )
     Hit.objects.create(run=run, url=url, link=url, domain="spam.example", service="fake")
 
-    for page in ("facts/", "sources/", f"runs/{run.pk}/"):
+    assert 'value="block topic spam.example"' in text_of(browser.get(TOPIC + "sources/"))
+    for page in ("facts/", f"runs/{run.pk}/"):
         body = text_of(browser.get(TOPIC + page))
         assert 'name="rule" value="spam.example"' in body, page
         assert "top looking there" in body, page
