@@ -84,8 +84,12 @@ def _is_knotted(text: str) -> bool:
 
 def link(words: str, address: str) -> str:
     """Return a Markdown link that shows `words` as they are, whatever a stranger wrote there."""
-    shown = _IN_WORDS.sub(r"\\\1", " ".join(words.split()))
-    return f"[{shown}]({_IN_ADDRESS.sub(lambda sign: quote(sign.group()), address)})"
+    return f"[{as_words(words)}]({_IN_ADDRESS.sub(lambda sign: quote(sign.group()), address)})"
+
+
+def as_words(text: str) -> str:
+    """Return plain words as one line of Markdown that shows them as they are."""
+    return _IN_WORDS.sub(r"\\\1", " ".join(text.split()))
 
 
 def link_citations(html: SafeString, known: Sequence[int], prefix: str = "source-") -> SafeString:

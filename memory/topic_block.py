@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from django.template.loader import render_to_string
 
+from memory import taught
 from memory.models import Observation, Topic, TopicFact
 from memory.offering import as_prompt, best_for
 from memory.topic_memory import TopicMemory, load
@@ -31,9 +32,12 @@ class TopicBlock:
 
 def topic_block(topic: Topic) -> TopicBlock:
     """Return what a run of `topic` would be told now; nothing is noted as used."""
-    loaded = load(topic)
+    loaded, lessons = load(topic), taught.of_topic(topic)
     chosen = observations_for(topic, TASKS[-1](topic), loaded.memory)
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
+    if lessons:
+        told = {"taught": taught.as_prompt(lessons)}
+        parts.append(render_to_string("prompts/_taught.txt", told).strip())
     if chosen:
         lines = {"observations": as_prompt(chosen)}
         parts.append(render_to_string("prompts/_observations.txt", lines).strip())
@@ -47,4 +51,5 @@ def observations_for(topic: Topic, task: str, known: TopicMemory | None) -> list
     """
     struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
     facts: Sequence[str] = [fact.text for fact in known.facts] if known else []
-    return best_for(topic.owner, task, topic=topic, known=[*facts, *struck])
+    lessons = [one.content for one in taught.of_topic(topic)]
+    return best_for(topic.owner, task, topic=topic, known=[*facts, *struck, *lessons])

@@ -148,7 +148,7 @@ class FoundFact:
     """A fact that a run found, with where it stands; `known_id` is the key of one known before.
 
     A known one is never made anew: what a person edited, struck or deleted meanwhile stays so.
-    `replaces` is the key of the fact that it says anew with other numbers or states.
+    `replaces` is the key of the fact that it says anew; `support` says where its quote was found.
     """
 
     text: str
@@ -159,6 +159,16 @@ class FoundFact:
     confirmed: bool = True
     known_id: str = ""
     replaces: str = ""
+    support: str = ""
+    source_count: int = 0
+    independent_count: int = 0
+
+    def supported(self, at: datetime) -> dict[str, Any]:
+        """Return what its citations are worth, as a fact keeps it; nothing where none was looked up."""
+        if not self.support:
+            return {}
+        names = ("support", "source_count", "independent_count")
+        return {name: getattr(self, name) for name in names} | {"quote_checked_at": at}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +260,7 @@ def replace_facts(
             continue
         made.add(key)
         if known is not None and known.is_kept:
-            _confirm(known, number=number, at=at, position=known.position)
+            _confirm(known, item, number=number, at=at, position=known.position)
             changes.confirmed.append(known)
             continue
         if room <= 0:
@@ -260,7 +270,7 @@ def replace_facts(
         if known is not None:
             staying.add(known.pk)
             if item.confirmed:
-                _confirm(known, number=number, at=at, position=place)
+                _confirm(known, item, number=number, at=at, position=place)
                 changes.confirmed.append(known)
             else:
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
@@ -304,12 +314,13 @@ def _fact(
         confirmed_at=at,
         source=source,
         trust=Trust.EXTERNAL,
+        **item.supported(at),
     )
 
 
-def _confirm(fact: TopicFact, *, number: int, at: datetime, position: int) -> None:
+def _confirm(fact: TopicFact, item: FoundFact, *, number: int, at: datetime, position: int) -> None:
     TopicFact.objects.filter(pk=fact.pk).update(
-        confirmed_at=at, confirmed_run=number, position=position
+        confirmed_at=at, confirmed_run=number, position=position, **item.supported(at)
     )
 
 

@@ -67,6 +67,10 @@ LOG_WORDS = {
     "reflected": _L("looked back on"),
     "reflection-failed": _L("could not be looked back on"),
     "review-levels-changed": _L("review levels changed"),
+    "report-corrected": _L("corrected by a person"),
+    "correction-taken-back": _L("correction taken back"),
+    "sentence-checked": _L("checked by a person"),
+    "sentence-unchecked": _L("no longer checked by a person"),
     "report-shared": _L("shared by a link"),
     "budget-near": _L("nearly used up"),
     "report-unshared": _L("no longer shared by a link"),
@@ -107,6 +111,8 @@ _SUBJECTS = {
     "conflict": _L("conflict"),
     "step": _L("step"),
     "reflection": _L("finished work"),
+    "checkedsentence": _L("sentence of a report"),
+    "correction": _L("sentence of a report"),
 }
 
 

@@ -142,11 +142,49 @@ class ReportAdmin(OfRunAdmin):
         "delta_since",
         "summary",
         "sources",
+        "checks",
     )
 
     def is_sensitive(self, row: Any) -> bool:
         """Whether the report or its topic is."""
         return super().is_sensitive(row) or row.sensitivity == "sensitive"
+
+
+class OfSentenceAdmin(ReadOnlyAdmin):
+    """What people said of sentences in reports."""
+
+    SENSITIVE = "report__run__topic__sensitivity"
+    list_select_related: ClassVar[Any] = ("owner", "report__run__topic")
+    list_display = ("label", "owner", "report_id", "created", "taken_back_at")
+    date_hierarchy = "created"
+    PAGE = ("research:report-sentences", ("report__run__topic__slug", "report__run_id"))
+
+
+@admin.register(research.CheckedSentence)
+class CheckedSentenceAdmin(OfSentenceAdmin):
+    """Sentences that a person vouches for."""
+
+    MASKED = ("sentence",)
+
+
+@admin.register(research.Correction)
+class CorrectionAdmin(OfSentenceAdmin):
+    """Sentences that a person said are wrong."""
+
+    MASKED = ("sentence", "wrong", "right")
+
+
+@admin.register(research.CorrectedFact)
+class CorrectedFactAdmin(ReadOnlyAdmin):
+    """What corrections did to topic facts."""
+
+    OWNER = "correction__owner_id"
+    SENSITIVE = "correction__topic__sensitivity"
+    list_select_related: ClassVar[Any] = ("correction__owner", "correction__topic")
+    list_display = ("label", "correction_id", "act", "version")
+    list_filter = ("act",)
+    MASKED = ("before", "after")
+    PAGE = ("research:topic-corrections", ("correction__topic__slug",))
 
 
 @admin.register(research.SharedLink)

@@ -111,6 +111,15 @@ KINDS = [
         key=("run_id", "position"),
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
+    Kind("checked-sentences", gettext_lazy("checked sentences"), models.CheckedSentence),
+    Kind("corrections", gettext_lazy("corrections"), models.Correction),
+    Kind(
+        "corrected-facts",
+        gettext_lazy("facts that corrections changed"),
+        models.CorrectedFact,
+        owner="correction__owner",
+        key=("correction_id", "fact_id"),
+    ),
     Kind("shared-links", gettext_lazy("shared links"), models.SharedLink, prepare=_end),
 ]
 

@@ -44,7 +44,7 @@ def near_duplicates(pages: Sequence[Page]) -> dict[int, int]:
     holding: defaultdict[int, list[int]] = defaultdict(list)
     copies: dict[int, int] = {}
     for page in sorted(pages, key=lambda page: (page.published_at or date.max, page.number)):
-        marks = _marks(page.text)
+        marks = shingles(page.text)
         if len(marks) < FEWEST_SHINGLES:
             continue
         original = _original(marks, kept, holding)
@@ -71,7 +71,7 @@ def _original(
     return None
 
 
-def _marks(text: str) -> set[int]:
+def shingles(text: str) -> set[int]:
     """Return a checksum of each run of words (or of wide characters) of a text."""
     words = _WORD.findall(text[:LONGEST].casefold())
     if is_wide_text(text[:2_000]):

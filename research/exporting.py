@@ -20,7 +20,7 @@ from django.utils.translation import get_language
 from memory.markdown import render
 from memory.models import ModelCall
 from memory.spreadsheets import cell
-from research import report_page, shown
+from research import report_page, report_sentences, shown
 from research.models import Run
 
 STYLE = Path(site.BASE_DIR) / "static/css/export.css"
@@ -46,7 +46,8 @@ def as_markdown(run: Run) -> str:
 def as_html(run: Run) -> str:
     """Return the report as one HTML file that loads nothing and links to http(s) alone."""
     report = run.report
-    body, _headings = report_page.body_of(report)
+    said = report_sentences.said_of(report, report_sentences.FILE)
+    body, _headings = report_page.body_of(report, said)
     # Its style stands in the file: a file on a disk has no other place to take it from.
     style = format_html("<style>{}</style>", mark_safe(STYLE.read_text("utf-8")))  # noqa: S308
     return render_to_string(
@@ -87,6 +88,10 @@ def as_json(run: Run) -> str:
         "hits": [_row(hit, without=("run",)) for hit in run.hits.order_by("place")],
         "tool_calls": [_row(call, without=("run",)) for call in run.tool_calls.all()],
         "report": _row(report, without=("owner", "run")) | {"markdown": report.as_markdown()},
+        "checked_sentences": [
+            _row(one, without=("owner",)) for one in report.checked_sentences.standing()
+        ],
+        "corrections": [_row(one, without=("owner",)) for one in report.corrections.standing()],
         "delta_items": [_row(item, without=("run",)) for item in run.delta_items.all()],
         "model_calls": [_row(call, without=("owner",)) for call in calls.order_by("id")],
         "manifest": run.manifest,

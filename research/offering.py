@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils.translation import ngettext
 
-from memory import connections
+from memory import connections, taught
 from memory.models import Observation, Topic
 from memory.offering import as_prompt, note_uses, still_offered
 from memory.topic_block import observations_for
@@ -48,10 +48,21 @@ def chosen(work: Work) -> list[Observation]:
     return still_offered(work.topic.owner, work.output("plan").get("observations", []))
 
 
+def teach(work: Work) -> list[str]:
+    """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
+    lessons = taught.of_topic(work.topic)
+    note_uses(work.topic.owner, lessons, work.run.source)
+    return taught.as_prompt(lessons)
+
+
 def in_words(output: dict[str, Any]) -> str:
-    """Return how many observations a plan's output names; "" for none."""
-    count = len(output.get("observations", []))
-    if not count:
-        return ""
-    words = ngettext("with %(count)d observation", "with %(count)d observations", count)
-    return words % {"count": count}
+    """Return how many observations and lessons a plan's output names; "" for none."""
+    count, lessons = len(output.get("observations", [])), len(output.get("taught", []))
+    words = []
+    if count:
+        said = ngettext("with %(count)d observation", "with %(count)d observations", count)
+        words.append(said % {"count": count})
+    if lessons:
+        said = ngettext("taught: %(count)d lesson", "taught: %(count)d lessons", lessons)
+        words.append(said % {"count": lessons})
+    return ", ".join(words)

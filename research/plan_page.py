@@ -9,6 +9,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory import connections
+from memory.offering import still_offered
 from research import plan_review, planning, searching
 from research.forms.plan import PlanForm
 from research.models import Run, Step
@@ -39,6 +40,7 @@ def context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
         ],
         "memory": loaded.output.get("memory") or {},
         "memory_words": loaded.detail,
+        "taught": still_offered(run.topic.owner, plan.get("taught", [])),
     }
 
 

@@ -6,6 +6,7 @@ Data flow: topic memory -> step output (JSON) -> `known()` -> prompt or template
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +18,12 @@ from pydantic import BaseModel, Field, model_validator
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
-from memory import topic_memory
+from memory import taught, topic_memory
 from memory.asking import BudgetReached, ask_model
 from memory.models import Observation, Use
 from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
-from research import facets, obeying, offering, repeating, standing_rules
+from research import correcting, facets, obeying, offering, repeating, standing_rules
 from research.models import Run, TopicSettings
 from research.stepping import StepResult, Work
 
@@ -66,7 +67,10 @@ def load_memory(work: Work) -> StepResult:
         )
     if loaded.memory is None:
         return StepResult({"memory": None, "problem": ""}, detail=_("none yet: a baseline"))
-    memory = loaded.memory
+    # What a person corrected in a report is not found anew, whatever words the fact has now.
+    corrected = correcting.corrected_sentences(work.topic)
+    struck = dict.fromkeys([*loaded.memory.struck, *corrected])
+    memory = replace(loaded.memory, struck=tuple(struck))
     Use.objects.bulk_create(
         [
             Use(
@@ -145,6 +149,9 @@ def plan(work: Work) -> StepResult:
     }
     if told:
         output["observations"] = [str(one.pk) for one in told]
+    lessons = taught.of_topic(work.topic)
+    if lessons:
+        output["taught"] = [str(one.pk) for one in lessons]
     return StepResult(
         output, detail=in_words(output), counts={"queries": len(queries)}, warning=warning
     )
@@ -217,6 +224,7 @@ def _by_model(work: Work, memory: TopicMemory | None, told: Sequence[Observation
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "observations": offering.enter(work, told),
+        "taught": offering.teach(work),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,

@@ -86,7 +86,7 @@ def _fact_back(fact: TopicFact, fields: dict[str, Any], by: Actor, why: str) -> 
     elif state == TopicFact.State.STRUCK != fact.state:
         fact.strike(by=by, why=why)
     elif state == TopicFact.State.RETIRED != fact.state:
-        fact.retire(by=by, why=why, run=fields.get("retired_run"))
+        fact.retire(by=by, why=why, run=fields.get("retired_run", fact.retired_run))
     if fields.get("lock", fact.lock) != fact.lock:
         fact.set_lock(Lock(fields["lock"]), by=by)
     if "position" in fields:

@@ -11,11 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from html import unescape
 from typing import Any
 
-from django.utils.dateparse import parse_date
+from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.html import format_html, format_html_join, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -24,10 +24,11 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.providers.catalogue import CATALOGUE
 from memory import reflection_page
 from memory.markdown import link_citations, render
-from research import memory_changes, obeying, searching, shown
+from research import memory_changes, obeying, report_sentences, report_text, searching, shown
 from research.deep import call_rows
 from research.manifest_rows import manifest_rows
 from research.models import DeltaItem, Hit, Report, Run
+from research.report_sentences import Said
 
 LEAST_HEADINGS = 3  # from which contents at the side help
 ALIKE = 0.6  # share of common words from which two sentences are shown word by word
@@ -36,18 +37,23 @@ _WORD = re.compile(
     r"\d+(?:[.,:]\d+)+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
 )
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
-_BEFORE_MARK = re.compile(r'[ \n]+<sup>(?=<a href="#source-)')  # a mark hangs on its word
+# A mark hangs on its word.
+_BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
 _BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The words behind a sentence, and whether they stand in the stored page."""
+    """The words behind a sentence, and whether they stand in the stored page, and round what."""
 
     sentence: str
     quote: str
     found: bool
     in_snippet: bool  # in the search result alone: the page was not read
+    key: str = ""  # of the sentence
+    before: str = ""
+    after: str = ""
+    checked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,9 @@ class SourceRow:
     state: str
     published_at: date | None
     quotes: list[Quote]
+    trust: str = ""
+    derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
+    carried_by: list[dict[str, Any]] = field(default_factory=list)  # those that repeat it
 
     @property
     def found(self) -> int:
@@ -126,13 +135,22 @@ GROUPS = {
 }
 
 
-def article(run: Run, items: Sequence[DeltaItem] | None = None) -> dict[str, Any]:
-    """Return what the report itself shows, wherever it stands: one query, for items not given."""
+def article(
+    run: Run,
+    items: Sequence[DeltaItem] | None = None,
+    reader: str = report_sentences.OWNER,
+) -> dict[str, Any]:
+    """Return what the report itself shows, wherever it stands, to `reader`.
+
+    Two queries: for delta items that are not given, and for what people said of its sentences.
+    """
     report: Report = run.report
+    said = report_sentences.said_of(report, reader)
     sources = sources_of(report)
     told = DeltaItem.objects.filter(run=run) if items is None else items
     changed = _changed(list(told), sources)
-    body, headings = body_of(report)
+    said.stand_on(changed.listed)
+    body, headings = body_of(report, said)
     return {
         "run": run,
         "topic": run.topic,
@@ -144,11 +162,12 @@ def article(run: Run, items: Sequence[DeltaItem] | None = None) -> dict[str, Any
         "body": body,
         "contents": _contents(report, headings, sources),
         "written_by": shown.written_by(report),
+        "said": said,
     }
 
 
 def context(run: Run) -> dict[str, Any]:
-    """Return what the report's page shows of a saved run, read in eleven queries.
+    """Return what the report's page shows of a saved run, read in twelve queries.
 
     One more is asked where the searches returned nothing.
     """
@@ -221,25 +240,40 @@ def rows_of(sources: Iterable[Any]) -> list[SourceRow]:
             address=stored.get("link", ""),
             state=stored.get("state", "new"),
             published_at=parse_date(stored.get("published_at") or ""),
-            quotes=[
-                Quote(
-                    q.get("sentence", ""), q.get("quote", ""),
-                    bool(q.get("found")), bool(q.get("in_snippet")),
-                )
-                for q in stored.get("quotes", [])
-            ],
+            quotes=list(map(_quote, stored.get("quotes", []))),
+            trust=stored.get("trust", ""),
+            derived_from=stored.get("derived_from") or {},
+            carried_by=stored.get("carried_by") or [],
         )
         for stored in sources
-    ]  # fmt: skip
+    ]
 
 
-def body_of(report: Report) -> tuple[SafeString, list[tuple[str, str]]]:
-    """Return the body as safe HTML with linked citations, and its sections (id, words)."""
+def _quote(stored: dict[str, Any]) -> Quote:
+    return Quote(
+        sentence=stored.get("sentence", ""),
+        quote=stored.get("quote", ""),
+        found=bool(stored.get("found")),
+        in_snippet=bool(stored.get("in_snippet")),
+        key=report_text.sentence_key(stored.get("sentence", "")),
+        before=stored.get("before", ""),
+        after=stored.get("after", ""),
+        checked_at=parse_datetime(stored.get("checked_at") or ""),
+    )
+
+
+def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[tuple[str, str]]]:
+    """Return the body as safe HTML with linked citations, and its sections (id, words).
+
+    With `said` each sentence stands by itself, and behind it what was found and said of it.
+    """
     html = render(report.body)
     if "<h2>" not in html:
         # The body's headings begin at ##; on its page they stand beside "what changed", not under.
         html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)
     linked = link_citations(html, [source["n"] for source in report.sources])
+    if said is not None:
+        linked = report_sentences.wrapped(linked, said.tags)
     headings: list[tuple[str, str]] = []
 
     def numbered(found: re.Match[str]) -> str:
@@ -247,7 +281,7 @@ def body_of(report: Report) -> tuple[SafeString, list[tuple[str, str]]]:
         headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1])))))
         return f'<h2 id="{key}">{found[1]}</h2>'
 
-    made = _HEADING.sub(numbered, _BEFORE_MARK.sub("<sup>", linked))
+    made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
     # A report may mix scripts: each block is set in the direction of its own first letters.
     made = _BLOCK.sub(r'<\1 dir="auto"', made)
     return _with_unsupported(made), headings

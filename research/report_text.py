@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -147,3 +148,12 @@ def cited(texts: Sequence[str]) -> list[int]:
     """Return the citation numbers of several texts in order of appearance, each once."""
     numbers = [n for text in texts for n in citation_numbers(spread_citations(text))]
     return list(dict.fromkeys(numbers))
+
+
+def sentence_key(sentence: str) -> str:
+    """Return by what a report's sentence is known: 16 hex of the SHA-256 of its words.
+
+    Citations, markup, case and punctuation make no difference.
+    """
+    words = match_key(sentence) or one_line(sentence)
+    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]

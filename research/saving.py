@@ -85,6 +85,7 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
         delta_heading=write["heading"],
         delta_since=write["since"],
         sources=written.verify["sources"],
+        checks=written.verify.get("checks", []),
         written_by=write["written_by"],
         is_extractive=write["is_extractive"],
         is_quiet=memory is not None and not any(change.is_listed for change in written.changes),
@@ -118,7 +119,7 @@ def _remember(
                 topic,
                 number=number,
                 source=work.run.source,
-                facts=_facts(work, written),
+                facts=_with_support(_facts(work, written), written),
                 summary=report_text.first_paragraph(written.verify["body"]),
                 returned=_returned(work),
                 at=at,
@@ -189,6 +190,29 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
         if f.id in standing
     ]
     return [*fresh, *staying]
+
+
+def _with_support(facts: list[FoundFact] | None, written: _Written) -> list[FoundFact] | None:
+    """Return the facts with what `verify` found of the sentences that say them."""
+    if facts is None:
+        return None
+    findings = {match_key(f["sentence"]): f for f in written.verify["findings"]}
+    checks = {match_key(c["sentence"]): c for c in written.verify.get("checks", [])}
+    said = {c.previous_id: match_key(c.sentence) for c in _confirmed(written.changes)}
+    made = []
+    for fact in facts:
+        key = said.get(fact.known_id, match_key(fact.text))
+        support = findings.get(key, {}).get("support", "")
+        check = checks.get(key, {})
+        made.append(
+            replace(
+                fact,
+                support=support,
+                source_count=check.get("sources", 0),
+                independent_count=check.get("independent", 0),
+            )
+        )
+    return made
 
 
 def _confirmed(changes: list[Change]) -> list[Change]:

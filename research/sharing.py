@@ -21,7 +21,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, User
 from memory.text import clean, one_line
-from research import report_page
+from research import report_page, report_sentences
 from research.models import Report, SharedLink
 
 DAYS = (1, 7, 30, 90, 365)
@@ -142,7 +142,7 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     withheld, warnings, costs, who wrote it, and links to pages that need a sign-in.
     """
     run = link.report.run
-    found = report_page.article(run)
+    found = report_page.article(run, reader=report_sentences.STRANGER)
     sources = [_outside(source) for source in found["sources"]]
     return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
         "run": run,

@@ -16,6 +16,7 @@ from research.views import (
     reports,
     run_trash,
     runs,
+    sentences,
     shares,
     source_desk,
     standing_rules,
@@ -51,6 +52,7 @@ _topic_acts = [
     path("topics/<slug:slug>/trash/", topic_acts.topic_trash, name="topic-trash"),
 ]
 
+_TOPIC = "topics/<slug:slug>/"
 _RUN = "topics/<slug:slug>/runs/<int:run_id>/"
 _runs = [
     path(_RUN, runs.run_detail, name="run"),
@@ -68,6 +70,20 @@ _runs = [
     path(_RUN + "told/<int:item>/undo/", telling.tell_such_undo, name="tell-such-undo"),
     path(_RUN + "trash/", run_trash.run_to_trash, name="run-trash"),
     path(_RUN + "export/<str:kind>", exports.run_export, name="run-export"),
+]
+_SENTENCE = _RUN + "sentences/<slug:key>/"
+_sentences = [
+    path(_RUN + "sources/<int:n>/", sentences.run_source, name="run-source"),
+    path(_RUN + "sentences/", sentences.report_sentences_page, name="report-sentences"),
+    path(_SENTENCE + "correct/", sentences.sentence_correct, name="sentence-correct"),
+    path(_SENTENCE + "check/", sentences.sentence_check, name="sentence-check"),
+    path(_SENTENCE + "uncheck/", sentences.sentence_uncheck, name="sentence-uncheck"),
+    path(_TOPIC + "corrections/", sentences.topic_corrections, name="topic-corrections"),
+    path(
+        "corrections/<uuid:pk>/take-back/",
+        sentences.correction_take_back,
+        name="correction-take-back",
+    ),
 ]
 _shares = [
     path(_RUN + "share/", shares.report_share, name="report-share"),
@@ -89,7 +105,6 @@ _home = [
     path("topics/trash/", topics_trash.topics_trash, name="topics-trash"),
     path("topics/<uuid:pk>/purge/", topics_trash.topic_purge, name="topic-purge"),
 ]
-_TOPIC = "topics/<slug:slug>/"
 _topic = [
     path(_TOPIC, topic.topic, name="topic"),
     path(_TOPIC + "forecast/", forecast.topic_forecast, name="topic-forecast"),
@@ -152,6 +167,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_facts,
     *_rules,
     *_runs,
+    *_sentences,
     *_reports,
     *_shares,
     *_activity,

@@ -1,55 +1,40 @@
 """Step 7: does each quoted span stand in the stored text of the source that it is cited from?
 
-Data flow: findings and changes of `write` -> each quote looked up in the stored page -> found ones
-become the quotes of citation cards, the others mark their sentence as unsupported and withhold it.
+Data flow: findings and changes of `write` -> each quote looked up in the stored page, its place
+kept -> found ones become the quotes of citation cards, the others mark their sentence as
+unsupported and withhold it -> for each cited sentence, how many of its sources are independent.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from rapidfuzz import fuzz, process
 
 from memory.sentences import split_sentences
-from memory.text import match_key, one_line, plain, without_citations
-from research import report_text
-from research.matching import match, numbers
-from research.models import Hit
+from memory.text import match_key, plain, without_citations
+from research import cited_pages, report_text
+from research.cited_pages import CitedPage, Pages
 from research.stepping import StepResult, Work
-from research.terms import terms
 
-_ONE_KIND = str.maketrans("“”’‘–—", "\"\"''--")
-CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
 # What may stand between two words of a sentence, and behind it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
-LEAST_QUOTE = 12  # characters below which a quote proves nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The stored text of one cited source, as quotes are looked up in it."""
-
-    folded: str
-    text: str
-    read: str = ""
 
 
 def verify(work: Work) -> StepResult:
     """Check every citation; what is not supported is marked, and neither fact nor delta item."""
     written = work.output("write")
-    pages = _pages(work, written["sources"])
-    unsupported: list[str] = []
-    checked = [
-        _checked(finding, pages, written["sources"], unsupported) for finding in written["findings"]
-    ]
+    pages = cited_pages.load(work.run, written["sources"])
+    checks = _Checks(pages)
+    checked = [_checked(finding, checks, written["sources"]) for finding in written["findings"]]
     if not written["is_extractive"]:
-        unsupported += _weak_sentences(written, pages)
+        _look_at_body(written, checks)
+    unsupported = [check["sentence"] for check in checks.made if not check["supported"]]
     bad = {match_key(sentence) for sentence in unsupported}
     reason = _("unsupported: the quoted words do not stand in the source")
     changes = [
@@ -58,17 +43,18 @@ def verify(work: Work) -> StepResult:
         else change
         for change in written["changes"]
     ]
-    body = _marked(written["body"], unsupported)
-    warning = ""
-    if unsupported:
-        warning = ngettext(
-            "%(count)d sentence is marked unsupported: its source does not say it",
-            "%(count)d sentences are marked unsupported: their sources do not say them",
-            len(unsupported),
-        ) % {"count": len(unsupported)}
+    warning = _warning(len(unsupported))
+    if warning:
         work.run.warn(warning)
+    work.run.put(unsupported_count=len(unsupported))
     return StepResult(
-        {"findings": checked, "changes": changes, "body": body, "sources": written["sources"]},
+        {
+            "findings": checked,
+            "changes": changes,
+            "body": _marked(written["body"], unsupported),
+            "sources": [pages.told_of(source) for source in written["sources"]],
+            "checks": checks.made,
+        },
         detail=_("%(good)d of %(all)d quotes found in their sources")
         % {"good": sum(finding["supported"] for finding in checked), "all": len(checked)},
         counts={"checked": len(checked), "unsupported": len(unsupported)},
@@ -76,98 +62,105 @@ def verify(work: Work) -> StepResult:
     )
 
 
-def _pages(work: Work, sources: list[dict[str, Any]]) -> dict[int, Page]:
-    links = {source["link"]: source["n"] for source in sources}
-    hits = Hit.objects.filter(run=work.run, link__in=links).select_related("content_item")
-    pages = {}
-    for hit in hits:
-        read = hit.content_item.content if hit.content_item else ""
-        text = "\n".join([read, hit.snippet, hit.title])
-        pages[links[hit.link]] = Page(fold(text), text, fold(read))
-    return pages
+def _warning(count: int) -> str:
+    if not count:
+        return ""
+    return ngettext(
+        "%(count)d sentence is marked unsupported: its source does not say it",
+        "%(count)d sentences are marked unsupported: their sources do not say them",
+        count,
+    ) % {"count": count}
 
 
-def fold(text: str) -> str:
-    """Return text as quotes are compared: one line, one kind of quote mark and dash, case folded."""
-    text = unicodedata.normalize("NFKC", one_line(text)).casefold()
-    return text.translate(_ONE_KIND)
+class _Checks:
+    """What was found of each cited sentence, each sentence once."""
 
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+        self.made: list[dict[str, Any]] = []
+        self._keys: set[str] = set()
 
-def stands_in(quote: str, page: Page) -> str:
-    """Return the words of the page that `quote` quotes, or an empty string.
+    def knows(self, sentence: str) -> bool:
+        return report_text.sentence_key(sentence) in self._keys
 
-    A quote that is not there word for word may be a sentence of the page told slightly
-    differently: one counts from a similarity of 88 of 100, if it says the same with the same
-    numbers, names and negations.
-    """
-    if len(one_line(quote)) >= LEAST_QUOTE and fold(quote) in page.folded:
-        return one_line(quote)
-    sentences = split_sentences(page.text)
-    close = process.extract(
-        fold(quote), [fold(s) for s in sentences], scorer=fuzz.ratio, score_cutoff=CLOSE
-    )
-    for _folded, _score, place in close:
-        found = match(quote, [sentences[place]])
-        if found is not None and found.kind == "confirmed":
-            return one_line(sentences[place])
-    return ""
+    def add(self, sentence: str, why: str, numbers: Iterable[int] = (), quote: str = "") -> None:
+        """Note a sentence: `why` it is not supported, "" if it is by the sources `numbers`."""
+        key = report_text.sentence_key(sentence)
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        sources, independent = self.pages.counted(numbers, quote) if not why else (0, 0)
+        self.made.append(
+            {
+                "sentence": sentence,
+                "key": key,
+                "supported": not why,
+                "why": why,
+                "sources": sources,
+                "independent": independent,
+            }
+        )
 
 
 def _checked(
-    finding: dict[str, Any],
-    pages: dict[int, Page],
-    sources: list[dict[str, Any]],
-    unsupported: list[str],
+    finding: dict[str, Any], checks: _Checks, sources: list[dict[str, Any]]
 ) -> dict[str, Any]:
     by_number = {source["n"]: source for source in sources}
-    supported = False
+    at = timezone.now().isoformat()
+    quoted, bearing = "", []
+    support = ""
     for number in finding["citations"]:
-        page = pages.get(number)
+        page = checks.pages.cited.get(number)
         if page is None:
             continue
-        quote = stands_in(finding["quote"] or finding["sentence"], page)
+        found = page.look_up(finding["quote"] or finding["sentence"])
+        told = found.as_json() if found else {"quote": finding["quote"], "found": False}
         by_number[number]["quotes"].append(
-            {
-                "sentence": finding["sentence"],
-                "quote": quote or finding["quote"],
-                "found": bool(quote),
-                # A page that could not be read is quoted from the search result alone.
-                "in_snippet": bool(quote) and fold(quote) not in page.read,
-            }
+            {"sentence": finding["sentence"], "in_snippet": False, **told, "checked_at": at}
         )
-        if quote and not supported:
-            supported, finding = True, {**finding, "quote": quote}
-    if not supported:
-        unsupported.append(finding["sentence"])
-    return {**finding, "supported": supported}
+        if found:
+            bearing.append(number)
+            quoted = quoted or found.quote
+            support = "page" if not found.in_snippet else support or "snippet"
+    why = ""
+    if not bearing:
+        why = "quote" if finding["citations"] else "uncited"
+    elif not _numbers_stand(finding, checks.pages):
+        why = "numbers"
+    others = [n for n in finding["citations"] if n not in bearing]
+    bearing += [n for n in others if _bears(checks.pages.cited.get(n), finding["sentence"])]
+    checks.add(finding["sentence"], why, bearing, quoted)
+    told = {"quote": quoted} if quoted else {}
+    return {**finding, **told, "supported": not why, "support": "" if why else support}
 
 
-def _weak_sentences(written: dict[str, Any], pages: dict[int, Page]) -> list[str]:
-    """Return the cited sentences of a model's body that no source of theirs can have said.
+def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
+    """Whether each number of a finding stands on one of the pages that it cites.
+
+    A true quote behind a sentence with another figure proves nothing of that figure.
+    """
+    said = cited_pages.numbers(finding["sentence"])
+    there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
+    return said <= frozenset().union(*there)
+
+
+def _bears(page: CitedPage | None, sentence: str) -> bool:
+    return page is not None and page.may_say(sentence)
+
+
+def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
+    """Check the cited sentences of a model's body that are none of its findings.
 
     A sentence in a model's own words has no quote to look up; but its numbers must stand in a
     page that it cites, and so must half of its terms.
     """
-    told = {match_key(finding["sentence"]) for finding in written["findings"]}
-    weak = []
     for sentence in split_sentences(written["body"]):
-        cited = [pages[n] for n in report_text.cited([sentence]) if n in pages]
+        cited = [n for n in report_text.cited([sentence]) if n in checks.pages.cited]
         bare = without_citations(report_text.spread_citations(plain(sentence)))
-        if (
-            cited
-            and match_key(bare) not in told
-            and not any(_may_say(page, bare) for page in cited)
-        ):
-            weak.append(bare)
-    return weak
-
-
-def _may_say(page: Page, sentence: str) -> bool:
-    wanted = set(terms(sentence))
-    if not wanted:
-        return True
-    there = wanted & set(terms(page.text))
-    return numbers(sentence) <= numbers(page.text) and len(there) * 2 >= len(wanted)
+        if not cited or checks.knows(bare):
+            continue
+        bearing = [n for n in cited if checks.pages.cited[n].may_say(bare)]
+        checks.add(bare, "" if bearing else "words", bearing)
 
 
 def unsupported_mark() -> str:

@@ -176,6 +176,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "heading": composing.heading(work, memory),
         "observations": offering.enter(work, offering.chosen(work)),
+        "taught": offering.teach(work),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,

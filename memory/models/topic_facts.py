@@ -94,6 +94,10 @@ class TopicFact(Recalled):
         STRUCK = "struck", gettext_lazy("struck")
         RETIRED = "retired", gettext_lazy("retired")
 
+    class Support(models.TextChoices):
+        PAGE = "page", gettext_lazy("its quote stands in the kept page")
+        SNIPPET = "snippet", gettext_lazy("its quote stands in the search result alone")
+
     MOST_CURRENT = 10  # seed 000: keyFacts "up to 10 bullet findings"
     MOST_BY_PEOPLE = 8  # decision 2: two places at least stay for what runs find
     LEAST_WIDTH = 21  # R22
@@ -117,6 +121,11 @@ class TopicFact(Recalled):
     confirmed_at = models.DateTimeField(null=True, blank=True)
     confirmed_run = models.PositiveIntegerField(null=True, blank=True)
     contradicted_at = models.DateTimeField(null=True, blank=True)
+    # What its citations were worth when a run last found it: its quote looked up, its sources counted.
+    support = models.CharField(max_length=8, choices=Support, blank=True)
+    source_count = models.PositiveIntegerField(default=0)
+    independent_count = models.PositiveIntegerField(default=0)
+    quote_checked_at = models.DateTimeField(null=True, blank=True)
 
     objects: ClassVar[TopicFactQuerySet] = TopicFactQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -6,12 +6,16 @@ from research.models.hits import Hit, Worker
 from research.models.reports import DeltaItem, Report
 from research.models.run_queries import RunInTheWay, RunLost
 from research.models.runs import Run
+from research.models.sentences import CheckedSentence, CorrectedFact, Correction
 from research.models.shares import SharedLink
 from research.models.steps import Step
 from research.models.tool_calls import ToolCall
 from research.models.topic_settings import Schedule, TopicSettings
 
 __all__ = [
+    "CheckedSentence",
+    "CorrectedFact",
+    "Correction",
     "DeltaItem",
     "Hit",
     "Report",

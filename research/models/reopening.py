@@ -70,6 +70,8 @@ def _empty(run: Run, steps: QuerySet[Any]) -> None:
         read = run.hits.exclude(state__in=["known", "blocked"])
         read.update(reading="not read", reason="", content_item=None)
         counts["read_count"] = 0
+    if "verify" in names:
+        counts["unsupported_count"] = 0
     if "tracks" in names:
         run.tool_calls.all().delete()
     if counts:

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
-from memory.markdown import link
+from memory.markdown import as_words, link
 from memory.models import Recalled, TopicFact
 from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
 from memory.recall.bm25 import Marks
 from research.models.runs import Run
+
+
+class Remark(NamedTuple):
+    """What a person said of a sentence: `checked` or `corrected`, and what is right."""
+
+    kind: str
+    pk: uuid.UUID
+    key: str
+    sentence: str
+    right: str
+    by: str
+    created: datetime
 
 
 class ReportQuerySet(RememberedQuerySet):
@@ -46,8 +59,11 @@ class Report(Recalled):
     """What a run wrote.
 
     `body` never holds the delta; `delta` is its Markdown, empty for a baseline.  `sources` is the
-    numbered list as cited: a list of `{n, url, link, title, domain, published_at, state, quotes:
-    [{sentence, quote, found}]}` in the order of n.
+    numbered list as cited: a list of `{n, url, link, title, domain, published_at, state, trust,
+    publisher, derived_from, carried_by, quotes: [{sentence, quote, found, in_snippet, start, end,
+    before, after, checked_at}]}` in the order of n; `start` and `end` are places in the page's stored
+    text.  `checks` says of each cited sentence what `verify` found: `{sentence, key, supported, why,
+    sources, independent}`.
     """
 
     REVISED = ("title", "body", "delta")
@@ -65,6 +81,7 @@ class Report(Recalled):
     delta_since = models.CharField(max_length=200, blank=True)
     summary = models.TextField(blank=True)
     sources = models.JSONField(default=list, blank=True)
+    checks = models.JSONField(default=list, blank=True)
     written_by = models.CharField(max_length=200)
     is_extractive = models.BooleanField(default=False)
     is_quiet = models.BooleanField(default=False)
@@ -119,6 +136,9 @@ class Report(Recalled):
                 for s in self.sources
             ]
             parts += ["## " + _("Sources"), "\n".join(lines)]
+        remarks = [f"- {_in_words(remark)}" for remark in self.remarks()]
+        if remarks:
+            parts += ["## " + _("Checked and corrected"), "\n".join(remarks)]
         return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
     def purge(self, *, by: Actor) -> None:
@@ -130,6 +150,18 @@ class Report(Recalled):
             super().purge(by=by)
             Run.objects.filter(pk=self.run_id).delete()
 
+    def remarks(self) -> list[Remark]:
+        """Return what people said of its sentences and did not take back, oldest first."""
+        same = ("pk", "key", "sentence")
+        checked = self.checked_sentences.standing().values_list(
+            Value("checked"), *same, Value("", output_field=models.TextField()), "by", "created"
+        )
+        corrected = self.corrections.standing().values_list(
+            Value("corrected"), *same, "right", "by", "created"
+        )
+        found = checked.order_by().union(corrected.order_by(), all=True).order_by("created", "pk")
+        return [Remark(*row) for row in found]
+
     def mark_read(self) -> None:
         """Note that its owner has read it; read stays read at the first time."""
         type(self).objects.filter(pk=self.pk, read_at=None).update(read_at=timezone.now())
@@ -137,6 +169,21 @@ class Report(Recalled):
     def mark_unread(self) -> None:
         """Put it back among the unread."""
         type(self).objects.filter(pk=self.pk).put_back(timezone.now())
+
+
+def _in_words(remark: Remark) -> str:
+    """Return a remark as a line of Markdown."""
+    values = {
+        "sentence": as_words(remark.sentence),
+        "name": as_words(remark.by.partition(":")[2]),
+        "day": f"{timezone.localtime(remark.created):%Y-%m-%d}",
+        "right": as_words(remark.right),
+    }
+    if remark.kind == "checked":
+        return _("Checked by %(name)s on %(day)s: “%(sentence)s”") % values
+    if remark.right:
+        return _("Corrected by %(name)s on %(day)s: “%(sentence)s” Right is: %(right)s") % values
+    return _("Corrected by %(name)s on %(day)s, it is wrong: “%(sentence)s”") % values
 
 
 def _opening(address: str) -> str:

@@ -105,6 +105,7 @@ class Run(models.Model):
     known_count = models.PositiveIntegerField(default=0)
     returning_count = models.PositiveIntegerField(default=0)
     read_count = models.PositiveIntegerField(default=0)
+    unsupported_count = models.PositiveIntegerField(default=0)  # sentences; set by `verify`
     model_calls = models.PositiveIntegerField(default=0)
     prompt_tokens = models.PositiveIntegerField(default=0)
     completion_tokens = models.PositiveIntegerField(default=0)

@@ -141,6 +141,14 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
     research.SharedLink.objects.create(
         owner=topic.owner, report=report, note=SECRET_TEXT, ends_at=timezone.now()
     )
+    said: dict[str, Any] = {"owner": topic.owner, "report": report, "sentence": SECRET_TEXT}
+    research.CheckedSentence.objects.create(key="a", by="human:alice", **said)
+    research.CorrectedFact.objects.create(
+        correction=research.Correction.objects.create(
+            key="a", by="human:alice", topic=topic, wrong=SECRET_TEXT, right=SECRET_TEXT, **said
+        ),
+        fact=topic.facts.first(), act="struck", before=SECRET_TEXT, after=SECRET_TEXT, version=1,
+    )  # fmt: skip
     research.DeltaItem.objects.create(run=run, position=1, status="new", sentence=SECRET_TEXT)
     research.Worker.objects.get_or_create(
         name=f"worker{n}", defaults={"kind": "worker", "seen_at": timezone.now()}

@@ -10,13 +10,14 @@ import pytest
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic, TopicFact
+from research.cited_pages import CitedPage
 from research.models import DeltaItem, Run
-from research.verifying import Page, _marked, fold, stands_in
+from research.verifying import _marked
 from tests.research import cast
 from tests.research.conftest import Providers
 
 TEXT = "The line opened in May.\nIt makes “good” cells – 12,000 a month, says Dr. Berg’s team."
-PAGE = Page(fold(TEXT), TEXT)
+PAGE = CitedPage(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -29,14 +30,17 @@ PAGE = Page(fold(TEXT), TEXT)
     ],
 )
 def test_a_quote_is_found_in_spite_of_marks_case_and_line_ends(quote: str):
-    assert stands_in(quote, PAGE)
+    found = PAGE.look_up(quote)
+
+    assert found is not None
+    assert found.span is not None
 
 
 @pytest.mark.parametrize(
     "quote", ["", "May", "a month", "It makes bad cells at night, says nobody."]
 )
 def test_a_quote_that_is_short_or_not_there_is_not_found(quote: str):
-    assert stands_in(quote, PAGE) == ""
+    assert PAGE.look_up(quote) is None
 
 
 @pytest.mark.parametrize(
@@ -48,9 +52,7 @@ def test_a_quote_that_is_short_or_not_there_is_not_found(quote: str):
     ],
 )
 def test_a_quote_that_is_close_but_says_something_else_is_not_found(quote: str):
-    text = cast.page(1)
-
-    assert stands_in(quote, Page(fold(text), text)) == ""
+    assert CitedPage(cast.page(1)).look_up(quote) is None
 
 
 @pytest.fixture
@@ -66,14 +68,12 @@ def verified(topic: Topic, providers: Providers) -> Callable[..., Run]:
 def test_found_quotes_stand_on_their_source(verified: Callable[..., Run]):
     source = verified().report.sources[0]
 
-    assert source["quotes"] == [
-        {
-            "sentence": cast.sentence(1),
-            "quote": cast.sentence(1),
-            "found": True,
-            "in_snippet": False,
-        }
-    ]
+    (told,) = source["quotes"]
+    stored = cast.page(1)
+    assert told["found"]
+    assert not told["in_snippet"]
+    assert stored[told["start"] : told["end"]] == told["quote"] == cast.sentence(1)
+    assert told["checked_at"]
 
 
 def test_a_quote_of_a_page_that_could_not_be_read_is_told_to_be_of_the_snippet(

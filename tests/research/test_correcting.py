@@ -1,0 +1,186 @@
+"""A sentence of a report is checked by hand, or corrected: facts, lesson, prompts, and back again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory import taught
+from memory.errors import InvalidValue, MemoryRefused
+from memory.models import Activity, Observation, Topic, TopicFact
+from memory.topic_block import topic_block
+from research import correcting, report_sentences
+from research.correcting import FactSeen
+from research.models import CheckedSentence, Correction, Report, Run
+from tests.research import cast
+from tests.research.conftest import Providers
+from tests.research.factories import make_fact, make_report, make_run, make_topic
+
+WRONG = "Version 18.1 closes nine faults."
+RIGHT = "Version 18.1 closes two faults."
+
+
+@pytest.fixture
+def report(alice: Any) -> Report:
+    run = make_run(make_topic(alice))
+    return make_report(run, body=f"## News\n\n- {WRONG} [1]\n- Support for version 13 ends. [2]")
+
+
+def sentence(report: Report, text: str = WRONG) -> report_sentences.ReportSentence:
+    return next(one for one in report_sentences.sentences_of(report) if one.text == text)
+
+
+def seen(report: Report) -> list[FactSeen]:
+    return [FactSeen(one, one.version) for one in correcting.facts_of(report, sentence(report))]
+
+
+def corrected(report: Report, alice: Any, right: str = RIGHT) -> Correction:
+    return correcting.correct(
+        report,
+        sentence(report),
+        wrong="It is two.",
+        right=right,
+        facts=seen(report),
+        by=alice.actor,
+    )
+
+
+def test_the_fact_says_what_is_right_and_the_report_says_what_it_said(report: Report, alice: Any):
+    fact = make_fact(report.run.topic, WRONG, report.run)
+    before = report.body
+
+    corrected(report, alice)
+
+    fact.refresh_from_db()
+    report.refresh_from_db()
+    assert fact.text == RIGHT
+    assert fact.trust == "owner"
+    assert report.body == before
+    assert f"“{WRONG}” Right is: {RIGHT}" in report.as_markdown()
+
+
+def test_without_what_is_right_the_fact_is_struck(report: Report, alice: Any):
+    fact = make_fact(report.run.topic, WRONG, report.run)
+
+    corrected(report, alice, right="")
+
+    fact.refresh_from_db()
+    assert fact.state == TopicFact.State.STRUCK
+
+
+def test_the_lesson_is_the_owners_and_later_prompts_hold_it(report: Report, alice: Any):
+    lesson = corrected(report, alice).lesson
+
+    assert lesson is not None
+    assert (lesson.category, lesson.trust, lesson.source) == ("lesson", "owner", "human:alice")
+    assert taught.of_topic(report.run.topic) == [lesson]
+    assert "It is two." in topic_block(report.run.topic).text
+
+
+def test_taking_it_back_undoes_all_of_it(report: Report, alice: Any):
+    fact = make_fact(report.run.topic, WRONG, report.run, trust="external")
+    made = corrected(report, alice)
+
+    assert correcting.take_back(made, by=alice.actor)
+
+    fact.refresh_from_db()
+    assert (fact.text, fact.trust, fact.touched_by_person) == (WRONG, "external", False)
+    assert not Observation.objects.live().exists()
+    assert report.remarks() == []
+    assert not correcting.take_back(made, by=alice.actor)
+
+
+def test_a_struck_fact_of_the_timeline_goes_back_to_the_run_that_retired_it(
+    report: Report, alice: Any
+):
+    fact = make_fact(report.run.topic, WRONG, report.run, state="retired", retired_run=4)
+    made = corrected(report, alice)
+
+    correcting.take_back(made, by=alice.actor)
+
+    fact.refresh_from_db()
+    assert (fact.state, fact.retired_run) == ("retired", 4)
+
+
+def test_a_fact_that_was_changed_again_is_not_taken_back_by_half(report: Report, alice: Any):
+    fact = make_fact(report.run.topic, WRONG, report.run)
+    made = corrected(report, alice)
+    TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
+
+    with pytest.raises(MemoryRefused, match="cannot be taken back as a whole"):
+        correcting.take_back(made, by=alice.actor)
+
+    assert Correction.objects.standing().exists()
+    assert Observation.objects.live().exists()
+
+
+def test_a_fact_that_changed_since_it_was_seen_stops_the_correction(report: Report, alice: Any):
+    fact = make_fact(report.run.topic, WRONG, report.run)
+    facts = seen(report)
+    TopicFact.objects.get(pk=fact.pk).edit("Version 18.1 closes three.", by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="was changed since you opened this page"):
+        correcting.correct(
+            report, sentence(report), wrong="x", right=RIGHT, facts=facts, by=alice.actor
+        )
+
+    assert not Correction.objects.exists()
+    assert not Observation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"), [("", "wrong"), (" \u200b", "wrong"), ("x" * 1001, "wrong")]
+)
+def test_what_is_wrong_must_be_said_and_not_at_length(
+    report: Report, alice: Any, wrong: str, field: str
+):
+    with pytest.raises(InvalidValue) as refused:
+        correcting.correct(report, sentence(report), wrong=wrong, by=alice.actor)
+
+    assert list(refused.value.errors) == [field]
+
+
+def test_a_sentence_is_corrected_once_at_a_time(report: Report, alice: Any):
+    corrected(report, alice)
+
+    with pytest.raises(InvalidValue, match="corrected already"):
+        corrected(report, alice)
+
+    assert Observation.objects.count() == 1
+
+
+def test_a_sentence_is_checked_once_and_that_is_taken_back(report: Report, alice: Any):
+    one = sentence(report)
+
+    assert correcting.check(report, one, by=alice.actor)
+    assert not correcting.check(report, one, by=alice.actor)
+    assert f"Checked by alice on {report.remarks()[0].created:%Y-%m-%d}" in report.as_markdown()
+    assert correcting.uncheck(report, one.key, by=alice.actor)
+    assert not correcting.uncheck(report, one.key, by=alice.actor)
+    assert CheckedSentence.objects.get().taken_back_at
+    assert list(Activity.objects.order_by("id").values_list("kind", flat=True))[-2:] == [
+        "sentence-checked",
+        "sentence-unchecked",
+    ]
+
+
+def test_the_next_run_is_told_and_does_not_find_it_again(
+    topic: Topic, providers: Providers, alice: Any
+):
+    cast.set_up(providers, 1, 2)
+    providers.model = cast.model(cast.PLAN, cast.report(1, 2))
+    run = cast.carried_out(cast.started(topic))
+    report = Report.objects.get(run=run)
+    one = sentence(report, cast.sentence(1))
+    correcting.correct(report, one, wrong="The line was never built.", by=topic.owner.actor)
+    cast.set_up(providers, 1, 3)
+    providers.model = cast.model(cast.PLAN, cast.report(1, 3))
+
+    after = cast.carried_out(cast.started(topic))
+
+    asked = [call.messages[0].content for call in providers.model.history]
+    assert all("The line was never built." in system for system in asked[:2])
+    plan = after.steps.get(name="plan")
+    assert "taught: 1 lesson" in plan.detail
+    assert not Run.objects.get(pk=after.pk).report.delta.count(cast.sentence(1))
