@@ -6,7 +6,7 @@ registered is moved by its model's methods alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -22,8 +22,9 @@ from django.utils.translation import ngettext_lazy
 from memory.actors import Actor
 from memory.content.relations import relate
 from memory.files.saving import put_back as put_file_back
-from memory.models import Remembered
+from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.notes import check_put_back
+from memory.trash_along import Along, Hanging
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]
@@ -39,6 +40,10 @@ def _restore(record: Remembered, by: Actor) -> None:
 
 
 def _nothing_more(record: Remembered) -> dict[str, Any]:
+    return {}
+
+
+def _none_along(ids: Sequence[Any]) -> Along:
     return {}
 
 
@@ -60,7 +65,8 @@ class RecordKind:
     where the record's rules forbid them.  `more` gives fields that revisions hold though the row
     does not (a topic's settings).  `purge_page` names the page that deletes one for good, by its id
     alone, if it is another than every record's.  `many` counts them: "3 notes".  `derived` are fields
-    that follow from the others, so that a change of them alone is none.
+    that follow from the others, so that a change of them alone is none.  `hanging` is what goes to
+    the trash with a record and comes back with it; `along` tells, by id and in words, what else does.
     """
 
     noun: str | Promise
@@ -72,6 +78,8 @@ class RecordKind:
     purge_page: str = ""
     many: Any = None  # an ngettext_lazy of %(n)s; the stubs know no type for it
     derived: tuple[str, ...] = ()
+    hanging: tuple[Hanging, ...] = ()
+    along: Callable[[Sequence[Any]], Along] = _none_along
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
@@ -123,6 +131,9 @@ def _scratchpad_address(entry: Any) -> str:
     return f"{reverse('memory:scratchpad')}?{asked}"
 
 
+_ITEMS = ngettext_lazy("%(n)s item", "%(n)s items", "n")
+_SECTIONS = ngettext_lazy("%(n)s section", "%(n)s sections", "n")
+_MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(
         _("note"), put_back=_note_back, many=ngettext_lazy("%(n)s note", "%(n)s notes", "n")
@@ -149,15 +160,22 @@ _KINDS: dict[str, RecordKind] = {
         many=ngettext_lazy("%(n)s content item", "%(n)s content items", "n"),
     ),
     "snapshot": RecordKind(
-        _("snapshot"), many=ngettext_lazy("%(n)s snapshot", "%(n)s snapshots", "n")
+        _("snapshot"),
+        many=ngettext_lazy("%(n)s snapshot", "%(n)s snapshots", "n"),
+        hanging=(Hanging(SnapshotItem, "snapshot", _ITEMS),),
     ),
     "memoryfile": RecordKind(
         _("memory file"),
         put_back=put_file_back,
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
         derived=("summary", "size", "blame"),
+        hanging=(Hanging(Section, "file", _SECTIONS),),
     ),
-    "session": RecordKind(_("session")),
+    "session": RecordKind(
+        _("session"),
+        many=ngettext_lazy("%(n)s session", "%(n)s sessions", "n"),
+        hanging=(Hanging(Message, "session", _MESSAGES),),
+    ),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from celery import shared_task
@@ -76,14 +78,19 @@ def empty_trash() -> None:
     One that cannot be purged is told of in the log and keeps none of the others.
     """
     before = timezone.now() - timedelta(days=TRASH_DAYS)
-    purged = 0
+    gone: dict[User, Counter[str]] = defaultdict(Counter)
     for model in apps.get_models():
         if not issubclass(model, Remembered):
             continue
-        for record in model.objects.filter(trashed_at__lt=before).iterator():
-            purged += _purge(record)
-    if purged:
-        logger.info("trash emptied", purged=purged)
+        rows = model.objects.filter(trashed_at__lt=before).select_related("owner")
+        for record in rows.iterator(chunk_size=200):
+            gone[record.owner][model.record_type()] += _purge(record)
+    for owner, kinds in gone.items():
+        told: dict[str, Any] = {name: number for name, number in kinds.items() if number}
+        if told:
+            Activity.log(owner, MAINTENANCE, "trash-pruned", days=TRASH_DAYS, **told)
+    if gone:
+        logger.info("trash emptied", purged=sum(kinds.total() for kinds in gone.values()))
 
 
 def _purge(record: Remembered) -> bool:

@@ -13,14 +13,25 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import CharField, Count, QuerySet, RestrictedError, Value
+from django.db.models import (
+    CharField,
+    Count,
+    OuterRef,
+    Q,
+    QuerySet,
+    RestrictedError,
+    Subquery,
+    TextField,
+    Value,
+)
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory import origins
+from memory import origins, trash_along
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
-from memory.models import LibraryDocument, Revision, Sensitivity, Trust, User
+from memory.models import ContentItem, LibraryDocument, Revision, Sensitivity, Trust, User
 from memory.paging import Page, cursor_of, keyset
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
@@ -28,6 +39,11 @@ from memory.tasks import TRASH_DAYS
 from memory.text import one_line, plain
 
 PAGE = 50
+WHO = ("you", "others")
+LONGEST_SEARCH = 200
+# Fields by which a record in the trash is found: what it is called, and what it says.
+_NAMED = ("title", "name", "key", "path", "url")
+_SAYING = ("content", "text", "body", "value")
 EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
 
 
@@ -41,6 +57,18 @@ class TrashRow:
     label: str = ""
     actor: str = ""
     why: str = ""
+    along: Sequence[str] = ()
+
+    @property
+    def key(self) -> str:
+        """Return how the row is named in a form that ticks it."""
+        return f"{self.record_type}:{self.pk}"
+
+    @property
+    def days_left(self) -> int:
+        """Return how many days it is kept still, begun ones counted."""
+        left = self.gone_at - timezone.now()
+        return max(0, -(-left // timedelta(days=1)))
 
     @property
     def noun(self) -> str:
@@ -59,6 +87,57 @@ class TrashRow:
         if own:
             return reverse(own, args=[self.pk])
         return reverse("memory:record-purge", args=[self.record_type, self.pk])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the address of the trash asks for; what cannot be is left out."""
+
+    record_type: str = ""
+    words: str = ""
+    who: str = ""
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        kind, who = query.get("type", ""), query.get("who", "")
+        words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
+        kinds = record_models()
+        return cls(kind if kind in kinds else "", words, who if who in WHO else "")
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.record_type or self.words or self.who)
+
+
+def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """Yield each kind of records with those of the user's trash that are asked for."""
+    for name, rows in trashed(user, wanted.record_type):
+        for word in wanted.words.split():
+            rows = rows.filter(_says(rows.model, word))
+        yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
+
+
+def _says(model: type[Any], word: str) -> Q:
+    """Return what keeps the records in whose name or words the word stands."""
+    fields = {field.name: field for field in model._meta.concrete_fields}
+    named = [name for name in _NAMED if isinstance(fields.get(name), CharField | TextField)]
+    if model is not ContentItem:  # megabytes each
+        named += [name for name in _SAYING if isinstance(fields.get(name), TextField)]
+    says = Q(source__iexact=word)
+    for name in named:
+        says |= Q(**{f"{name}__icontains": word})
+    return says
+
+
+def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
+    """Keep what the person moved there last, or what anybody else did."""
+    moved = Revision.objects.filter(record_id=OuterRef("pk"), after__has_key="trashed_at")
+    last = Subquery(moved.order_by("-id").values("actor")[:1])
+    rows = rows.annotate(moved_by=last)
+    own = str(user.actor)
+    return rows.filter(moved_by=own) if who == "you" else rows.exclude(moved_by=own)
 
 
 def trashed(
@@ -91,24 +170,31 @@ def page(
     cursor: str = "",
     size: int = PAGE,
     scopes: Sequence[str] | None = None,
+    wanted: Wanted | None = None,
 ) -> Page:
-    """Return one page of the trash, the latest first: two queries.  `scopes` as in `trashed`."""
+    """Return one page of the trash, the latest first: two queries, and what comes along.
+
+    `scopes` as in `trashed`; `wanted` narrows it for a person's page, which tells what comes along.
+    """
     fields = ("trashed_at", "id", "record_type")
     parts = []
-    for name, rows in trashed(user, record_type, scopes=scopes):
+    kinds = found(user, wanted) if wanted else trashed(user, record_type, scopes=scopes)
+    for name, rows in kinds:
         behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
         named = behind.annotate(record_type=Value(name, output_field=CharField()))
         parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: size + 1])
     if not parts:
         return Page([], None)
     if len(parts) == 1:
-        found = list(parts[0])
+        rows_found = list(parts[0])
     else:
         union = parts[0].union(*parts[1:], all=True)
-        found = list(union.order_by("-trashed_at", "-id")[: size + 1])
-    rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in found]
+        rows_found = list(union.order_by("-trashed_at", "-id")[: size + 1])
+    rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
     _name(user, rows_shown[:size])
-    last = rows_shown[size - 1] if len(found) > size else None
+    if wanted:
+        _tell_along(rows_shown[:size])
+    last = rows_shown[size - 1] if len(rows_found) > size else None
     return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
 
 
@@ -126,6 +212,19 @@ def _name(user: User, rows: Iterable[TrashRow]) -> None:
         row.why = "" if revision.reason == _("moved to the trash") else revision.reason
 
 
+def _tell_along(rows: Sequence[TrashRow]) -> None:
+    """Give each row what comes along with it: one query, and what a kind tells by itself."""
+    by_kind: dict[str, list[Any]] = {}
+    for row in rows:
+        by_kind.setdefault(row.record_type, []).append(row.pk)
+    hung = [(one, ids) for name, ids in by_kind.items() for one in kind_of(name).hanging]
+    along: dict[Any, Sequence[str]] = {**trash_along.counted(hung)}
+    for name, ids in by_kind.items():
+        along |= kind_of(name).along(ids)
+    for row in rows:
+        row.along = along.get(row.pk, ())
+
+
 def counts(user: User) -> dict[str, int]:
     """Return how many records of each kind lie in the trash, of kinds of which there are any."""
     parts = [
@@ -134,8 +233,8 @@ def counts(user: User) -> dict[str, int]:
         .annotate(number=Count("pk"))
         for name, rows in trashed(user)
     ]
-    found = parts[0].union(*parts[1:], all=True)
-    return {row["record_type"]: row["number"] for row in found if row["number"]}
+    counted = parts[0].union(*parts[1:], all=True)
+    return {row["record_type"]: row["number"] for row in counted if row["number"]}
 
 
 @dataclass(slots=True)
@@ -152,17 +251,21 @@ def word() -> str:
     return _("empty")
 
 
-def empty(user: User, *, typed: str, by: Actor, seconds: float = EMPTY_SECONDS) -> Emptied:
-    """Delete what lies in the trash for good, for at most `seconds`.
+def empty(
+    user: User, *, typed: str, by: Actor, seconds: float = EMPTY_SECONDS, older_than: int = 0
+) -> Emptied:
+    """Delete what lies in the trash for good, for at most `seconds`; all, or what is older.
 
-    Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
+    `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
     """
     if one_line(typed).casefold() != word():
         problem = _("That is not it. Type “%(word)s”, or leave everything where it is.")
         problem %= {"word": word()}
         raise InvalidValue(problem, errors={"word": [problem]})
     until, done = time.monotonic() + seconds, Emptied()
+    before = timezone.now() - timedelta(days=older_than)
     for _name_of, rows in trashed(user):
+        rows = rows.filter(trashed_at__lte=before)
         # The oldest first: a note that was superseded goes before the one that replaced it.
         for pk in list(rows.order_by("created", "pk").values_list("pk", flat=True)):
             if time.monotonic() > until:

@@ -15,6 +15,8 @@ urlpatterns: list[URLPattern] = [
     path("context/", context.context, name="context"),
     path("context/context.txt", context.context_text, name="context-text"),
     path("trash/", trash.trash, name="trash"),
+    path("trash/restore/", trash.trash_restore, name="trash-restore"),
+    path("trash/take-back/<str:key>/", trash.trash_take_back, name="trash-take-back"),
     path("trash/empty/", trash.trash_empty, name="trash-empty"),
     path("records/<str:kind>/<uuid:pk>/", record_open.record_open, name="record-open"),
 ]

@@ -96,6 +96,7 @@ LOG_WORDS = {
     "signed-out": _L("signed out"),
     "token-made": _L("token made"),
     "token-revoked": _L("token revoked"),
+    "trash-pruned": _L("deleted for good what lay in the trash long enough"),
     "tool-called": _L("called a tool"),
     "upkeep-failed": _L("the upkeep of notes failed"),
 }

@@ -11,6 +11,7 @@ from django.utils.translation import ngettext_lazy
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
 from memory.record_kinds import RecordKind, register
+from memory.trash_along import Hanging
 from research import fact_editing, models, run_trash, topic_editing
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
@@ -29,6 +30,10 @@ def register_kinds() -> None:
             more=topic_editing.state_of,
             address=lambda topic: reverse("research:topic", args=[topic.slug]),
             purge_page="research:topic-purge",
+            hanging=(
+                Hanging(models.Run, "topic", ngettext_lazy("%(n)s run", "%(n)s runs", "n")),
+                Hanging(TopicFact, "topic", ngettext_lazy("%(n)s fact", "%(n)s facts", "n")),
+            ),
         ),
     )
     register(
@@ -48,6 +53,7 @@ def register_kinds() -> None:
             many=ngettext_lazy("%(n)s report", "%(n)s reports", "n"),
             trash=lambda report, by: run_trash.trash_run(report, by=by),
             restore=lambda report, by: run_trash.restore_run(report, by=by),
+            along=run_trash.along_with,
             address=lambda report: reverse(
                 "research:run", args=[report.run.topic.slug, report.run_id]
             ),

@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory import publishing, review_acts
 from memory.actors import Actor
@@ -36,7 +37,9 @@ from memory.models import (
 )
 from memory.models.history import as_json
 from memory.origins import HEURISTIC
+from memory.record_kinds import counted as counted_words
 from memory.tasks import TRASH_DAYS
+from memory.trash_along import Along
 from research import run_trash_rows
 from research.models import Hit, Report, Run, Step
 
@@ -340,3 +343,20 @@ def _read_for(run: Run) -> Any:
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")
     found = ContentItem.objects.filter(its_own, owner=run.topic.owner_id)
     return found.exclude(pk__in=elsewhere).exclude(pinned=True).defer("content")
+
+
+def along_with(ids: Sequence[Any]) -> Along:
+    """Return, by report, what lies in the trash with it, in words: two queries."""
+    sources = {PutAway.source_of(key): key for key in ids}
+    told = Revision.objects.filter(source__in=sources, after__has_key="trashed_at").order_by()
+    rows = told.values("source", "record_type").annotate(n=Count("record_id", distinct=True))
+    found: dict[Any, list[str]] = {}
+    for row in rows.order_by("-record_type"):
+        words = found.setdefault(sources[row["source"]], [])
+        words.append(counted_words(row["record_type"], row["n"]))
+    for kept in PutAway.objects.filter(record_id__in=ids):
+        seen = len(run_trash_rows.rows_of(kept, "seen"))
+        if seen:
+            said = ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen}
+            found.setdefault(kept.record_id, []).append(said)
+    return found

@@ -79,7 +79,7 @@ def put_back(report: Report) -> None:
     topic_id = report.run.topic_id
     for name, model in (("seen", SeenUrl), ("sources", Source)):
         # One by one: an archive made by hand may hold a row that is none.
-        for row in _rows(kept, name):
+        for row in rows_of(kept, name):
             try:
                 with transaction.atomic():
                     _make(model, topic_id, row)
@@ -94,12 +94,12 @@ def put_back(report: Report) -> None:
 
 
 def _put_notes_back(kept: PutAway, topic_id: Any) -> None:
-    for row in _rows(kept, "confirmed"):
+    for row in rows_of(kept, "confirmed"):
         facts = _fact(topic_id, row).filter(confirmed_run=row.get("then_run"))
         facts.update(confirmed_run=row.get("run"), confirmed_at=row.get("at"))
-    for row in _rows(kept, "contradicted"):
+    for row in rows_of(kept, "contradicted"):
         _fact(topic_id, row).filter(contradicted_at=None).update(contradicted_at=row.get("at"))
-    for row in _rows(kept, "topic"):
+    for row in rows_of(kept, "topic"):
         exact = parse_datetime(row.get("expires_at") or "")
         topic = Topic.objects.filter(pk=topic_id).exclude(expires_at=None).first()
         # The revision by which it came back knows thousandths of a second.
@@ -111,7 +111,8 @@ def _thousandths(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _rows(kept: PutAway, name: str) -> list[dict[str, Any]]:
+def rows_of(kept: PutAway, name: str) -> list[dict[str, Any]]:
+    """Return the rows of one name that are rows at all."""
     found = kept.rows.get(name) if isinstance(kept.rows, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 

@@ -78,7 +78,10 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
 
 @api.post(_ONE + "/restore", auth=ADMIN, response={204: None})
 def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> Status[None]:
-    """Bring a record back from the trash as it was.  409 or 422: something stands in its place."""
+    """Bring a record back from the trash as it was.  409 or 422: something stands in its place.
+
+    A topic whose name another has by now comes back with a number behind its name.
+    """
     caller = request.auth
     record = _trashed(caller, record_type, record_id)
     record_kinds.kind_of(record_type).restore(record, caller.by)

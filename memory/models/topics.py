@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -221,14 +222,25 @@ class Topic(Remembered):
         self.change(by=by, why=_("taken from the archive"), archived_at=None)
 
     def restore(self, *, by: Actor) -> None:
-        """Bring the topic back from the trash.
+        """Bring the topic back from the trash, under a free name if another has its own meanwhile.
 
-        Raises InvalidValue if another topic has its name meanwhile.
+        Raises InvalidValue if another takes that very name at this moment.
         """
-        self.check_title()
-        if self.trashed_at is not None:
+        if self.trashed_at is None:
+            return
+        with transaction.atomic():
+            if self._twin() is not None:
+                self.rename(self._free_title(), by=by)
             with self.name_once():
                 self.change(by=by, why=_("restored from the trash"), trashed_at=None)
+
+    def _free_title(self) -> str:
+        """Return the title with the first number that no topic of the owner's has."""
+        mine = Topic.objects.filter(owner=self.owner).live()
+        taken = set(mine.values_list("slug", flat=True))
+        endings = (f" ({number})" for number in itertools.count(2))
+        titles = (self.title[: TITLE_LENGTH - len(ending)] + ending for ending in endings)
+        return next(title for title in titles if slug_of(title) not in taken)
 
     def purge(self, *, by: Actor) -> None:
         """Delete the topic with its facts, runs, reports and the pages read for it, for good.

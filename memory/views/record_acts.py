@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory import record_acts, record_kinds, record_page, undoing
+from memory import record_acts, record_kinds, record_page, trash_acts, undoing
 from memory.answers import go_back, go_to, next_of, refused
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Note, Remembered, Revision
@@ -43,11 +43,13 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     """Carry out one act, say so with the way back, and show the record anew."""
     record = _record(request, type, pk, act=act)
     said = str(record_acts.ACTS[act].said(record))
-    value = request.POST.get("lock", "")
+    value, name = request.POST.get("lock", ""), str(record)
     try:
         revision = record_acts.carry_out(act, record, by=request.actor, value=value)
     except MemoryRefused as exc:
         return refused(request, str(exc))
+    if act == "restore" and str(record) != name:
+        said = trash_acts.renamed(name, record)
     if revision is not None:
         undo = reverse("memory:record-undo", args=[type, pk, revision.pk])
         messages.success(request, said, extra_tags=f"undo:{undo}")

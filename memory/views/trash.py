@@ -9,48 +9,88 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import record_kinds, trash_page
-from memory.answers import go_to
+from memory import record_kinds, trash_acts, trash_page
+from memory.answers import go_back, go_to
 from memory.errors import InvalidValue
 from memory.tasks import TRASH_DAYS
+from memory.trash_page import Wanted
+
+OLDER = (0, 7, 14, 21)  # days, of which emptying offers to take what is older
 
 
 @require_safe
 @login_required
 @vary_on_headers("HX-Request")
 def trash(request: BeaconRequest) -> HttpResponse:
-    """Show what lies in the trash, the latest first, of one kind or of all."""
+    """Show what lies in the trash, the latest first, as far as it is asked for."""
     counts, nouns = trash_page.counts(request.user), record_kinds.nouns()
-    wanted = request.GET.get("type", "")
-    record_type = wanted if wanted in nouns else ""
-    page = trash_page.page(
-        request.user, record_type=record_type, cursor=request.GET.get("cursor", "")
-    )
+    wanted = Wanted.of(request.GET)
+    page = trash_page.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
     context: dict[str, Any] = {
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "kinds": [(name, nouns[name], counts[name]) for name in nouns if name in counts],
         "total": sum(counts.values()),
-        "record_type": record_type,
+        "wanted": wanted,
+        "record_type": wanted.record_type,
         "days": TRASH_DAYS,
     }
     over_htmx = request.htmx and request.htmx.target == "trash"
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
 
+@require_POST
+@login_required
+def trash_restore(request: BeaconRequest) -> HttpResponse:
+    """Bring all ticked records back, with one Undo for those that came."""
+    records = trash_acts.records_of(request.user, request.POST.getlist("record"))
+    if not records:
+        messages.info(request, _("Tick what is to come back first."))
+        return go_back(request, reverse("memory:trash"))
+    done = trash_acts.restore_many(request.user, records)
+    came = len(done.revisions)
+    if came:
+        words = ngettext(
+            "%(n)d record is back from the trash.", "%(n)d records are back from the trash.", came
+        ) % {"n": came}
+        undo = reverse("memory:trash-take-back", args=[done.key])
+        words = " ".join([words, *done.renamed[:3]])
+        messages.success(request, words, extra_tags=f"undo:{undo}")
+    if done.stay:
+        words = ngettext("%(n)d stays in the trash.", "%(n)d stay in the trash.", done.stay)
+        messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
+    return go_back(request, reverse("memory:trash"))
+
+
+@require_POST
+@login_required
+def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
+    """Move to the trash again what one press brought back."""
+    moved, problems = trash_acts.take_back(request.user, key)
+    words = ngettext(
+        "%(n)d record is in the trash again.", "%(n)d records are in the trash again.", moved
+    ) % {"n": moved}
+    level = messages.WARNING if problems or not moved else messages.SUCCESS
+    messages.add_message(request, level, " ".join([words, *problems]))
+    return go_back(request, reverse("memory:trash"))
+
+
 @require_http_methods(["GET", "POST"])
 @login_required
 def trash_empty(request: BeaconRequest) -> HttpResponse:
-    """Delete all that lies in the trash for good, once the word is typed."""
+    """Delete what lies in the trash for good, all or what is older, once the word is typed."""
     counts, typed, problem = trash_page.counts(request.user), request.POST.get("word", ""), ""
+    asked = request.POST.get("older", "")
+    older = int(asked) if asked in map(str, OLDER) else 0
     if request.method == "POST":
         try:
-            done = trash_page.empty(request.user, typed=typed, by=request.actor)
+            done = trash_page.empty(request.user, typed=typed, by=request.actor, older_than=older)
         except InvalidValue as exc:
             problem = str(exc)
         else:
@@ -63,6 +103,8 @@ def trash_empty(request: BeaconRequest) -> HttpResponse:
         "word": trash_page.word(),
         "typed": typed,
         "problem": problem,
+        "older": older,
+        "ages": OLDER,
     }
     template = "_trash_empty" if request.htmx else "trash_empty"
     return render(request, f"memory/{template}.html", context)

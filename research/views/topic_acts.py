@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
+from memory import trash_acts
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
 from research import scheduling, topic_editing
@@ -139,15 +140,19 @@ def topic_restore(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Bring the topic back from the trash (by id: names there may repeat)."""
     mine = Topic.objects.of(request.user).select_related("owner")
     topic = get_object_or_404(mine, pk=pk)
+    name = topic.title
     try:
         topic_editing.restore_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         messages.error(
             request,
-            _("It stays in the trash: %(why)s Rename that one first.") % {"why": exc},
+            _("It stays in the trash: %(why)s") % {"why": exc},
         )
         return go_back(request, reverse("research:topics"))
-    messages.success(request, _("“%(topic)s” is back from the trash.") % {"topic": topic})
+    words = _("“%(topic)s” is back from the trash.") % {"topic": name}
+    if topic.title != name:
+        words = trash_acts.renamed(name, topic)
+    messages.success(request, words, extra_tags=_undo("topic-trash", topic))
     return go_back(request, _page_of(topic))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
@@ -16,8 +15,6 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.paging import page_of
-from memory.tasks import TRASH_DAYS
 from research import memory_acts
 from research.answers import go_to
 from research.topic_list import with_figures
@@ -26,13 +23,12 @@ from research.topic_list import with_figures
 @require_safe
 @login_required
 def topics_trash(request: BeaconRequest) -> HttpResponse:
-    """Show the topics in the trash, the latest first."""
-    trashed = with_figures(Topic.objects.of(request.user).in_trash())
-    page = page_of(trashed, by="trashed_at", falling=True, cursor=request.GET.get("cursor", ""))
-    for topic in page.rows:
-        topic.gone_at = topic.trashed_at + timedelta(days=TRASH_DAYS)
-    context = {"rows": page.rows, "next_cursor": page.next_cursor, "days": TRASH_DAYS}
-    return render(request, "research/topics_trash.html", context)
+    """Lead to the topics in the one trash."""
+    return redirect(_trash())
+
+
+def _trash() -> str:
+    return f"{reverse('memory:trash')}?type=topic"
 
 
 @require_http_methods(["GET", "POST"])
@@ -50,7 +46,7 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         else:
             words = _("“%(topic)s” and all its runs and reports are deleted for good.")
             messages.success(request, words % {"topic": topic})
-            return go_to(request, reverse("research:topics-trash"))
+            return go_to(request, _trash())
     context = {"topic": topic, "typed": typed, "problem": problem}
     template = "_topic_purge" if request.htmx else "topic_purge"
     return render(request, f"research/{template}.html", context)

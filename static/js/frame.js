@@ -114,7 +114,10 @@
   });
   document.addEventListener("change", ({ target }) => {
     if (!target.matches("[data-select-page]")) return;
-    const box = target.closest("form, table");
-    box.querySelectorAll("tbody input[type=checkbox]").forEach((one) => (one.checked = target.checked));
+    const { selectPage } = target.dataset; // what it ticks, where that is not its own table
+    const boxes = selectPage
+      ? document.querySelectorAll(selectPage)
+      : target.closest("form, table").querySelectorAll("tbody input[type=checkbox]");
+    boxes.forEach((one) => (one.checked = target.checked));
   });
 })();

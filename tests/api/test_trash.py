@@ -68,13 +68,15 @@ def test_a_persons_program_restores(person: Program, note: Note) -> None:
     problem(person.post(f"{_path(note)}/restore"), 404)
 
 
-def test_a_topic_whose_name_was_taken_stays_there(person: Program, alice: Any) -> None:
+def test_a_topic_whose_name_was_taken_comes_back_under_a_free_one(
+    person: Program, alice: Any
+) -> None:
     topic = factories.make_topic(alice, "One")
     topic_editing.trash_topic(topic, by=alice.actor)
     factories.make_topic(alice, "One")
 
-    problem(person.post(f"{_path(topic)}/restore"), 422)
-    assert Topic.objects.in_trash().filter(pk=topic.pk).exists()
+    assert person.send("POST", f"{_path(topic)}/restore").status_code == 204
+    assert Topic.objects.live().get(pk=topic.pk).title == "One (2)"
 
 
 @pytest.mark.requirement("R232")

@@ -162,7 +162,6 @@ def _empty() -> list[Place]:
         Place("topics none found", "/topics/?q=nothing-is-like-this", FULL),
         Place("reports empty", "/reports/", EMPTY),
         Place("library empty", "/library/", EMPTY),
-        Place("trash empty", "/topics/trash/", EMPTY),
         Place("profile plain", "/settings/profile/", EMPTY),
         Place("soul first", "/settings/soul/", EMPTY),
     ]
@@ -173,7 +172,7 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
     found = [
         Place("topics", "/topics/"),
         Place("topics all", "/topics/?show=all&sort=title"),
-        Place("topics trash", "/topics/trash/"),
+        Place("topics trash", "/trash/?type=topic"),
         Place("topic purge", cast["purge"]),
         Place("topic new", "/topics/new/", FULL, _unfold),
         Place("topic new template", "/topics/new/?template=competitor-scan", FULL, _unfold),

@@ -14,6 +14,7 @@ from django.utils import timezone
 from memory.actors import RESEARCH
 from memory.errors import InvalidValue
 from memory.models import Revision, Topic, User
+from memory.models.topics import TITLE_LENGTH
 from memory.slugs import slug_of
 from tests.research.factories import make_fact, make_topic
 
@@ -85,17 +86,26 @@ def test_a_name_in_use_is_no_new_name(alice: User):
     assert other.title == "CELLS"
 
 
-def test_a_topic_stays_in_the_trash_while_another_has_its_name(alice: User):
-    topic = make_topic(alice, "Batteries")
-    topic.trash(by=alice.actor)
-    twin = make_topic(alice, "Batteries")
+def test_a_topic_whose_name_was_taken_comes_back_under_a_free_one(alice: User):
+    topics = [make_topic(alice, "Batteries")]
+    for _time in range(2):
+        topics[-1].trash(by=alice.actor)
+        topics.append(make_topic(alice, "Batteries"))
 
-    with pytest.raises(InvalidValue):
+    for topic in topics[:2]:
         topic.restore(by=alice.actor)
-    twin.rename("Cells", by=alice.actor)
-    topic.restore(by=alice.actor)
 
-    assert topic.trashed_at is None
+    assert [topic.title for topic in topics] == ["Batteries (2)", "Batteries (3)", "Batteries"]
+    assert all(topic.slug == slug_of(topic.title) and not topic.trashed_at for topic in topics)
+
+
+def test_a_title_of_full_length_finds_a_free_one_too(alice: User):
+    topic = make_topic(alice, "x" * TITLE_LENGTH)
+    topic.trash(by=alice.actor)
+    make_topic(alice, "x" * TITLE_LENGTH)
+    topic.restore(by=alice.actor)
+    assert topic.title.endswith("x (2)")
+    assert len(topic.title) == TITLE_LENGTH
 
 
 @pytest.fixture

@@ -183,7 +183,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
     waiting(make_topic(bob, "Bob's"))
     make_report(make_run(make_topic(alice, "Read this")))
 
-    request = browser.get("/topics/trash/").wsgi_request
+    request = browser.get("/topics/new/").wsgi_request
     with CaptureQueriesContext(connection) as queries:
         shown = frame.frame(request)
 

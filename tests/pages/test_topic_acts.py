@@ -127,7 +127,9 @@ def test_archiving_cancels_the_run_that_waits_and_says_so(browser: Client, alice
     assert "Its run that waited in the queue was cancelled" in page
 
 
-def test_a_topic_whose_name_was_taken_meanwhile_stays_in_the_trash(browser: Client, alice: Any):
+def test_a_topic_whose_name_was_taken_comes_back_under_another_and_it_is_said(
+    browser: Client, alice: Any
+):
     topic = make(alice, "Sailing")
     topic.trash(by=alice.actor)
     make(alice, "Sailing")
@@ -135,8 +137,8 @@ def test_a_topic_whose_name_was_taken_meanwhile_stays_in_the_trash(browser: Clie
     page = text_of(browser.post(f"/topics/{topic.pk}/restore/", {"next": URL}, follow=True))
 
     topic.refresh_from_db()
-    assert topic.trashed_at is not None
-    assert "It stays in the trash" in page
+    assert (topic.trashed_at, topic.title) == (None, "Sailing (2)")
+    assert "“Sailing” is taken by another now, so it came back as “Sailing (2)”." in page
 
 
 @pytest.mark.parametrize(

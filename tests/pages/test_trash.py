@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from memory import library, scratchpad, trash_page
-from memory.models import LibraryDocument, Note, Revision, Topic, User
-from memory.tasks import TRASH_DAYS
-from tests.research.factories import make_run, make_topic
+from memory import library, scratchpad, trash_acts, trash_page
+from memory.actors import MAINTENANCE
+from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
+from memory.tasks import TRASH_DAYS, empty_trash
+from research import run_trash
+from tests.research.factories import make_run, make_second_run, make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "trash"}
 TRASH, EMPTY = reverse("memory:trash"), reverse("memory:trash-empty")
@@ -74,14 +79,17 @@ def test_a_record_comes_back_and_that_can_be_undone(browser: Client, alice: User
     assert "Undo" in page.content.decode()
 
 
-def test_a_topic_whose_name_is_taken_stays_and_it_is_said_why(browser: Client, alice: User):
+def test_a_topic_whose_name_is_taken_comes_back_under_another_and_it_is_said(
+    browser: Client, alice: User
+):
     topic = make_topic(alice, "Batteries")
     topic.trash(by=alice.actor)
     make_topic(alice, "Batteries")
-    answer = browser.post(reverse("memory:record-restore", args=["topic", topic.pk]))
-    assert "You have a topic of this name already" in answer.content.decode()
+    restore = reverse("memory:record-restore", args=["topic", topic.pk])
+    page = browser.post(restore, {"next": TRASH}, follow=True).content.decode()
+    assert "it came back as “Batteries (2)”" in page
     topic.refresh_from_db()
-    assert topic.trashed_at is not None
+    assert topic.trashed_at is None
 
 
 def test_a_stranger_sees_and_moves_nothing(
@@ -170,3 +178,93 @@ def test_a_file_of_the_watched_folder_is_not_the_persons_to_empty(alice: User, b
     document.trash(by=alice.actor)
     assert b"A file" not in browser.get(TRASH).content
     assert trash_page.empty(alice, typed="empty", by=alice.actor).gone == 0
+
+
+def test_only_what_is_older_goes_when_that_is_chosen(browser: Client, alice: User):
+    old, young = trashed_note(alice, "Old"), trashed_note(alice, "Young")
+    Note.objects.filter(pk=old.pk).update(trashed_at=timezone.now() - timedelta(days=15))
+    browser.post(EMPTY, {"word": "empty", "older": "14"})
+    assert list(Note.objects.of(alice).in_trash()) == [young]
+
+
+def test_the_nightly_prune_leaves_a_line_in_the_log(alice: User, bob: User):
+    note, kept = trashed_note(alice), trashed_note(bob)
+    Note.objects.filter(pk=note.pk).update(trashed_at=timezone.now() - timedelta(days=31))
+    empty_trash()
+    line = Activity.objects.get(kind="trash-pruned")
+    assert (line.owner, line.detail) == (alice, {"days": 30, "note": 1})
+    assert Note.objects.filter(pk=kept.pk).exists()
+
+
+# --- finding, and bringing back many -------------------------------------------------------------
+
+
+def labels(browser: Client, **asked: str) -> list[str]:
+    return [row.label for row in browser.get(TRASH, asked).context["rows"]]
+
+
+def test_it_is_searched_by_words_and_by_who_moved_it(browser: Client, alice: User):
+    trashed_note(alice, "The boiler was serviced")
+    other = make_note(alice, "Rain in May")
+    other.trash(by=MAINTENANCE, why="expired")
+    make_topic(alice, "Boiler prices").trash(by=alice.actor)
+    assert labels(browser, q="boiler") == ["Boiler prices", "The boiler was serviced"]
+    assert labels(browser, q="boiler", type="note") == ["The boiler was serviced"]
+    assert labels(browser, who="others") == ["Rain in May"]
+    assert "Rain in May" not in labels(browser, who="you")
+    assert labels(browser, q="%") == []
+    assert "Nothing like that" in browser.get(TRASH, {"q": "zebra"}).content.decode()
+
+
+def test_a_row_says_how_long_it_has_and_what_comes_along(browser: Client, alice: User):
+    run = make_second_run(make_topic(alice, "Batteries"))
+    run_trash.trash_run(run.report, by=alice.actor, why="a hoax")
+    html = " ".join(browser.get(TRASH).content.decode().split())
+    assert "30 days left" in html
+    assert "1 topic fact" in html
+    assert "a hoax" in html
+    run.topic.trash(by=alice.actor)
+    html = browser.get(TRASH, {"type": "topic"}).content.decode()
+    assert "2 runs, 4 facts" in html
+
+
+def test_the_ticked_come_back_together_and_one_undo_moves_them_again(browser: Client, alice: User):
+    notes = [trashed_note(alice, f"Note {n}") for n in range(3)]
+    ticked = [f"note:{note.pk}" for note in notes[:2]]
+    page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
+    assert "2 records are back from the trash" in page.content.decode()
+    assert Note.objects.of(alice).in_trash().count() == 1
+    [undo] = re.findall(r"/trash/take-back/[^\"]+", page.content.decode())
+    again = browser.post(unescape(undo), follow=True)
+    assert "2 records are in the trash again" in again.content.decode()
+    assert Note.objects.of(alice).in_trash().count() == 3
+
+
+def test_what_cannot_come_back_is_told_and_keeps_none_of_the_others(browser: Client, alice: User):
+    taken = scratchpad.set_value(alice, "plan", "x", by=alice.actor)
+    taken.trash(by=alice.actor)
+    scratchpad.set_value(alice, "plan", "y", by=alice.actor)
+    note = trashed_note(alice)
+    ticked = [f"scratchpadentry:{taken.pk}", f"note:{note.pk}", "nonsense", "note:x"]
+    page = browser.post(reverse("memory:trash-restore"), {"record": ticked}, follow=True)
+    html = page.content.decode()
+    assert "1 record is back" in html
+    assert "1 stays in the trash" in html
+    assert "another one stands in its place" in html
+
+
+def test_nobody_restores_or_takes_back_what_is_not_theirs(
+    browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    note = trashed_note(alice)
+    bobs, restore = client_of(bob), reverse("memory:trash-restore")
+    bobs.post(restore, {"record": f"note:{note.pk}"})
+    assert Note.objects.in_trash().filter(pk=note.pk).exists()
+    key = trash_acts.restore_many(alice, [note]).key
+    for tried in (key, key + "x", "x"):
+        bobs.post(reverse("memory:trash-take-back", args=[tried]))
+    assert Note.objects.live().filter(pk=note.pk).exists()
+
+
+def test_the_old_address_of_trashed_topics_leads_here(browser: Client):
+    assert browser.get("/topics/trash/").headers["Location"] == "/trash/?type=topic"
