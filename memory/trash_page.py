@@ -24,6 +24,7 @@ from django.db.models import (
     TextField,
     Value,
 )
+from django.db.models.functions import Cast, Concat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -31,7 +32,7 @@ from django.utils.translation import gettext as _
 from memory import origins, trash_along
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
-from memory.models import ContentItem, LibraryDocument, Revision, Sensitivity, Trust, User
+from memory.models import ContentItem, LibraryDocument, PutAway, Revision, Sensitivity, Trust, User
 from memory.paging import Page, cursor_of, keyset
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
@@ -43,6 +44,7 @@ WHO = ("you", "others")
 LONGEST_SEARCH = 200
 # Fields by which a record in the trash is found: what it is called, and what it says.
 _NAMED = ("title", "name", "key", "path", "url")
+_ALONG = ("topicfact", "observation", "note")  # what may go to the trash with a run
 _SAYING = ("content", "text", "body", "value")
 EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
 
@@ -114,9 +116,29 @@ class Wanted:
 def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
     """Yield each kind of records with those of the user's trash that are asked for."""
     for name, rows in trashed(user, wanted.record_type):
+        if not wanted.is_narrowed and name in _ALONG:
+            rows = rows.exclude(pk__in=_went_along(user))
         for word in wanted.words.split():
             rows = rows.filter(_says(rows.model, word))
         yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
+
+
+def _went_along(user: User) -> QuerySet[Any]:
+    """Return the ids of records that went to the trash with another, and come back with it."""
+    told = Concat(Value(PutAway.source_of("")), Cast("record_id", CharField()))
+    sources = PutAway.objects.of(user).annotate(told=told).values("told")
+    moved = Revision.objects.of(user).filter(source__in=sources, after__has_key="trashed_at")
+    return moved.values("record_id")
+
+
+def number_along(user: User) -> int:
+    """Return how many records in the trash went there with another."""
+    parts = [
+        rows.filter(pk__in=_went_along(user)).values("pk")
+        for name, rows in trashed(user)
+        if name in _ALONG
+    ]
+    return parts[0].union(*parts[1:], all=True).count() if parts else 0
 
 
 def _says(model: type[Any], word: str) -> Q:

@@ -37,6 +37,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
         "next_cursor": page.next_cursor,
         "kinds": [(name, nouns[name], counts[name]) for name in nouns if name in counts],
         "total": sum(counts.values()),
+        "along": 0 if wanted.is_narrowed else trash_page.number_along(request.user),
         "wanted": wanted,
         "record_type": wanted.record_type,
         "days": TRASH_DAYS,
