@@ -18,6 +18,7 @@ from memory.models import Note, Sensitivity, Topic, User
 from memory.text import clean, in_brief, shorten
 from memory.token_count import Size, counted
 from memory.topic_block import TopicBlock, topic_block
+from memory.topic_memory import KnownFact
 
 MOST_MESSAGE = 10_000  # characters of a message in an address
 MOST_BUDGET = 1_000_000
@@ -256,13 +257,20 @@ def _index_part(user: User, built: Context) -> Part:
     return part
 
 
+def _known_fact(fact: KnownFact) -> str:
+    """Return why a fact is in, and how long ago it was checked if it is stale."""
+    if not fact.stale_days:
+        return _("known fact")
+    return _("known fact, stale: %(age)s") % {"age": fact.age_words}
+
+
 def _topic_part(topic: Topic, block: TopicBlock) -> Part:
     part = Part("topic", topic.title, counted(block.text), block.text)
     page = reverse("research:topic", args=[topic.slug])
     if block.known:
         if block.known.summary:
             part.lines.append(Line(block.known.summary, _("the last report's summary"), page))
-        part.lines += [Line(fact.text, _("known fact"), page) for fact in block.known.facts]
+        part.lines += [Line(fact.text, _known_fact(fact), page) for fact in block.known.facts]
         part.lines += [
             Line(text, _("struck by you: not to be repeated"), page) for text in block.known.struck
         ]

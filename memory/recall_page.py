@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory import origins
+from memory import fact_age, origins
 from memory.days import day_of
 from memory.errors import InvalidValue
 from memory.models import Topic, Use, User
@@ -124,6 +124,7 @@ class HitRow:
     is_cut: bool = False
     uses: int = 0
     lanes: list[LaneRow] = field(default_factory=list)
+    stale: str = ""  # of a fact that went unchecked for too long: for how long
 
     @property
     def kind(self) -> str:
@@ -178,6 +179,7 @@ def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRo
     places = origins.of(user, (hit.source for hit in hits))
     query = " ".join([page.question.words, *page.question.phrases])
     language = language_of(user)
+    stale = fact_age.stale_days([hit.record for hit in hits if hit.type == "fact"])
     rows = []
     for hit in hits:
         short = passage(hit.content, query, PASSAGE, language)
@@ -186,6 +188,7 @@ def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRo
         if len(hit.content) > len(short) + 1:
             row.whole = marked(hit.content[:WHOLE], query, language)
             row.is_cut = len(hit.content) > WHOLE
+        row.stale = fact_age.in_words(stale[hit.id]) if hit.id in stale else ""
         row.lanes = [
             LaneRow(str(LANE_WORDS.get(name, name)), lane.raw, round(100 * lane.score), lane.rank)
             for name, lane in hit.lanes.items()

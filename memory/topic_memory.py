@@ -19,6 +19,7 @@ from django.template.loader import render_to_string
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
 
+from memory import fact_age
 from memory import text as texts
 from memory.actors import RESEARCH
 from memory.canonical import canonical_url, domain_of
@@ -37,6 +38,12 @@ class KnownFact:
     title: str = ""
     published_at: date | None = None
     is_kept: bool = False
+    stale_days: int = 0  # for how many days it went unchecked, if that is too long
+
+    @property
+    def age_words(self) -> str:
+        """Return how long ago it was checked; empty for one that is not stale."""
+        return fact_age.in_words(self.stale_days) if self.stale_days else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,8 @@ def _read(topic: Topic) -> Loaded:
     fresh = Topic.objects.get(pk=topic.pk)
     if not fresh.memory_is_live():
         return Loaded()
+    current = list(TopicFact.objects.filter(topic=topic).current())
+    stale = fact_age.stale_days(current)
     facts = tuple(
         KnownFact(
             id=str(fact.pk),
@@ -123,8 +132,9 @@ def _read(topic: Topic) -> Loaded:
             title=fact.source_title,
             published_at=fact.published_at,
             is_kept=fact.is_kept,
+            stale_days=stale.get(fact.pk, 0),
         )
-        for fact in TopicFact.objects.filter(topic=topic).current()
+        for fact in current
     )
     struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
     memory = TopicMemory(

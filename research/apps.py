@@ -33,5 +33,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.archive_kinds").register_kinds()
         importlib.import_module("research.tool_research").register()
         importlib.import_module("research.account_end").register()
+        importlib.import_module("research.staleness").register()
         blocks = importlib.import_module("memory.topic_block")
         blocks.TASKS.append(importlib.import_module("research.offering").task_of)

@@ -135,7 +135,7 @@ class Going:
         return (
             self.step.all
             if self.step is not None and self.step.all
-            else len(pipeline.steps_of(self.run.depth, judges=judging.judges_run(self.run)))
+            else len(pipeline.steps_of_run(self.run, judges=judging.judges_run(self.run)))
         )
 
 

@@ -7,7 +7,8 @@ from django.utils.translation import gettext_lazy as _
 from research import gathering, judging, plan_review, planning, reading, saving, verifying, writing
 from research.deep import exploring, found
 from research.follow_ups import extracting, reflecting, summarising
-from research.models import TopicSettings
+from research.models import Run, TopicSettings
+from research.rechecks import steps as rechecking
 from research.stepping import StepKind, StepResult, Work
 
 
@@ -32,6 +33,17 @@ TRACKS = StepKind(found.STEP, _("Tracks"), exploring.explore)
 # Of a run whose topic has an intent or muted sources, before its save.
 JUDGE = StepKind(judging.STEP, _("Weigh against what you asked for"), judging.judge)
 
+# Of a recheck: named as those of other runs are, which save and pages look for.
+RECHECK: list[StepKind] = [
+    StepKind("load_memory", _("Load memory"), rechecking.load),
+    StepKind("plan", _("Choose the facts"), rechecking.choose),
+    StepKind("search", _("Read their sources again"), rechecking.read_sources),
+    StepKind("filter_seen", _("Search for what they no longer say"), rechecking.search),
+    StepKind("write", _("Compare"), rechecking.compare),
+    StepKind("verify", _("Verify citations"), verifying.verify),
+    StepKind("save", _("Save memory"), rechecking.save),
+]
+
 # Carried out after the save, each on its own: a failure is a warning on the run, never its status.
 FOLLOW_UPS: list[StepKind] = [
     StepKind("extract", _("Keep observations"), extracting.observe),
@@ -50,11 +62,16 @@ def steps_of(depth: str, *, judges: bool = False) -> list[StepKind]:
     return steps
 
 
+def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
+    """Return the steps of that very run, in their order."""
+    return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
+
+
 def carry_out(work: Work) -> None:
     """Carry out what is left of a run; its save is its end."""
-    steps = steps_of(work.run.depth, judges=judging.judges(work.settings))
+    steps = steps_of_run(work.run, judges=judging.judges(work.settings))
     work.lay_out(steps)
     for kind in steps:
         work.carry_out(kind)
-        if kind.name == "plan":
+        if kind.name == "plan" and not work.run.rechecks:
             plan_review.hold(work)

@@ -73,6 +73,11 @@ def _to_read(work: Work) -> list[Hit]:
     return hits[: work.budget.pages]
 
 
+def page_fetcher() -> PageFetcher:
+    """Return what fetches pages from the web."""
+    return get_fetcher()
+
+
 def fetching(work: Work, hits: Sequence[Hit]) -> list[Callable[[], WebPage]]:
     """Return what fetches the page of each hit, from wherever it lies."""
     fetcher = get_fetcher()

@@ -83,7 +83,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     """Return from which steps an ended run can be retried, and how often runs may start yet."""
     if run.is_unfinished:
         return {}
-    labels = shown.labels()
+    labels = shown.labels(run)
     done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
@@ -177,7 +177,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
     if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
         return None
     last = _ended_in(steps)
-    label = shown.labels().get(last.name, last.name) if last else ""
+    label = shown.labels(run).get(last.name, last.name) if last else ""
     if run.status == Run.Status.CANCELLED:
         what = _("The run was cancelled before it wrote a report.")
     elif label:

@@ -115,9 +115,10 @@ class StepRow:
         return self.look == "live"
 
 
-def labels() -> dict[str, str]:
-    """Return what people call each step and follow-up, by its name."""
-    kinds = [*pipeline.STEPS, pipeline.TRACKS, pipeline.JUDGE, *pipeline.FOLLOW_UPS]
+def labels(run: Run) -> dict[str, str]:
+    """Return what people call each step and follow-up of the run, by its name."""
+    steps = pipeline.RECHECK if run.rechecks else pipeline.STEPS
+    kinds = [*steps, pipeline.TRACKS, pipeline.JUDGE, *pipeline.FOLLOW_UPS]
     return {kind.name: str(kind.label) for kind in kinds}
 
 
@@ -128,11 +129,11 @@ def step_rows(
 
     `calls` are those of tools by the number of the track that made them.
     """
-    names = labels()
+    names = labels(run)
     rows = [_step_row(run, step, names, (calls or {}).get(step.part, ())) for step in steps]
     if rows:
         return rows
-    kinds = pipeline.steps_of(run.depth, judges=judging.judges_run(run))
+    kinds = pipeline.steps_of_run(run, judges=judging.judges_run(run))
     return [StepRow(k.name, str(k.label), "wait", _("waiting")) for k in kinds]
 
 

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.http import zone_of
 from beacon_site.providers import sample
-from memory.actors import Actor
+from memory.actors import RESEARCH, Actor
 from memory.asking import BudgetReached
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Activity, Topic, User
@@ -209,6 +209,7 @@ def allowance_of(user: User) -> Allowance:
     """
     most, an_hour_ago = site.BEACON_RUNS_PER_HOUR, timezone.now() - HOUR
     by_hand = Run.objects.of(user).exclude(trigger=Run.Trigger.SCHEDULE).order_by()
+    by_hand = by_hand.exclude(trigger=Run.Trigger.RECHECK, actor=str(RESEARCH))
     retried = Activity.objects.filter(owner=user, kind=RETRIED).order_by()
     within = [rows.filter(created__gt=an_hour_ago).values("created") for rows in (by_hand, retried)]
     moments = within[0].union(within[1], all=True).order_by("-created")

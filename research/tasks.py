@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from research import executing, outbox, plan_review, scheduling
 from research.models import Run, Worker
+from research.rechecks import starting as rechecking
 
 logger = structlog.get_logger(__name__)
 
@@ -34,7 +35,14 @@ def tick() -> None:
     Two beats may tick at once: each part claims its rows one by one.
     """
     failure: Exception | None = None
-    for part in (_free, _start_due, _go_on, outbox.dispatch, _forget_old_processes):
+    for part in (
+        _free,
+        _start_due,
+        _start_rechecks,
+        _go_on,
+        outbox.dispatch,
+        _forget_old_processes,
+    ):
         try:
             done = part()
         except Exception as exc:
@@ -54,6 +62,10 @@ def _free() -> int:
 
 def _start_due() -> int:
     return len(scheduling.start_due(timezone.now()))
+
+
+def _start_rechecks() -> int:
+    return rechecking.start_due(timezone.now())
 
 
 def _go_on() -> int:

@@ -16,7 +16,7 @@ from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.text import match_key
-from research import domains, shown
+from research import domains, shown, staleness
 from research.missed_slots import Notice, last_notice
 from research.models import Report, Run, TopicSettings
 from research.shown import Link, cost, link_of, started_by, took
@@ -119,6 +119,7 @@ class FactRow:
     fact: TopicFact
     runs: dict[int, int]
     change: Revision | None = None
+    stale: str = ""  # of one that went unchecked for too long: for how long
 
     @property
     def link(self) -> Link:
@@ -166,6 +167,11 @@ class Facts:
     struck: list[FactRow]
 
     @property
+    def stale(self) -> int:
+        """Return how many of the current ones went unchecked for too long."""
+        return sum(bool(row.stale) for row in self.current)
+
+    @property
     def kept(self) -> int:
         """Return how many of the current ones runs leave alone."""
         return sum(row.fact.is_kept for row in self.current)
@@ -195,7 +201,10 @@ def fact_rows(topic: Topic, facts: Iterable[TopicFact]) -> list[FactRow]:
     changes = _changes_of_state(gone)
     for fact in facts:
         fact.topic = topic
-    return [FactRow(fact, runs, changes.get(fact.pk)) for fact in facts]
+    days = staleness.days_of(topic.settings, getattr(topic, "schedule", None))
+    return [
+        FactRow(fact, runs, changes.get(fact.pk), staleness.in_words(fact, days)) for fact in facts
+    ]
 
 
 def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:

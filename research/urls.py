@@ -13,6 +13,7 @@ from research.views import (
     forecast,
     home,
     reading,
+    rechecks,
     reports,
     run_trash,
     runs,
@@ -142,6 +143,8 @@ _facts = [
     path(_FACT + "unlock/", facts.fact_unlock, name="fact-unlock"),
     path(_FACT + "up/", facts.fact_move, {"way": "up"}, name="fact-up"),
     path(_FACT + "down/", facts.fact_move, {"way": "down"}, name="fact-down"),
+    path(_TOPIC + "recheck/", rechecks.topic_recheck, name="topic-recheck"),
+    path(_FACT + "recheck/", rechecks.fact_recheck, name="fact-recheck"),
     path(_FACT + "trash/", facts.fact_trash, name="fact-trash"),
     path(_FACT + "restore/", facts.fact_restore, name="fact-restore"),
 ]

@@ -80,6 +80,8 @@ class WebPage:
     language: str = ""
     content_type: str = ""
     bytes_read: int = 0
+    etag: str = ""  # what the server calls this version of the page, for asking again
+    last_modified: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +131,32 @@ class GuardedFetcher:
         Raises ProviderUnavailable (server down, slow, cut off, 429, 5xx) or ProviderRejected
         (forbidden address, 404, too large, not text, empty, hostile).
         """
+        page = self._page(url, {})
+        if page is None:
+            raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
+        return page
+
+    def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
+        """Return the page, or None if it is still the version named; raises as fetch().
+
+        With neither of the two named the page is fetched whatever version it is.
+        """
+        asked = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+        # What a server once said is sent back to it: nothing in it may end a header's line.
+        page = self._page(url, {k: v for k, v in asked.items() if v and v.isprintable()})
+        if page is None and not (etag or last_modified):
+            raise refusal(HTTPStatus.NOT_MODIFIED, {}, url)
+        return page
+
+    def _page(self, url: str, conditions: dict[str, str]) -> WebPage | None:
+        """Return the page; None for an answer that it has not changed."""
         started = time.monotonic()
         meter = Meter(self._limits)
         try:
-            answer = self._get(
-                url, {"Accept": ACCEPT}, meter, self._limits.unpacked_bytes, only_text=True
-            )
+            headers = {"Accept": ACCEPT, **conditions}
+            answer = self._get(url, headers, meter, self._limits.unpacked_bytes, only_text=True)
             if answer.status == HTTPStatus.NOT_MODIFIED:
-                raise refusal(answer.status, answer.headers, answer.final_url)
+                return None
             if not answer.content:
                 raise ProviderRejected(_("The page is empty: the server sent no content."))
             content_type = answer.headers.get("content-type", "")
@@ -156,6 +176,8 @@ class GuardedFetcher:
             language=found.language,
             content_type=_media_type(content_type),
             bytes_read=meter.wire_bytes,
+            etag=answer.headers.get("etag", ""),
+            last_modified=answer.headers.get("last-modified", ""),
         )
 
     def get_bytes(

@@ -99,6 +99,7 @@ class HitOut(BaseModel):
     lanes: dict[str, LaneOut]
     why: WhyOut
     replaces: list[UUID]
+    checked_at: datetime | None = Field(None, description="Of a fact: when a source last said it.")
 
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
@@ -129,6 +130,7 @@ class HitOut(BaseModel):
             why=why,
             trust=hit.record.trust,
             replaces=list(hit.replaces),
+            checked_at=getattr(hit.record, "confirmed_at", None),
             **{name: getattr(hit, name) for name in same},
         )
 

@@ -16,6 +16,7 @@ from research import starting
 from research.api.run_schemas import ReportOut
 from research.models import Report, Run, RunInTheWay
 from research.models.reports import ReportQuerySet
+from research.rechecks.starting import start_recheck
 from research.starting import NotNow
 
 MARKDOWN_TYPE = "text/markdown"
@@ -29,6 +30,14 @@ def start(caller: Caller, topic: Topic, *, depth: str) -> Run:
     trigger = Run.Trigger.PERSON if caller.by.is_person else Run.Trigger.AGENT
     try:
         return starting.start_run(topic, trigger=trigger, by=caller.by, depth=depth)
+    except (RunInTheWay, NotNow) as exc:
+        raise refusal(exc) from exc
+
+
+def recheck(caller: Caller, topic: Topic) -> Run:
+    """Queue a recheck of the topic's stale facts.  Raises Problem as `start` does."""
+    try:
+        return start_recheck(topic, by=caller.by)
     except (RunInTheWay, NotNow) as exc:
         raise refusal(exc) from exc
 

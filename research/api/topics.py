@@ -23,7 +23,7 @@ from memory.text import clean
 from research import topic_asked, topic_editing
 from research.api.forecast import ForecastOut
 from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
-from research.api.running import MARKDOWN, report_answer, reports_of, start
+from research.api.running import MARKDOWN, recheck, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
 from research.models import Run
 
@@ -108,6 +108,14 @@ def read_forecast(
 ) -> ForecastOut:
     """Read what the topic's next run will probably take, of its own depth or of another."""
     return ForecastOut.of(_topic(request.auth, slug), depth)
+
+
+@api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
+def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
+    """Have the topic's stale facts checked again.  409: none is stale, or a run is unfinished."""
+    started = recheck(request.auth, _topic(request.auth, slug))
+    located(response, f"/runs/{started.pk}")
+    return Status(202, RunWithSteps.whole(started))
 
 
 # --- its runs and reports ---------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from research import forecasting, spending_page, topic_page
+from research import forecasting, spending_page, staleness, topic_page
+from research.staleness import stale_facts
 
 
 @require_safe
@@ -22,6 +23,7 @@ def topic_forecast(request: BeaconRequest, slug: str) -> HttpResponse:
         "topic": topic,
         "forecast": forecasting.forecast_of(topic),
         "month": spending_page.month_of(topic),
+        "stale": stale_facts(topic, staleness.days_of(topic.settings, topic.schedule)).count(),
     }
     if request.htmx:
         return render(request, "research/_topic_cost.html", shown)

@@ -1,0 +1,1 @@
+"""Holding stale facts against their sources again: a small run without plan and model."""
