@@ -18,6 +18,7 @@ from memory.content.retention import due
 from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use
+from memory.quarantine import reason_of
 from memory.record_history import Change
 from memory.record_page import LOCK_MEANS, TRUST_MEANS
 from memory.text import clean
@@ -106,6 +107,11 @@ class ContentPage:
     names: list[Any] = field(default_factory=list)  # items that this one names as related
     named_by: list[Any] = field(default_factory=list)  # items that name this one
     snapshots: list[Any] = field(default_factory=list)
+
+    @property
+    def set_aside(self) -> str:
+        """Return why the item is in quarantine; empty where it is not."""
+        return reason_of(self.item)
 
     @property
     def record(self) -> Any:

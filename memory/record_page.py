@@ -18,6 +18,7 @@ from memory import origins, record_history
 from memory.markdown import LONGEST
 from memory.markdown import render as render_markdown
 from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User
+from memory.quarantine import reason_of
 from memory.record_history import Change
 
 TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
@@ -58,6 +59,11 @@ class RecordPage:
     more_uses: int
     near: list[Any] = field(default_factory=list)
     chain: list[Any] = field(default_factory=list)
+
+    @property
+    def set_aside(self) -> str:
+        """Return why the record is in quarantine; empty where it is not."""
+        return reason_of(self.record)
 
     @property
     def kind(self) -> str:

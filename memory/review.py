@@ -18,6 +18,7 @@ from django.db.models import Count, Max
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memory import refused
 from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import (
@@ -93,10 +94,11 @@ def verdict(
     the topic it came from.  A file's write gives `path`, `after` (the whole new text) and `target`
     (its row, if there is one); a note's that supersedes another gives that as `target`.  `quoted`
     are the owner's own words that it rests on.  What a person writes is never held; what is
-    quarantined always is.
+    quarantined always is.  Raises Refused where the owner wants nothing from `by` any more.
     """
     if by.is_person:
         return Verdict()
+    refused.check(owner, by)
     kind = "soul" if kind in _LIKE_THE_SOUL else kind
     write = Write(
         owner, kind, by, trust, leaves_topic, texts, quoted, target, path, after, messages
@@ -132,8 +134,9 @@ def hold(
 
     `kind` is the write's kind, or the type of the record; `after` holds what `APPLY` of that type
     takes.  Raises InvalidValue for what no accepting could store, LimitReached where too much
-    waits already.
+    waits already, Refused where the owner wants nothing from there any more.
     """
+    refused.check(owner, by, source)
     record_type = RECORD_TYPES.get(kind, kind)
     if record_type not in APPLY:
         known = ", ".join(RECORD_TYPES)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory.views import conflicts, review
+from memory.views import conflicts, quarantine, refusing, review
 
 urlpatterns: list[URLPattern] = [
     path("review/", review.review_list, name="review"),
     path("review/decide/", review.review_bulk, name="review-bulk"),
     path("review/put-back/", review.review_put_back, name="review-put-back"),
+    path("review/quarantine/", quarantine.quarantine, name="quarantine"),
+    path("review/quarantine/act/", quarantine.quarantine_act, name="quarantine-act"),
+    path("review/quarantine/undo/", quarantine.quarantine_undo, name="quarantine-undo"),
+    path("review/refused/", refusing.refused_sources, name="refused-sources"),
+    path("review/refused/<uuid:pk>/allow/", refusing.source_allow, name="source-allow"),
+    path("review/never/<str:kind>/<uuid:pk>/", refusing.source_refuse, name="source-refuse"),
     path("review/<uuid:pk>/", review.proposal, name="proposal"),
     path("review/<uuid:pk>/accept/", review.proposal_accept, name="proposal-accept"),
     path("review/<uuid:pk>/reject/", review.proposal_reject, name="proposal-reject"),

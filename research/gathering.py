@@ -20,7 +20,7 @@ from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchOptions, SearchProvider
-from memory import connections, library
+from memory import connections, library, refused
 from memory.canonical import canonical_url, is_in_domain
 from memory.models import SeenUrl, Source
 from research import fusion, hits, obeying, planning, searching, standing_rules
@@ -301,8 +301,17 @@ def tell(work: Work, found: Sequence[Hit]) -> None:
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=work.topic, url__in=urls)
         read = set(sources.values_list("url", flat=True))
+    refuses = refused.refused_domains(work.topic.owner)
+    turned_away: Counter[str] = Counter()
     for hit in found:
         hit.state, hit.reason = _state(work, hit, seen, read)
+        place = standing_rules.place_of(hit.url, refuses)
+        if place:
+            told = {"place": standing_rules.shown(place)}
+            hit.state, hit.reason = Hit.State.BLOCKED, _("you refuse all of %(place)s") % told
+            turned_away[place] += 1
+    for place, number in turned_away.items():
+        refused.count_pages(work.topic.owner, place, number)
 
 
 def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory import tool_review
+from memory import refused, tool_review
 from memory.api.auth import Caller
 from memory.api.frame import Held
 from memory.models import Remembered, Topic
@@ -34,10 +34,12 @@ def reviewed(
 def source_of(caller: Caller, named: str | None) -> str:
     """Return the source of what is written: the one the caller named, else the caller.
 
-    Raises InvalidValue where an agent would pass for a person, a run or a session.
+    Raises InvalidValue where an agent would pass for a person, a run or a session, Refused for a
+    source that the owner refuses.
     """
     if not named:
         return caller.source
+    refused.check(caller.owner, caller.by, named)
     return named if caller.by.is_person else callers_source(named)
 
 

@@ -1,0 +1,71 @@
+"""“Never again from this source”: what can be refused and what that does, and the list of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from beacon_site.http import BeaconRequest
+from memory import refusing
+from memory.answers import go_back, next_of
+from memory.models import Proposal, RefusedSource
+from memory.quarantine import MODELS
+
+
+@require_safe
+@login_required
+def refused_sources(request: BeaconRequest) -> HttpResponse:
+    """Show what is refused, how often that turned something away, and the way back."""
+    rows = RefusedSource.objects.of(request.user)
+    return render(request, "memory/refused_sources.html", {"rows": rows[:500]})
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
+    """Say what refusing the source of a proposal or record would do, and do what is chosen."""
+    models: dict[str, Any] = {**MODELS, "proposal": Proposal}
+    if kind not in models:
+        raise Http404
+    about = get_object_or_404(models[kind].objects.of(request.user), pk=pk)
+    about.owner = request.user
+    choices = refusing.choices_of(request.user, about)
+    wanted = request.POST.get("choice", "")
+    chosen = next((one for one in choices if one.value == wanted), None)
+    if request.method == "POST" and chosen is not None:
+        why = request.POST.get("why", "")[:300]
+        made = refusing.refuse(request.user, chosen.kind, chosen.name, by=request.actor, why=why)
+        words = _("Nothing is taken from %(what)s any more.") % {"what": chosen.words}
+        undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
+        messages.success(request, words, extra_tags=undo)
+        return redirect(next_of(request, reverse("memory:refused-sources")))
+    context = {
+        "about": about,
+        "choices": choices,
+        "problem": _("Choose what is to be refused.") if request.method == "POST" else "",
+    }
+    return render(request, "memory/source_refuse.html", context)
+
+
+@require_POST
+@login_required
+def source_allow(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let a refused source in again; what was rejected with it waits again."""
+    refused = get_object_or_404(RefusedSource.objects.of(request.user), pk=pk)
+    refused.owner = request.user
+    name, number = refused.name, refusing.allow(refused, by=request.actor)
+    words = _("“%(name)s” is let in again.") % {"name": name}
+    if number:
+        back = ngettext("One proposal waits again.", "%(n)d proposals wait again.", number)
+        words = f"{words} {back % {'n': number}}"
+    messages.success(request, words)
+    return go_back(request, reverse("memory:refused-sources"))
