@@ -13,7 +13,7 @@ from memory.text import one_line, without_citations
 from research.delta import Statement
 from research.extractive import Reading
 from research.matching import match
-from research.verifying import LEAST_QUOTE, fold
+from research.quoting import LEAST_QUOTE, fold
 
 MOST_SENTENCES = 1_500  # of a page that are looked at
 CLOSEST = 12  # sentences of a page that are held against a fact
