@@ -20,7 +20,7 @@ from memory.canonical import domain_of
 from memory.models import TopicFact
 from memory.text import match_key, shorten, without_citations
 from memory.topic_memory import KnownFact, TopicMemory
-from research import delta, quiet, report_text, styles
+from research import delta, quiet, report_text, styles, told
 from research.delta import Change, Statement, Status
 from research.extractive import Reading
 from research.matching import match
@@ -51,11 +51,15 @@ def compose(
     work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
 ) -> dict[str, Any]:
     facts = list(memory.facts) if memory else []
+    found = [*draft.findings, *draft.more] if memory else draft.findings
     changes, dropped = delta.compare(
-        [*draft.findings, *draft.more] if memory else draft.findings,
+        told.with_pages(found, pages),
         facts,
-        retired=_timeline(work, [*draft.findings, *draft.more]) if memory else [],
+        retired=_timeline(work, found) if memory else [],
         struck=list(memory.struck) if memory else [],
+        topic=work.topic.title,
+        checked=memory.last_run_at.date() if memory and memory.last_run_at else None,
+        embed=told.local_vectors() if facts else None,
     )
     # What goes into the body as further context is no item of the delta, but may confirm a fact.
     beside = {match_key(statement.sentence) for statement in draft.more}

@@ -1,14 +1,15 @@
 """What changed: findings of a run held against the facts of the runs before.
 
 The comparison is deterministic even where a model writes the prose (providers.md 3).  Data flow:
-findings -> `compare` with current and retired facts -> delta items by status -> Markdown.
+findings -> `compare` with current and retired facts (`relating.py` judges each) -> delta items by
+status -> Markdown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from django.utils import timezone
@@ -19,6 +20,7 @@ from memory.text import match_key, without_citations
 from memory.topic_memory import KnownFact
 from research.matching import match
 from research.models import DeltaItem, Schedule
+from research.relating import Comparison, Embed, Told, Verdict
 
 Status = DeltaItem.Status
 
@@ -59,11 +61,32 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A finding as it is compared: its sentence, where it is cited, and the quote behind it."""
+    """A finding as it is compared: its sentence, where it is cited, and the quote behind it.
+
+    `on` is the day of its page, `before` the sentence before it there, `title` the page's.
+    """
 
     sentence: str
     citations: tuple[int, ...] = ()
     quote: str = ""
+    on: date | None = None
+    before: str = ""
+    title: str = ""
+
+    @property
+    def bare(self) -> str:
+        """Return the sentence without its citations."""
+        return without_citations(self.sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """What findings are held against: current facts, and what was known before."""
+
+    facts: Sequence[KnownFact]
+    retired: Sequence[KnownFact]
+    topic: str
+    checked: date | None
 
 
 def compare(
@@ -72,76 +95,107 @@ def compare(
     *,
     retired: Sequence[KnownFact] = (),
     struck: Sequence[str] = (),
+    topic: str = "",
+    checked: date | None = None,
+    embed: Embed | None = None,
 ) -> tuple[list[Change], int]:
     """Return what changed, listed kinds first, and how many findings repeat what was struck.
 
-    A finding that says what a current or retired fact says is confirmed, the same with other
-    numbers changed (contradicted where a person holds the old one), any other new.  A fact that one
-    source confirms and another changes is changed.  Current facts that nothing spoke of have gone
-    quiet.
+    A finding that says what a current or retired fact says is confirmed; one that tells what holds
+    now instead is changed (contradicted where a person holds the old one); one that denies a fact,
+    or tells another value for the same time, is contradicted, and both stay.  Any other is new, but
+    once: who says it again is cited with the first.  A fact that one source confirms and another
+    changes is changed.  Current facts that nothing spoke of have gone quiet.  `checked` is the day
+    on which the facts were looked at last, `embed` gives vectors where there are some.
     """
-    previous = [*facts, *retired]
-    texts = [fact.text for fact in previous]
-    changes: list[Change] = []
-    spoken_of: set[str] = set()
-    said: set[str] = set()
-    dropped = 0
-    for statement in found:
-        bare = without_citations(statement.sentence)
-        key = match_key(bare)
-        if key in said:
-            continue
-        said.add(key)
-        if _repeats(bare, struck):
-            dropped += 1
-            continue
-        change = _change(statement, bare, previous, texts, len(facts))
-        if change.previous_id:
-            if change.previous_id in spoken_of and change.status == Status.CONFIRMED:
+    said, dropped = _once(found, struck)
+    changes = _judged(said, _Against(facts, retired, topic, checked), embed)
+    moved = (Status.CHANGED, Status.CONTRADICTED)
+    replaced = {change.previous_id for change in changes if change.status in moved}
+    confirmed: set[str] = set()
+    kept = []
+    for change in changes:
+        if change.status == Status.CONFIRMED:
+            if change.previous_id in replaced | confirmed:
                 continue
-            spoken_of.add(change.previous_id)
-        changes.append(change)
-    replaced = {c.previous_id for c in changes if c.status in (Status.CHANGED, Status.CONTRADICTED)}
-    changes = [c for c in changes if c.status != Status.CONFIRMED or c.previous_id not in replaced]
-    quiet = [fact for fact in facts if fact.id not in spoken_of]
-    changes += [
+            confirmed.add(change.previous_id)
+        kept.append(change)
+    spoken_of = replaced | confirmed
+    kept += [
         Change(Status.GONE_QUIET, fact.text, previous_id=fact.id, previous_text=fact.text)
-        for fact in quiet
+        for fact in facts
+        if fact.id not in spoken_of
     ]
     order: dict[str, int] = {status: place for place, status in enumerate(_ORDER)}
-    changes.sort(key=lambda change: order[change.status])
-    return changes, dropped
+    kept.sort(key=lambda change: order[change.status])
+    return kept, dropped
 
 
 _ORDER = (Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.CONFIRMED, Status.GONE_QUIET)
 
 
-def _repeats(sentence: str, struck: Sequence[str]) -> bool:
-    found = match(sentence, struck)
-    return found is not None and found.kind == "confirmed"
+def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
+    """Return each finding once, without what was struck, and how many of those there were."""
+    said: dict[str, Statement] = {}
+    dropped = set()
+    for statement in found:
+        key = match_key(statement.bare)
+        if key in said or key in dropped:
+            continue
+        if _is_among(statement.bare, struck) is not None:
+            dropped.add(key)
+        else:
+            said[key] = statement
+    return list(said.values()), len(dropped)
 
 
-def _change(
-    statement: Statement,
-    bare: str,
-    previous: Sequence[KnownFact],
-    texts: Sequence[str],
-    current_count: int,
-) -> Change:
-    found = match(bare, texts)
-    change = Change(Status.NEW, bare, list(statement.citations), statement.quote)
-    if found is None:
-        return change
-    fact = previous[found.index]
-    is_current = found.index < current_count
-    if found.kind == "confirmed":
-        change.status = Status.CONFIRMED
-    elif is_current:
-        change.status = Status.CONTRADICTED if fact.is_kept else Status.CHANGED
-    else:
-        return change  # it differs from something that is long superseded: simply new
-    change.previous_id, change.previous_text = fact.id, fact.text
-    return change
+def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
+    """Return which of `texts` says just that, in nearly the same words."""
+    found = match(sentence, texts)
+    return found.index if found is not None and found.kind == "confirmed" else None
+
+
+def _judged(said: Sequence[Statement], against: _Against, embed: Embed | None) -> list[Change]:
+    facts = [Told(fact.text, fact.published_at or against.checked) for fact in against.facts]
+    told = [Told(one.bare, one.on, one.before, one.title) for one in said]
+    comparison = Comparison(facts, told, against.topic, embed)
+    retired = [fact.text for fact in against.retired]
+    changes: list[Change] = []
+    news: dict[int, Change] = {}
+    for number, statement in enumerate(said):
+        verdict = comparison.judge(number, list(news))
+        if verdict.place >= len(facts):
+            _add_citations(news[verdict.place - len(facts)], statement)
+            continue
+        change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
+        changes.append(change)
+        old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
+        if old is not None:
+            # What was known once and has been superseded is no news when it is told again.
+            _relate(change, Status.CONFIRMED, against.retired[old])
+        elif verdict.place >= 0:
+            fact = against.facts[verdict.place]
+            _relate(change, _status(verdict, fact), fact)
+        elif verdict.status == "noise":
+            change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+        else:
+            news[number] = change
+    return changes
+
+
+def _status(verdict: Verdict, fact: KnownFact) -> Status:
+    """Return the status; what a person holds is not replaced, so a change contradicts it."""
+    if verdict.status == "changed" and fact.is_kept:
+        return Status.CONTRADICTED
+    return Status(verdict.status)
+
+
+def _relate(change: Change, status: Status, fact: KnownFact) -> None:
+    change.status, change.previous_id, change.previous_text = status, fact.id, fact.text
+
+
+def _add_citations(change: Change, again: Statement) -> None:
+    change.citations += [n for n in again.citations if n not in change.citations]
 
 
 def heading(schedule: Schedule | None, previous_number: int) -> str:

@@ -252,7 +252,7 @@ def _returned(work: Work) -> list[ReturnedUrl]:
 
 
 def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
-    """Note on kept facts that they were confirmed or contradicted: all a run may do to them."""
+    """Note on facts that they were confirmed or contradicted; neither takes anything away."""
     for change in changes:
         if not change.previous_id or change.is_unsupported:
             continue

@@ -11,7 +11,7 @@ from memory.text import match_key, one_line, without_citations
 from research.states import ONE_HOLDER, STATES
 from research.terms import is_wide_text, terms
 
-_MONTHS = {
+MONTHS = {
     name: number
     for number, names in enumerate(
         (
@@ -32,16 +32,16 @@ _MONTHS = {
     )
     for name in names.split()
 }
-_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_DAY_MONTH = re.compile(
+_MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
+DAY_MONTH = re.compile(
     rf"(?<![\w.])(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:de\s+)?({_MONTH})\b\.?(?:,?\s+(?:de\s+)?(\d{{4}}))?"
 )
-_MONTH_DAY = re.compile(
+MONTH_DAY = re.compile(
     rf"\b({_MONTH})\.?\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?![.\d%])(?:,?\s+(\d{{4}}))?"
 )
-_MONTH_YEAR = re.compile(rf"\b({_MONTH})\.?,?\s+(?:de\s+)?(\d{{4}})\b")
-_ISO = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
-_WIDE_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})[日号])?")
+MONTH_YEAR = re.compile(rf"\b({_MONTH})\.?,?\s+(?:de\s+)?(\d{{4}})\b")
+ISO_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
+WIDE_DATE = re.compile(r"(?:(\d{4})年)?(\d{1,2})月(?:(\d{1,2})[日号])?")
 _IDENTIFIER = re.compile(r"\b[a-z]{2,}(?:-\d+){1,2}[\w-]*\b")
 _NUMBER = re.compile(
     r"(?<![a-z0-9_.])v?(\d+(?:[.,]\d+)*)(\s*(?:%|percent\b|per cent\b|prozent\b))?"
@@ -123,7 +123,7 @@ def take_apart(sentence: str) -> Stated:
     text = one_line(without_citations(sentence))
     folded = unicodedata.normalize("NFKC", text).casefold()
     found, rest = _numbers_of(folded)
-    states = _states_of(rest)
+    states = states_of(rest)
     marks = [f"§{dimension}" for dimension in states]
     for _dimension, _state, pattern in STATES:
         rest = pattern.sub(" ", rest)
@@ -141,7 +141,7 @@ def take_apart(sentence: str) -> Stated:
     )
 
 
-def _states_of(text: str) -> dict[str, str]:
+def states_of(text: str) -> dict[str, str]:
     """Return the state in each dimension; the one that is told first holds."""
     first: dict[str, tuple[int, str]] = {}
     for dimension, state, pattern in STATES:
@@ -182,12 +182,12 @@ def _numbers_of(folded: str) -> tuple[list[str], str]:
         found.append(_SPELLED[match.group()])
         return " "
 
-    rest = _ISO.sub(lambda m: date(m[1], int(m[2]), m[3]), folded)
+    rest = ISO_DATE.sub(lambda m: date(m[1], int(m[2]), m[3]), folded)
     rest = _IDENTIFIER.sub(identifier, rest)
-    rest = _DAY_MONTH.sub(lambda m: date(m[3], _MONTHS[m[2]], m[1]), rest)
-    rest = _MONTH_YEAR.sub(lambda m: date(m[2], _MONTHS[m[1]], None), rest)
-    rest = _MONTH_DAY.sub(lambda m: date(m[3], _MONTHS[m[1]], m[2]), rest)
-    rest = _WIDE_DATE.sub(lambda m: date(m[1], int(m[2]), m[3]), rest)
+    rest = DAY_MONTH.sub(lambda m: date(m[3], MONTHS[m[2]], m[1]), rest)
+    rest = MONTH_YEAR.sub(lambda m: date(m[2], MONTHS[m[1]], None), rest)
+    rest = MONTH_DAY.sub(lambda m: date(m[3], MONTHS[m[1]], m[2]), rest)
+    rest = WIDE_DATE.sub(lambda m: date(m[1], int(m[2]), m[3]), rest)
     rest = _NUMBER.sub(number, rest)
     return found, _SPELLED_WORD.sub(spelled, rest)
 
@@ -197,7 +197,7 @@ def _subject(text: str) -> frozenset[str]:
     head = " ".join(text.split()[:12])
     found = _SPOKEN_OF_YEAR.findall(text)
     for match in _DESIGNATED.finditer(head):
-        if match.group().split()[0].casefold().rstrip(".") in _MONTHS:
+        if match.group().split()[0].casefold().rstrip(".") in MONTHS:
             continue
         if any(word.islower() and word not in _SMALL for word in head[: match.start()].split()[1:]):
             break
@@ -210,4 +210,4 @@ def _names(text: str) -> frozenset[str]:
     first = _FIRST_NAME.match(text)
     if first is not None:
         found.add(first.group().casefold())
-    return frozenset(name for name in found - _NOT_NAMES if name not in _MONTHS)
+    return frozenset(name for name in found - _NOT_NAMES if name not in MONTHS)

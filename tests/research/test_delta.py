@@ -10,10 +10,12 @@ from memory.topic_memory import KnownFact
 from research.delta import Change, Statement, as_markdown, compare, heading, since_line
 from research.models import Schedule
 
-OLD = "The pilot line in Kyoto made 12,000 cells in May 2026."
+# Values that hold now: another one is a change.  That of a day gone by would be contradicted.
+OLD = "The pilot line in Kyoto makes 12,000 cells a month."
+PAST = "The pilot line in Kyoto made 12,000 cells in May 2026."
 OTHER = "The maker of the cells moved its head office to Geneva in March."
 
-SAFETY = "The fire test in Graz was passed by 9 of the cells in the series in June."
+SAFETY = "The fire test in Graz has been passed by 9 of the cells in the series."
 
 
 def fact(text: str, key: str = "1", *, kept: bool = False) -> KnownFact:
@@ -39,6 +41,32 @@ def test_a_finding_is_held_against_the_fact_it_speaks_of(found: str, kept: bool,
     changes, dropped = compare([Statement(found, (1,))], [fact(OLD, kept=kept)])
 
     assert (statuses(changes), dropped) == (status, 0)
+
+
+@pytest.mark.requirement("R41")
+def test_a_source_that_tells_another_value_for_the_same_time_contradicts_and_both_stay():
+    found = Statement(PAST.replace("12,000", "15,000"), (1,))
+
+    changes, _dropped = compare([found], [fact(PAST)])
+
+    assert statuses(changes) == ["contradicted"]
+    assert (changes[0].previous_id, changes[0].previous_text) == ("1", PAST)
+
+
+def test_what_two_sources_tell_as_new_is_told_once_and_cites_both():
+    again = OTHER.replace("moved its head office", "has moved its head office")
+
+    changes, _dropped = compare([Statement(OTHER, (1,)), Statement(again, (2,))], [fact(OLD)])
+
+    assert statuses(changes) == ["new", "gone quiet"]
+    assert changes[0].citations == [1, 2]
+
+
+def test_a_question_is_withheld_and_says_why():
+    changes, _dropped = compare([Statement("Who of you would like to work in Kyoto?")], [])
+
+    assert "tells no fact" in changes[0].withheld
+    assert not changes[0].is_listed
 
 
 def test_a_change_names_the_fact_that_it_is_held_against():

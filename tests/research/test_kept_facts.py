@@ -135,13 +135,27 @@ def test_a_kept_fact_that_a_run_contradicts_stays_and_is_marked(
 def test_a_changed_fact_takes_the_place_of_the_old_which_stays_in_the_timeline(
     topic: Topic, providers: Providers, once: Run, run_of: RunOf
 ):
-    providers.pages.pages[cast.url(2)] = cast.page(1).replace("4,400", "9,900")
+    later = cast.page(1).replace("4,400 cells in May", "9,900 cells in June")
+    providers.pages.pages[cast.url(2)] = later
 
     run_of(topic)
 
     old = TopicFact.objects.filter(topic=topic).retired().get(text=cast.sentence(1))
     assert (old.retired_run, old.first_run, old.source) == (2, 1, once.source)
     assert any("9,900" in text for text in facts_of(topic))
+
+
+def test_of_two_values_for_the_same_time_both_stay_and_the_old_one_is_marked(
+    topic: Topic, providers: Providers, once: Run, run_of: RunOf
+):
+    providers.pages.pages[cast.url(2)] = cast.page(1).replace("4,400", "9,900")
+
+    run = run_of(topic)
+
+    old = fact(topic, "4,400")
+    assert old.contradicted_at is not None
+    assert fact(topic, "9,900").text == old.text.replace("4,400", "9,900")
+    assert DeltaItem.objects.get(run=run, status="contradicted").previous_fact == old
 
 
 def test_a_change_that_its_source_does_not_show_retires_nothing(

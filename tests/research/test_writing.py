@@ -345,7 +345,7 @@ def test_a_report_whose_question_was_cut_short_is_kept_and_the_run_warns(write: 
 def test_what_is_superseded_above_is_not_told_below_as_if_it_were_still_so(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
-    old = "A pilot line for solid-state batteries in Kyoto made 3,400 cells in May 2026."
+    old = "A pilot line for solid-state batteries in Kyoto makes 3,400 cells a month."
     providers.search = FakeSearch([cast.hit(0)])
     providers.pages = FakeFetcher({cast.url(0): f"Cells\n\n{old}"})
     run_of(topic)

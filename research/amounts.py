@@ -1,0 +1,222 @@
+"""The amounts in a sentence: a value in one unit, however it is written.
+
+"25,000 tonnes", "25 kilotonnes" and "twenty-five thousand tonnes" are one amount; so are "€210m"
+and "210 million euros".  Dates are taken out before (`moments.py`), or a day would be a count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_OTHER = {
+    "de": "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
+    "fünfzehn sechzehn siebzehn achtzehn neunzehn zwanzig",
+    "fr": "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze "
+    "seize dix-sept dix-huit dix-neuf vingt",
+}
+_WORDS: dict[str, float] = {word: float(n) for n, word in enumerate(_ONES.split())}
+_WORDS |= {word: 10.0 * n for n, word in enumerate(_TENS.split(), start=2)}
+for _words in _OTHER.values():
+    # "un" and "sept" are other words too; a month is out of the text by now.
+    _WORDS |= {word: float(n) for n, word in enumerate(_words.split()) if word not in ("un", "six")}
+_WORDS |= {"score": 20.0, "dozen": 12.0, "nil": 0.0, "decade": 10.0}
+_SCALES = {
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "million": 1e6,
+    "millions": 1e6,
+    "millionen": 1e6,
+    "billion": 1e9,
+    "milliarden": 1e9,
+    "milliards": 1e9,
+    "m": 1e6,
+    "mn": 1e6,
+    "bn": 1e9,
+    "k": 1e3,
+    "万": 1e4,
+    "亿": 1e8,
+}
+_PARTS = {
+    "half": 0.5,
+    "third": 1 / 3,
+    "thirds": 1 / 3,
+    "quarter": 0.25,
+    "quarters": 0.25,
+    "fifth": 0.2,
+    "fifths": 0.2,
+    "tenth": 0.1,
+    "tenths": 0.1,
+}
+# Each unit as (its kind, how many of the kind's own it is).
+_UNITS: dict[str, tuple[str, float]] = {
+    word: (kind, factor)
+    for kind, factor, words in (
+        ("%", 1, "% percent prozent pourcent"),
+        ("eur", 1, "€ euro euros eur"),
+        ("usd", 1, "$ dollar dollars usd"),
+        ("usd", 0.01, "cent cents"),
+        ("gbp", 1, "£ pound pounds gbp"),
+        ("chf", 1, "franc francs franken chf"),
+        ("cny", 1, "yuan rmb 元"),
+        ("g", 1, "gram grams"),
+        ("g", 1e3, "kg kilogram kilograms kilos"),
+        ("g", 1e6, "tonne tonnes ton tons tonnen 吨"),
+        ("g", 1e9, "kilotonne kilotonnes"),
+        ("m", 1, "m metre metres meter meters mètres mètre"),
+        ("m", 1e3, "kilometre kilometres kilometer kilometers km kilomètres 公里"),
+        ("w", 1e6, "mw megawatt megawatts"),
+        ("w", 1e9, "gw gigawatt gigawatts"),
+        ("byte", 1e6, "mb megabyte megabytes"),
+        ("byte", 1e9, "gb gigabyte gigabytes gigs"),
+        ("degree", 1, "degree degrees °c celsius °"),
+        ("year", 1, "year years years' jahre ans"),
+        ("month", 1, "month months"),
+        ("day", 1, "day days"),
+    )
+    for word in words.split()
+}
+_TOKEN = re.compile(
+    r"[€$£]|°\s?[cf]\b|°|%|百分之|\d+(?:[.,'’]\d+)*|[万亿元吨]|公里|[^\W\d_]+(?:[-'][^\W\d_]+)*"
+)
+_BETWEEN = "of more over under about around roughly some swiss used spent new de only than"
+_SKIPPED = frozenset(_BETWEEN.split())
+_JOINS = "to on by and in or against at from since but not as with for"
+_JOINING = frozenset(["", *_JOINS.split()])
+_HALF_MORE = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten) and a half\b")
+UNITS = frozenset(kind for kind, _factor in _UNITS.values())
+_SIGNS = (["€"], ["$"], ["£"])
+_GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A value and the kind of its unit, or the word behind it where that is no unit."""
+
+    value: float
+    unit: str
+
+    def is_near(self, other: Amount, tolerance: float = 0.003) -> bool:
+        """Whether the values are the same, but for `tolerance`."""
+        return abs(self.value - other.value) <= tolerance * max(abs(self.value), abs(other.value))
+
+
+def amounts(text: str) -> list[Amount]:
+    """Return the amounts in a case-folded text without its dates, in their order.
+
+    A bare number takes the unit of the one before it: "from 4.99 to 6.49 dollars" the other way.
+    """
+    tokens = _TOKEN.findall(_HALF_MORE.sub(_half_more, text))
+    found: list[Amount] = []
+    place = 0
+    while place < len(tokens):
+        read = _value(tokens, place)
+        if read is None:
+            place += 1
+            continue
+        value, after = read
+        before = tokens[place - 1] if place else ""
+        kind, factor = _unit(before, tokens[after : after + 3])
+        found.append(Amount(value * factor, kind))
+        place = after
+    return _with_units([_fahrenheit(amount) for amount in found])
+
+
+def _with_units(found: list[Amount]) -> list[Amount]:
+    """Give what has no unit that of its neighbour."""
+    units = [amount.unit for amount in found]
+    for place, unit in enumerate(units):
+        if unit in UNITS:
+            continue
+        if place + 1 < len(units) and units[place + 1] in UNITS and unit in _JOINING:
+            units[place] = units[place + 1]
+        elif place and units[place - 1] in UNITS and unit in _JOINING:
+            units[place] = units[place - 1]
+    return [Amount(amount.value, unit) for amount, unit in zip(found, units, strict=True)]
+
+
+def _half_more(match: re.Match[str]) -> str:
+    return f"{(plain_number(match[1]) or 0) + 0.5:g}"
+
+
+def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
+    """Return the value that begins at `place` and where the tokens go on."""
+    word = tokens[place]
+    before, after = tokens[max(0, place - 1) : place], tokens[place + 1 : place + 2]
+    if (word == "half" and before != ["second"] and before != ["first"]) or (
+        word in _PARTS and before == ["a"] and after == ["of"]
+    ):
+        return 100 * _PARTS[word], place + 1
+    if word == "one" and after not in (["worker"], ["person"], ["child"]):
+        return None  # mostly a pronoun
+    number = plain_number(word)
+    if number is None:
+        return None
+    place += 1
+    if tokens[place : place + 2] == ["in", "five"]:
+        return 20 * number, place + 2
+    if place < len(tokens) and tokens[place] in _PARTS and number < 10 and word.isalpha():
+        return 100 * number * _PARTS[tokens[place]], place + 1
+    while place < len(tokens):
+        follows = tokens[place]
+        if follows in _SCALES and (follows not in ("m", "k") or before[:1] in _SIGNS):
+            number *= _SCALES[follows]
+        elif (
+            follows == "and"
+            and number >= 100
+            and place + 1 < len(tokens)
+            and tokens[place + 1] in _WORDS
+        ):
+            number += _WORDS[tokens[place + 1]]
+            place += 1
+        else:
+            break
+        place += 1
+    return number, place
+
+
+def plain_number(token: str) -> float | None:
+    """Return the number that one token is, in figures or in words; None if it is none."""
+    if token[0].isdigit():
+        if _GROUPED.fullmatch(token):
+            return float(re.sub(r"[,'’]", "", token))
+        try:
+            return float(token.replace(",", "."))
+        except ValueError:
+            return None  # a version of three parts
+    if token in _WORDS:
+        return _WORDS[token]
+    left, _dash, right = token.partition("-")
+    if left in _WORDS and right in _WORDS:
+        return _WORDS[left] + _WORDS[right]
+    return None
+
+
+def _unit(before: str, after: list[str]) -> tuple[str, float]:
+    if before == "百分之":
+        return "%", 1.0
+    for token in after:
+        word = token.replace(" ", "")
+        if word == "°f":
+            return "°f", 1.0
+        if word in _UNITS:
+            if word.startswith("degree") and "fahrenheit" in after:
+                return "°f", 1.0
+            return _UNITS[word]
+        if word not in _SKIPPED:
+            break
+    if before in _UNITS and before in "€$£":
+        return _UNITS[before]
+    word = next((t for t in after if t.isalpha() and t not in _SKIPPED), "")
+    return word.removesuffix("s"), 1.0
+
+
+def _fahrenheit(amount: Amount) -> Amount:
+    if amount.unit != "°f":
+        return amount
+    return Amount((amount.value - 32) / 1.8, "degree")

@@ -1,0 +1,248 @@
+"""What a sentence says of what is known: confirmed, changed, contradicted, new, or no fact at all.
+
+Every sentence has a choice: it tells nothing (`noise`), it is new, or it stands in one of three
+relations to one of the facts.  Each choice gets a score, a sum of weighted figures (`pairing.py`),
+and the scores are made into shares of one.  The weights were fitted on labelled sentences
+(`weights.py`), with and without vectors.  In doubt a sentence is new.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+
+from research.chatter import chatter
+from research.pairing import Context, Scene, relate
+from research.slots import Slots, slots
+from research.terms import terms
+from research.values import Features, by_values
+from research.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
+
+RELATIONS = ("confirmed", "changed", "contradicted")
+# So many facts are looked at closely for each sentence: those nearest by a quick look.
+CLOSEST = 6
+# From these shares on a sentence speaks of a known fact, and tells no fact at all.
+LINKED = 0.57
+NO_FACT = 0.5
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A sentence with the day it was told, the one before it on its page, and the page's title."""
+
+    text: str
+    on: date | None = None
+    before: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`status` and, unless it is new or noise, the place of the fact among facts and found ones."""
+
+    status: str
+    place: int = -1
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A fact that a sentence may speak of, with the figures of the pair."""
+
+    place: int
+    align: Features
+    relate: Features
+
+
+class Comparison:
+    """The sentences of one run beside the known facts; places count facts first, then sentences."""
+
+    def __init__(
+        self,
+        facts: Sequence[Told],
+        found: Sequence[Told],
+        topic: str = "",
+        embed: Embed | None = None,
+    ) -> None:
+        self.known = len(facts)
+        self._told = [*facts, *found]
+        self._slots = [_taken_apart(told.text, told.on) for told in self._told]
+        words = {*terms(topic), *topic.casefold().split()}
+        self._scene = Scene(self._slots[: self.known], self._slots[self.known :], words)
+        self._vectors = _Vectors(self._told, self._slots, embed) if embed else None
+        self._weights = WITH_VECTORS if embed else WITHOUT_VECTORS
+
+    def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
+        """Return what the found sentence `number` says of the facts and of `earlier` new ones."""
+        place = self.known + number
+        old = [*range(self.known), *(self.known + other for other in earlier)]
+        same = _same_words(self._slots[place], [self._slots[n] for n in old])
+        if same >= 0:
+            return Verdict("confirmed", old[same])
+        framed = self._framed(place)
+        if framed is not None:
+            return framed
+        options = self.options(number, earlier)
+        return chosen(self._weights, self.lone(number), options, self.known)
+
+    def _framed(self, place: int) -> Verdict | None:
+        """Judge by values alone what differs from a known fact in nothing but its values."""
+        new = self._slots[place]
+        for number, old in enumerate(self._slots[: self.known]):
+            same = new.bare == old.bare and new.designated == old.designated
+            if not new.bare or not same or new.names != old.names:
+                continue
+            relation = by_values(new, old)
+            if relation:
+                return Verdict(relation, number)
+        return None
+
+    def lone(self, number: int) -> tuple[Features, Features]:
+        """Return the figures that speak for a new sentence, and for one that tells no fact."""
+        of = self._slots[self.known + number]
+        signs = chatter(of.text, of.cues)
+        fresh = {name: of.cues[name] for name in ("other", "never", "stays", "was")}
+        fresh |= {"digits": signs["digits"], "long": signs["long"]}
+        return fresh, signs
+
+    def options(self, number: int, earlier: Sequence[int] = ()) -> list[Option]:
+        """Return the facts that the sentence may speak of, with the figures of each pair."""
+        place = self.known + number
+        new, told = self._slots[place], self._told[place]
+        before = _taken_apart(told.before, told.on) if told.before else None
+        title = _taken_apart(told.title, told.on) if told.title else None
+        context = Context.of(before, title)
+        places = [*range(self.known), *(self.known + other for other in earlier)]
+        quick = {n: self._quick(place, n) for n in places}
+        closest = sorted(places, key=lambda n: (-quick[n], n))[:CLOSEST]
+        pairs = []
+        for n in closest:
+            if self._scene.is_of_another(new, self._slots[n]):
+                continue
+            figures = self._scene.align(new, self._slots[n], context)
+            if self._vectors:
+                figures |= self._vectors.figures(place, n)
+            pairs.append((n, figures))
+        _add_leads(pairs)
+        return [Option(n, align, relate(new, self._slots[n], align)) for n, align in pairs]
+
+    def _quick(self, place: int, old: int) -> float:
+        ours, theirs = self._slots[place], self._slots[old]
+        score = self._scene.share(ours.terms, theirs.terms)
+        score += 0.3 * self._scene.share(ours.grams, theirs.grams)
+        values = {round(amount.value, 2) for amount in theirs.amounts}
+        score += 0.3 * any(round(amount.value, 2) in values for amount in ours.amounts)
+        score += 0.2 * bool(ours.names & theirs.names)
+        return score + (self._vectors.cosine(place, old) if self._vectors else 0.0)
+
+
+def chosen(
+    weights: Weights,
+    lone: tuple[Features, Features],
+    options: Sequence[Option],
+    known: int,
+) -> Verdict:
+    """Return the verdict: first whether a sentence speaks of something known, then how."""
+    shares = choice(weights, lone, options, known)
+    new, noise = shares[0], shares[1]
+    linked = 1 - new - noise
+    if linked < LINKED:
+        is_noise = noise > new and noise > NO_FACT
+        return Verdict("noise", share=noise) if is_noise else Verdict("new", share=new)
+    by_option = [shares[2 + 3 * n : 5 + 3 * n] for n in range(len(options))]
+    best = max(range(len(options)), key=lambda n: sum(by_option[n]))
+    relation = max(range(3), key=lambda n: by_option[best][n])
+    return Verdict(RELATIONS[relation], options[best].place, linked)
+
+
+def choice(
+    weights: Weights,
+    lone: tuple[Features, Features],
+    options: Sequence[Option],
+    known: int,
+) -> list[float]:
+    """Return the share of each choice: new, noise, then three relations to each option.
+
+    Of what an earlier sentence of the same run told as new, a later one can only be a repetition.
+    """
+    scores = [_score(weights.new, lone[0]), _score(weights.noise, lone[1])]
+    for option in options:
+        link = _score(weights.align, option.align)
+        for number, relation in enumerate(RELATIONS):
+            if number and option.place >= known:
+                scores.append(-math.inf)
+            else:
+                scores.append(link + _score(weights.relate[relation], option.relate))
+    top = max(scores)
+    powers = [math.exp(score - top) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def _score(weights: dict[str, float], figures: Features) -> float:
+    total = weights.get("bias", 0.0)
+    for name, weight in weights.items():
+        total += weight * figures.get(name, 0.0)
+    return total
+
+
+@lru_cache(maxsize=4_096)
+def _taken_apart(text: str, on: date | None) -> Slots:
+    return slots(text, on)
+
+
+def _same_words(new: Slots, olds: Sequence[Slots]) -> int:
+    """Return which of `olds` says the very same, or -1."""
+    key = new.key
+    return next((n for n, old in enumerate(olds) if key and old.key == key), -1)
+
+
+def _add_leads(pairs: Sequence[tuple[int, Features]]) -> None:
+    """Add by how much each fact is nearer than the nearest other one."""
+    for name in ("fact_in_sentence", "rarest_around", "cos", "cos_near_page", "cos_bare"):
+        values = [figures.get(name, 0.0) for _place, figures in pairs]
+        for number, (_place, figures) in enumerate(pairs):
+            if name in figures:
+                others = values[:number] + values[number + 1 :]
+                figures[f"lead_{name}"] = values[number] - max(others, default=0.0)
+
+
+class _Vectors:
+    """The nearness in meaning of each two sentences: as they stand, with their page, bare."""
+
+    def __init__(self, told: Sequence[Told], taken: Sequence[Slots], embed: Embed) -> None:
+        rows = [
+            (
+                one.text,
+                f"{one.before} {one.text}" if one.before else one.text,
+                f"{one.title}. {one.text}" if one.title else one.text,
+                apart.bare,
+            )
+            for one, apart in zip(told, taken, strict=True)
+        ]
+        texts = list(dict.fromkeys(text for row in rows for text in row))
+        vectors = dict(zip(texts, embed(texts), strict=True))
+        self._rows = [tuple(vectors[text] for text in row) for row in rows]
+
+    def cosine(self, left: int, right: int) -> float:
+        return _dot(self._rows[left][0], self._rows[right][0])
+
+    def figures(self, new: int, old: int) -> Features:
+        """Return the cosines of a pair."""
+        ours, theirs = self._rows[new], self._rows[old]
+        plain = _dot(ours[0], theirs[0])
+        page = max(_dot(ours[1], theirs[0]), _dot(ours[2], theirs[0]))
+        return {
+            "cos": plain,
+            "cos_page": page,
+            "cos_near_page": max(plain, page),
+            "cos_bare": _dot(ours[3], theirs[3]),
+            "cos_near": (plain - 0.2) / 0.6,
+        }
+
+
+def _dot(left: Sequence[float], right: Sequence[float]) -> float:
+    return math.fsum(a * b for a, b in zip(left, right, strict=True))

@@ -1,0 +1,123 @@
+"""What a sentence says of what is known: which fact it speaks of, and how it stands to it."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from research.amounts import Amount, amounts
+from research.moments import Moment, moments
+from research.relating import Comparison, Told
+
+CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
+STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."
+PLANT = "Norlith's plant in Skellefte can process 25,000 tonnes of used batteries a year."
+NICKEL = "Norlith recovered 93 percent of the nickel in its 2025 trial campaign."
+FACTS = [STAFF, PLANT, NICKEL]
+
+
+def judged(sentence: str, *facts: str) -> tuple[str, int]:
+    known = [Told(fact, CHECKED) for fact in facts or FACTS]
+    verdict = Comparison(known, [Told(sentence, TODAY)], "Battery recycling").judge(0)
+    return verdict.status, verdict.place
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("25,000 tonnes", Amount(25e9, "g")),
+        ("25 kilotonnes", Amount(25e9, "g")),
+        ("twenty-five thousand tonnes", Amount(25e9, "g")),
+        ("€210m", Amount(210e6, "eur")),
+        ("8.5 million euros", Amount(8.5e6, "eur")),
+        ("eight and a half million euros", Amount(8.5e6, "eur")),
+        ("42'000'000 francs", Amount(42e6, "chf")),
+        ("186亿元", Amount(186e8, "cny")),
+        ("271 cents", Amount(2.71, "usd")),
+        ("16 m", Amount(16, "m")),
+        ("half of", Amount(50, "%")),
+    ],
+)
+def test_an_amount_is_one_however_it_is_written(text: str, amount: Amount):
+    found = amounts(text.casefold())[0]
+
+    assert found.is_near(amount)
+    assert text == "half of" or found.unit == amount.unit
+
+
+def test_a_day_is_no_amount_and_last_month_is_reckoned_from_the_page():
+    found, rest = moments("on 11 march 2026 and last month it was 5", date(2026, 6, 1))
+
+    assert found == [Moment(2026, 3, 11), Moment(2026, 5)]
+    assert [amount.value for amount in amounts(rest)] == [5]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "status", "place"),
+    [
+        (STAFF, "confirmed", 0),
+        (
+            "The plant in Skellefte can process 25 kilotonnes of used batteries a year.",
+            "confirmed",
+            1,
+        ),
+        ("Kupferwerk Halden now employs 185 people at its line in Magdeburg.", "changed", 0),
+        (STAFF.replace("140", "185"), "changed", 0),
+        (
+            "An audit puts the nickel recovered in Norlith's 2025 campaign at 81 percent, not 93 percent.",
+            "contradicted",
+            2,
+        ),
+        ("The city of Linz opens a museum for trams in May.", "new", -1),
+        ("Does anybody know a good place for lunch around here?", "noise", -1),
+    ],
+)
+def test_a_sentence_is_told_by_the_fact_it_speaks_of(sentence: str, status: str, place: int):
+    assert judged(sentence) == (status, place)
+
+
+def test_another_value_for_the_same_time_contradicts_and_without_a_time_it_is_a_change():
+    dated = "The line made 12,000 cells in May 2026."
+
+    assert judged(dated.replace("12,000", "15,000"), dated)[0] == "contradicted"
+    assert judged("The line has 15 workers.", "The line has 12 workers.")[0] == "changed"
+
+
+def test_what_an_earlier_sentence_told_as_new_is_a_repetition():
+    first, again = (
+        "A second plant is to follow near Tarragona in 2028.",
+        "A second plant is to follow in Tarragona in 2028.",
+    )
+    comparison = Comparison([Told(STAFF, CHECKED)], [Told(first, TODAY), Told(again, TODAY)])
+
+    assert comparison.judge(0).status == "new"
+    assert comparison.judge(1, [0]).place == 1
+
+
+def test_without_a_known_fact_everything_is_new_or_no_fact():
+    verdict = Comparison([], [Told(PLANT, TODAY)]).judge(0)
+
+    assert (verdict.status, verdict.place) == ("new", -1)
+
+
+def test_vectors_are_a_second_opinion_and_change_nothing_of_the_form():
+    vectors = Comparison(
+        [Told(STAFF, CHECKED)],
+        [Told(PLANT, TODAY)],
+        embed=lambda texts: [[1.0, 0.0] for _ in texts],
+    )
+
+    assert vectors.judge(0).status in {"new", "confirmed", "changed", "contradicted", "noise"}
+
+
+@given(st.text(max_size=120), st.lists(st.text(max_size=120), max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_any_text_can_be_judged(sentence: str, facts: list[str]):
+    comparison = Comparison([Told(fact) for fact in facts], [Told(sentence)])
+    verdict = comparison.judge(0)
+
+    assert -1 <= verdict.place < len(facts)
+    assert comparison.judge(0) == verdict
