@@ -18,8 +18,8 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory import topic_memory
 from memory.actors import SYSTEM
+from memory.agent_memory import agent_memory
 from memory.errors import InvalidValue
 from memory.models import Activity, PublishDue, Topic, User
 
@@ -134,7 +134,7 @@ def _write(slug: str, topic: Topic | None) -> str:
     try:
         with _server() as server:
             if topic is not None and may_stand:
-                server.set(key, json.dumps(topic_memory.agent_memory(topic)), ex=_seconds(topic))
+                server.set(key, json.dumps(agent_memory(topic)), ex=_seconds(topic))
             else:
                 server.delete(key)
     except redis.RedisError as exc:

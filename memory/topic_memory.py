@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import structlog
@@ -39,6 +39,7 @@ class KnownFact:
     published_at: date | None = None
     is_kept: bool = False
     stale_days: int = 0  # for how many days it went unchecked, if that is too long
+    quote: str = ""
 
     @property
     def age_words(self) -> str:
@@ -133,6 +134,7 @@ def _read(topic: Topic) -> Loaded:
             published_at=fact.published_at,
             is_kept=fact.is_kept,
             stale_days=stale.get(fact.pk, 0),
+            quote=fact.quote,
         )
         for fact in current
     )
@@ -389,21 +391,3 @@ def keep_sources(
             "times_read", "times_cited",
         ],
     )  # fmt: skip
-
-
-# --- the seed's JSON -------------------------------------------------------------------------------
-
-
-def agent_memory(topic: Topic) -> dict[str, Any]:
-    """Return the topic's memory as seed 000's AgentMemory: six camelCase fields (R237)."""
-    seen = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
-    facts = TopicFact.objects.filter(topic=topic).current()[: TopicFact.MOST_CURRENT]
-    last = topic.last_run_at
-    return {
-        "topic": topic.title,
-        "seenUrls": list(seen.values_list("url", flat=True)),
-        "keyFacts": [fact.text for fact in facts],
-        "lastRunAt": last.astimezone(UTC).isoformat() if last else None,
-        "runCount": topic.run_count,
-        "reportSummary": topic.summary,
-    }

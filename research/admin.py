@@ -201,9 +201,9 @@ class SharedLinkAdmin(ReadOnlyAdmin):
 class DeltaItemAdmin(OfRunAdmin):
     """Changed facts."""
 
-    list_display = ("label", "run_id", "of_topic", "owned_by", "status", "position")
-    list_filter = ("status",)
-    MASKED = ("sentence", "previous_text", "quote", "withheld", "judged")
+    list_display = ("label", "run_id", "of_topic", "owned_by", "status", "unsure", "position")
+    list_filter = ("status", "unsure")
+    MASKED = ("sentence", "previous_text", "previous_source", "quote", "withheld", "judged")
 
 
 @admin.register(research.Worker)

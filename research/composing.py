@@ -95,8 +95,8 @@ def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that go on standing: confirmed or not spoken of, and not replaced."""
-    replaced = {c.previous_id for c in changes if c.status in (Status.CHANGED,)}
+    """Return the facts that go on standing: all but those that surely gave way to another."""
+    replaced = {c.replaces for c in changes}
     return [fact for fact in facts if fact.id not in replaced]
 
 
@@ -112,7 +112,7 @@ def _lay_out(
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
     # What the section above calls superseded is not told below it as it were still so.
-    old = [c.previous_text for c in changes if c.status == Status.CHANGED and c.is_listed]
+    old = [c.previous_text for c in changes if c.replaces]
     fresh = [
         s
         for s in draft.findings

@@ -7,6 +7,7 @@ status -> Markdown.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
@@ -16,11 +17,12 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
+from memory.canonical import domain_of
 from memory.text import match_key, without_citations
 from memory.topic_memory import KnownFact
 from research.matching import match
 from research.models import DeltaItem, Schedule
-from research.relating import Comparison, Embed, Told, Verdict
+from research.relating import SURE, Comparison, Embed, Told, Verdict
 
 Status = DeltaItem.Status
 
@@ -38,6 +40,9 @@ class Change:
     withheld: str = ""
     judged_by: str = ""
     judged: str = ""
+    previous_source: dict[str, Any] = field(default_factory=dict)
+    unsure: bool = False
+    compared_by: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -57,6 +62,12 @@ class Change:
     def is_remembered(self) -> bool:
         """Whether it is news that memory takes up, told or (by the topic's intent) not."""
         return self.status in DeltaItem.LISTED and not self.is_unsupported
+
+    @property
+    def replaces(self) -> str:
+        """Return the key of the fact that gives way to it: surely changed, and remembered."""
+        is_sure = self.status == Status.CHANGED and not self.unsure and self.is_remembered
+        return self.previous_id if is_sure else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +113,10 @@ def compare(
     """Return what changed, listed kinds first, and how many findings repeat what was struck.
 
     A finding that says what a current or retired fact says is confirmed; one that tells what holds
-    now instead is changed (contradicted where a person holds the old one); one that denies a fact,
-    or tells another value for the same time, is contradicted, and both stay.  Any other is new, but
-    once: who says it again is cited with the first.  A fact that one source confirms and another
+    now instead is changed (contradicted where a person holds the old one), and `unsure` where that
+    is not certain enough to give the old one up; one that denies a fact, or tells another value for
+    the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
+    told once: who says it again is cited with the first.  A fact that one source confirms and another
     changes is changed.  Current facts that nothing spoke of have gone quiet.  `checked` is the day
     on which the facts were looked at last, `embed` gives vectors where there are some.
     """
@@ -122,7 +134,13 @@ def compare(
         kept.append(change)
     spoken_of = replaced | confirmed
     kept += [
-        Change(Status.GONE_QUIET, fact.text, previous_id=fact.id, previous_text=fact.text)
+        Change(
+            Status.GONE_QUIET,
+            fact.text,
+            previous_id=fact.id,
+            previous_text=fact.text,
+            previous_source=source_of(fact),
+        )
         for fact in facts
         if fact.id not in spoken_of
     ]
@@ -162,12 +180,17 @@ def _judged(said: Sequence[Statement], against: _Against, embed: Embed | None) -
     retired = [fact.text for fact in against.retired]
     changes: list[Change] = []
     news: dict[int, Change] = {}
+    moved: dict[int, Change] = {}
     for number, statement in enumerate(said):
         verdict = comparison.judge(number, list(news))
-        if verdict.place >= len(facts):
-            _add_citations(news[verdict.place - len(facts)], statement)
+        again = news.get(verdict.place - len(facts)) or _told_again(
+            verdict, number, moved, comparison, against
+        )
+        if again is not None:
+            _add_citations(again, statement)
             continue
         change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
+        change.compared_by = "words and vectors" if embed else "words"
         changes.append(change)
         old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
         if old is not None:
@@ -176,11 +199,42 @@ def _judged(said: Sequence[Statement], against: _Against, embed: Embed | None) -
         elif verdict.place >= 0:
             fact = against.facts[verdict.place]
             _relate(change, _status(verdict, fact), fact)
+            change.unsure = change.status == Status.CHANGED and verdict.share < SURE
+            if change.status != Status.CONFIRMED:
+                moved[number] = change
         elif verdict.status == "noise":
             change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
         else:
             news[number] = change
+    _doubt_rivals(changes)
     return changes
+
+
+def _told_again(
+    verdict: Verdict,
+    number: int,
+    moved: dict[int, Change],
+    comparison: Comparison,
+    against: _Against,
+) -> Change | None:
+    """Return the change that tells of the same fact what this finding tells of it, if there is one."""
+    if verdict.status not in ("changed", "contradicted"):
+        return None
+    fact = against.facts[verdict.place]
+    for other, change in moved.items():
+        is_same = (change.previous_id, change.status) == (fact.id, _status(verdict, fact))
+        if is_same and comparison.repeats(number, other):
+            change.unsure = change.unsure and verdict.share < SURE
+            return change
+    return None
+
+
+def _doubt_rivals(changes: Sequence[Change]) -> None:
+    """Let no fact give way where sources of one run tell two different things instead of it."""
+    counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
+    for change in changes:
+        if change.status == Status.CHANGED and counts[change.previous_id] > 1:
+            change.unsure = True
 
 
 def _status(verdict: Verdict, fact: KnownFact) -> Status:
@@ -192,6 +246,20 @@ def _status(verdict: Verdict, fact: KnownFact) -> Status:
 
 def _relate(change: Change, status: Status, fact: KnownFact) -> None:
     change.status, change.previous_id, change.previous_text = status, fact.id, fact.text
+    change.previous_source = source_of(fact)
+
+
+def source_of(fact: KnownFact) -> dict[str, Any]:
+    """Return where a fact stands, as a delta item keeps it; nothing for one without an address."""
+    if not fact.url:
+        return {}
+    return {
+        "link": fact.url,
+        "title": fact.title,
+        "domain": domain_of(fact.url),
+        "published_at": fact.published_at.isoformat() if fact.published_at else None,
+        "quote": fact.quote,
+    }
 
 
 def _add_citations(change: Change, again: Statement) -> None:
@@ -216,19 +284,3 @@ def since_line(last_run_at: datetime | None, number: int) -> str:
     """Return the line under the heading: `since <date> (Run #n-1)`."""
     when = date_format(timezone.localtime(last_run_at), "j F Y") if last_run_at else "?"
     return _("since %(date)s (Run #%(number)d)") % {"date": when, "number": number}
-
-
-def as_markdown(changes: Sequence[Change], *, quiet: str) -> str:
-    """Return the section: a bullet for each listed change, or the sentence `quiet`."""
-    listed = [change for change in changes if change.is_listed]
-    if not listed:
-        return quiet
-    return "\n".join(_bullet(change) for change in listed)
-
-
-def _bullet(change: Change) -> str:
-    marks = "".join(f"[{number}]" for number in change.citations)
-    line = f"- **{Status(change.status).label}:** {change.sentence}{' ' + marks if marks else ''}"
-    if change.status in (Status.CHANGED, Status.CONTRADICTED):
-        line += "\n  " + _("before: %(text)s") % {"text": change.previous_text}
-    return line

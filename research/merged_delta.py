@@ -71,8 +71,11 @@ class Merged:
             previous_text=self.now if self.against is not None else self.before,
             citations=shown.citations,
             quote=shown.quote,
+            unsure=shown.unsure,
         )
         item.previous_text = "" if item.status == Status.NEW else item.previous_text
+        told = (one for one in self.items if one.previous_text == item.previous_text)
+        item.previous_source = next((one.previous_source for one in told), {})
         return item
 
     def has_told(self, item: DeltaItem) -> bool:

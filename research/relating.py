@@ -18,7 +18,7 @@ from research.chatter import chatter
 from research.pairing import Context, Scene, relate
 from research.slots import Slots, slots
 from research.terms import terms
-from research.values import Features, by_values
+from research.values import Features, by_values, tells_same
 from research.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 
 RELATIONS = ("confirmed", "changed", "contradicted")
@@ -27,6 +27,8 @@ CLOSEST = 6
 # From these shares on a sentence speaks of a known fact, and tells no fact at all.
 LINKED = 0.57
 NO_FACT = 0.5
+# From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
+SURE = 0.8
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
@@ -42,7 +44,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status` and, unless it is new or noise, the place of the fact among facts and found ones."""
+    """`status` and, unless it is new or noise, the place of the fact among facts and found ones.
+
+    `share` is how likely just this is, of all that the sentence could be, 0 to 1.
+    """
 
     status: str
     place: int = -1
@@ -101,6 +106,11 @@ class Comparison:
                 return Verdict(relation, number)
         return None
 
+    def repeats(self, number: int, other: int) -> bool:
+        """Whether a found sentence that speaks of the same fact as an earlier one tells no other values."""
+        new, old = self._slots[self.known + number], self._slots[self.known + other]
+        return tells_same(new, old)
+
     def lone(self, number: int) -> tuple[Features, Features]:
         """Return the figures that speak for a new sentence, and for one that tells no fact."""
         of = self._slots[self.known + number]
@@ -156,7 +166,7 @@ def chosen(
     by_option = [shares[2 + 3 * n : 5 + 3 * n] for n in range(len(options))]
     best = max(range(len(options)), key=lambda n: sum(by_option[n]))
     relation = max(range(3), key=lambda n: by_option[best][n])
-    return Verdict(RELATIONS[relation], options[best].place, linked)
+    return Verdict(RELATIONS[relation], options[best].place, by_option[best][relation])
 
 
 def choice(

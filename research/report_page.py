@@ -6,7 +6,6 @@ plain rows in the order of the page.  The number of queries does not depend on w
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from html import unescape
 from typing import Any
 
 from django.utils.dateparse import parse_date, parse_datetime
-from django.utils.html import format_html, format_html_join, strip_tags
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -26,16 +25,12 @@ from memory import reflection_page
 from memory.markdown import link_citations, render
 from research import memory_changes, obeying, report_sentences, report_text, searching, shown
 from research.deep import call_rows
+from research.delta_rows import changed_of
 from research.manifest_rows import manifest_rows
 from research.models import DeltaItem, Hit, Report, Run
 from research.report_sentences import Said
 
 LEAST_HEADINGS = 3  # from which contents at the side help
-ALIKE = 0.6  # share of common words from which two sentences are shown word by word
-# A word, a number with its parts (16.4), or one East Asian character.
-_WORD = re.compile(
-    r"\d+(?:[.,:]\d+)+|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff]+|\W"
-)
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 # A mark hangs on its word.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
@@ -89,35 +84,6 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaRow:
-    """One changed fact as it is shown: the old sentence beside the new, words marked."""
-
-    item: DeltaItem
-    before: SafeString | str
-    now: SafeString | str
-    marks: SafeString
-    source: SourceRow | None
-
-    @property
-    def is_beside(self) -> bool:
-        """Whether the old sentence stands beside the new one."""
-        listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
-        return self.item.status in listed and bool(self.item.previous_text)
-
-
-@dataclass(slots=True)
-class Changed:
-    """The delta in four parts: listed, and folded with their counts (R41)."""
-
-    listed: list[DeltaRow] = field(default_factory=list)
-    confirmed: list[DeltaRow] = field(default_factory=list)
-    quiet: list[DeltaRow] = field(default_factory=list)
-    withheld: list[DeltaRow] = field(default_factory=list)
-    unasked: list[DeltaRow] = field(default_factory=list)
-    items: list[DeltaItem] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class HitGroup:
     """The hits of one state, with what became of them in a line."""
 
@@ -148,7 +114,7 @@ def article(
     said = report_sentences.said_of(report, reader)
     sources = sources_of(report)
     told = DeltaItem.objects.filter(run=run) if items is None else items
-    changed = _changed(list(told), sources)
+    changed = changed_of(list(told), sources)
     said.stand_on(changed.listed)
     body, headings = body_of(report, said)
     return {
@@ -311,63 +277,6 @@ def _contents(
     if sources:
         found.append(("sources", _("Sources")))
     return found if len(found) >= LEAST_HEADINGS else []
-
-
-# --- what changed ---------------------------------------------------------------------------------
-
-
-def _changed(items: list[DeltaItem], sources: Sequence[SourceRow]) -> Changed:
-    by_number = {source.n: source for source in sources}
-    changed = Changed(items=items)
-    for item in items:
-        row = delta_row(item, by_number)
-        if item.is_unasked:
-            changed.unasked.append(row)
-        elif item.withheld:
-            changed.withheld.append(row)
-        elif item.status in DeltaItem.LISTED:
-            changed.listed.append(row)
-        elif item.status == DeltaItem.Status.CONFIRMED:
-            changed.confirmed.append(row)
-        else:
-            changed.quiet.append(row)
-    return changed
-
-
-def delta_row(item: DeltaItem, by_number: dict[int, SourceRow], page: str = "") -> DeltaRow:
-    """Return an item as it is shown; its marks lead to the sources of `page`, else of this one."""
-    cited = [by_number[n] for n in item.citations if n in by_number]
-    shown_as = ((page, s.n, s.card, s.n) for s in cited)
-    marks = format_html_join("", '<a href="{}#source-{}" title="{}">[{}]</a>', shown_as)
-    before, now = item.previous_text, item.sentence
-    if item.status == DeltaItem.Status.CHANGED:
-        before, now = marked_words(before, now)
-    return DeltaRow(item, before, now, marks, cited[0] if cited else None)
-
-
-def marked_words(before: str, now: str) -> tuple[SafeString | str, SafeString | str]:
-    """Return both sentences with the words marked in which they differ.
-
-    Where they have little in common the old one is struck whole and the new one left plain.
-    """
-    old, new = _WORD.findall(before), _WORD.findall(now)
-    if difflib.SequenceMatcher(None, _words(old), _words(new), autojunk=False).ratio() < ALIKE:
-        return format_html('<s class="old">{}</s>', before), now
-    matcher = difflib.SequenceMatcher(a=old, b=new, autojunk=False)
-    was, became = [], []
-    for kind, a, b, c, d in matcher.get_opcodes():
-        plain = kind == "equal"
-        was.append(format_html("{}" if plain else "<del>{}</del>", "".join(old[a:b])))
-        became.append(format_html("{}" if plain else "<ins>{}</ins>", "".join(new[c:d])))
-    return _joined(was, "<del></del>"), _joined(became, "<ins></ins>")
-
-
-def _words(pieces: Iterable[str]) -> list[str]:
-    return [piece for piece in pieces if piece[0].isalnum()]
-
-
-def _joined(parts: list[SafeString], nothing: str) -> SafeString:
-    return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)
 
 
 # --- hits ----------------------------------------------------------------------------

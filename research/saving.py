@@ -25,9 +25,18 @@ from memory.actors import RESEARCH
 from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
 from memory.text import match_key, shorten
 from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
-from research import delta, judging, planning, reading_next, report_text, scheduling
+from research import (
+    delta_items,
+    delta_text,
+    disputes,
+    judging,
+    planning,
+    reading_next,
+    report_text,
+    scheduling,
+)
 from research.delta import Change, Status
-from research.models import DeltaItem, Hit, Report, Run, RunLost, Step
+from research.models import Hit, Report, Run, RunLost, Step
 from research.stepping import Cancelled, StepKind, StepResult, Work
 
 logger = structlog.get_logger(__name__)
@@ -61,7 +70,8 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         number = topic.run_count + 1
         _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
-        _delta_items(work, written.changes)
+        if planning.known(work) is not None:
+            delta_items.store(work.run, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading_next.take_off(topic, work.settings.read_next)
         result = _result(number, facts, problem)
@@ -81,7 +91,7 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
         title=work.topic.title,
         body=body,
         summary=report_text.first_paragraph(body),
-        delta=delta.as_markdown(written.changes, quiet=write["quiet"]) if memory else "",
+        delta=_delta(written) if memory else "",
         delta_heading=write["heading"],
         delta_since=write["since"],
         sources=written.verify["sources"],
@@ -101,6 +111,11 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
     report.save(force_insert=True)
     Report.follow([report])
     return report
+
+
+def _delta(written: _Written) -> str:
+    sources = written.verify["sources"]
+    return delta_text.as_markdown(written.changes, quiet=written.write["quiet"], sources=sources)
 
 
 def _remember(
@@ -126,6 +141,7 @@ def _remember(
                 expires_at=_expiry(work, topic, at),
             )
             _mark_facts(written.changes, number, at)
+            disputes.note(work.run, topic, written.changes, facts.new)
             return facts, ""
     except SoftTimeLimitExceeded:
         raise
@@ -176,7 +192,7 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
     fresh = [
         replace(
             _found(c.sentence, c.citations, c.quote, sources),
-            replaces=c.previous_id if c.status == Status.CHANGED else "",
+            replaces=c.replaces,
         )
         for c in listed
     ]
@@ -184,9 +200,11 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
     # What no source supports replaces nothing.
     withheld = {change.previous_id for change in written.changes if change.is_unsupported}
     standing = set(written.write["standing"]) | withheld
+    # Of what does not go together both stay: such a fact is the last that makes room for others.
+    disputed = {c.previous_id for c in listed if c.previous_id and not c.replaces}
     staying = [
         FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id)
-        for f in sorted(memory.facts, key=lambda f: f.id not in confirmed)
+        for f in sorted(memory.facts, key=lambda f: (f.id not in disputed, f.id not in confirmed))
         if f.id in standing
     ]
     return [*fresh, *staying]
@@ -262,33 +280,6 @@ def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
             fact.update(confirmed_at=at, confirmed_run=number)
         elif change.status == Status.CONTRADICTED:
             fact.update(contradicted_at=at)
-
-
-def _delta_items(work: Work, changes: list[Change]) -> None:
-    if planning.known(work) is None:
-        return
-    known = {
-        str(pk)
-        for pk in TopicFact.objects.filter(
-            pk__in=[change.previous_id for change in changes if change.previous_id]
-        ).values_list("pk", flat=True)
-    }
-    DeltaItem.objects.bulk_create(
-        DeltaItem(
-            run=work.run,
-            position=position,
-            status=change.status,
-            sentence=change.sentence,
-            previous_fact_id=change.previous_id if change.previous_id in known else None,
-            previous_text=change.previous_text,
-            citations=change.citations,
-            quote=change.quote,
-            withheld=change.withheld,
-            judged_by=change.judged_by,
-            judged=change.judged,
-        )
-        for position, change in enumerate(changes, start=1)
-    )
 
 
 def _result(number: int, facts: FactChanges, problem: str) -> StepResult:

@@ -22,6 +22,7 @@ from memory.errors import InvalidValue
 from memory.models import Activity, User
 from memory.text import clean, one_line
 from research import report_page, report_sentences
+from research.delta_rows import DeltaRow
 from research.models import Report, SharedLink
 
 DAYS = (1, 7, 30, 90, 365)
@@ -146,10 +147,15 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     sources = [_outside(source) for source in found["sources"]]
     return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
         "run": run,
-        "listed": found["changed"].listed,
+        "listed": [_row_outside(row) for row in found["changed"].listed],
         "sources": sources,
         "link": link,
     }
+
+
+def _row_outside(row: DeltaRow) -> DeltaRow:
+    stands = {name: getattr(row, name) for name in ("source", "previous")}
+    return replace(row, **{n: stand and stand.for_strangers() for n, stand in stands.items()})
 
 
 def _outside(source: report_page.SourceRow) -> report_page.SourceRow:

@@ -17,9 +17,10 @@ from django.utils.translation import gettext as _
 
 from memory.models import Topic, TopicFact
 from research import since_read
+from research.delta_rows import DeltaRow, delta_row
 from research.merged_delta import Merged
 from research.models import DeltaItem, Run
-from research.report_page import DeltaRow, delta_row, rows_of
+from research.report_page import rows_of
 from research.since_read import News, ReadRun
 
 Status = DeltaItem.Status

@@ -6,13 +6,15 @@ weigh by -> the item told from now on, by its owner's word -> the report's secti
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Topic
-from research import delta, judging, topic_editing
+from research import delta_text, judging, topic_editing
 from research.delta import Change
 from research.models import DeltaItem, Report, Run
 
@@ -67,12 +69,13 @@ def _write_anew(run: Run, by: Actor, why: str) -> None:
     report: Report = run.report
     changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
     is_quiet = not any(change.is_listed for change in changes)
-    text = delta.as_markdown(changes, quiet=judging.nothing_asked_for(changes))
+    quiet = judging.nothing_asked_for(changes)
+    text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
     # The words are the report's own, whoever had them told.
     report.change(by=by, why=why, delta=text, trust=report.trust)
     Report.objects.filter(pk=report.pk).update(is_quiet=is_quiet)
 
 
 def _change(item: DeltaItem) -> Change:
-    names = ("status", "sentence", "citations", "quote", "previous_text", "withheld", "judged_by")
+    names = {field.name for field in fields(Change)} - {"previous_id"}
     return Change(**{name: getattr(item, name) for name in names})

@@ -41,6 +41,15 @@ def by_values(new: Slots, old: Slots) -> str:
     return "changed"
 
 
+def tells_same(new: Slots, old: Slots) -> bool:
+    """Whether two sentences about one thing tell no two values for it, where both tell some."""
+    pairs = [(a, b) for a in new.amounts for b in old.amounts if _comparable(a, b)]
+    if not pairs:
+        ours = [amount for amount in (*new.amounts, *old.amounts) if _known(amount)]
+        return not (new.amounts and old.amounts and ours)
+    return any(_same(a, b) or _rounded(a, b) for a, b in pairs)
+
+
 def by_numbers(new: Slots, old: Slots) -> Features:
     """Compare the amounts; a unit that is only a word counts less than one that is known."""
     theirs = list(old.amounts)

@@ -115,6 +115,27 @@ class RunWithSteps(RunOut):
         return cls.of(run, steps=[StepOut.of(step) for step in steps])
 
 
+class DeltaSourceOut(BaseModel):
+    """Where one sentence of a delta item stands, with the words of the page."""
+
+    link: str
+    title: str
+    domain: str
+    published_at: str | None
+    quote: str
+
+    @classmethod
+    def of(cls, stored: dict[str, Any] | None, quote: str = "") -> Self | None:
+        """Return the source as it is told; None where there is none."""
+        if not stored:
+            return None
+        at = stored.get("published_at")
+        named = {name: stored.get(name) or "" for name in ("link", "title", "domain")}
+        return cls(
+            published_at=str(at) if at else None, quote=quote or stored.get("quote") or "", **named
+        )
+
+
 class DeltaItemOut(BaseModel):
     """One changed fact; one with `withheld` is in no section, and says why.
 
@@ -126,18 +147,32 @@ class DeltaItemOut(BaseModel):
     sentence: str
     previous: str
     previous_fact: UUID | None
+    previous_source: DeltaSourceOut | None = Field(
+        description="Where the old sentence stood, as it was known when the two were compared."
+    )
+    unsure: bool = Field(description="The old fact was not given up: a person is to look at both.")
+    compared_by: str
     citations: list[int]
     quote: str
+    source: DeltaSourceOut | None = Field(
+        description="Where the sentence stands: its first source."
+    )
     withheld: str
     judged_by: str = Field(description="model, rule, muted or person; empty: nobody judged.")
     judged: str = Field(description="Why it is told or withheld, in the judge's words.")
 
     @classmethod
-    def of(cls, item: DeltaItem) -> Self:
-        """Return the item as it is told."""
-        same = cls.model_fields.keys() - {"previous", "previous_fact"}
-        fields = {name: getattr(item, name) for name in same}
-        return cls(previous=item.previous_text, previous_fact=item.previous_fact_id, **fields)
+    def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
+        """Return the item as it is told; `sources` are the report's, by number."""
+        made = {"previous", "previous_fact", "previous_source", "source"}
+        cited = next((sources[n] for n in item.citations if n in sources), None)
+        return cls(
+            previous=item.previous_text,
+            previous_fact=item.previous_fact_id,
+            previous_source=DeltaSourceOut.of(item.previous_source),
+            source=DeltaSourceOut.of(cited, quote=item.quote),
+            **{name: getattr(item, name) for name in cls.model_fields.keys() - made},
+        )
 
 
 class QuoteOut(BaseModel):
@@ -205,11 +240,12 @@ class ReportOut(BaseModel):
         """Return the report with its delta items and its sources as they are cited."""
         run = report.run
         made = {"run", "topic", "number", "delta_items", "sources"}
+        numbered = {source["n"]: source for source in report.sources}
         return cls(
             run=run.pk,
             topic=run.topic.slug,
             number=run.number,
-            delta_items=[DeltaItemOut.of(item) for item in run.delta_items.all()],
+            delta_items=[DeltaItemOut.of(item, numbered) for item in run.delta_items.all()],
             sources=[SourceOut.of(source) for source in report.sources],
             **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
         )

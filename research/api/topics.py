@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import Field
 
-from memory import topic_memory
+from memory.agent_memory import agent_memory
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
@@ -99,7 +99,7 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
 def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
     """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
-    return AgentMemory(**topic_memory.agent_memory(_topic(request.auth, slug)))
+    return AgentMemory(**agent_memory(_topic(request.auth, slug)))
 
 
 @api.get(_ONE + "/forecast", auth=READ, response=ForecastOut)

@@ -1,7 +1,23 @@
-from django.db import migrations
+from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
     dependencies = [("research", "0002_shared_links"), ("memory", "0014_budgets")]
 
-    operations = []
+    operations = [
+        migrations.AddField(
+            model_name="deltaitem",
+            name="compared_by",
+            field=models.CharField(blank=True, max_length=200),
+        ),
+        migrations.AddField(
+            model_name="deltaitem",
+            name="previous_source",
+            field=models.JSONField(blank=True, default=dict),
+        ),
+        migrations.AddField(
+            model_name="deltaitem",
+            name="unsure",
+            field=models.BooleanField(default=False),
+        ),
+    ]

@@ -213,7 +213,12 @@ UNSUPPORTED = Q(judged_by="") & ~Q(withheld="")
 
 
 class DeltaItem(models.Model):
-    """One changed fact: the new sentence beside the old, with its citations and quote.
+    """One changed fact: the new sentence beside the old, each with where it stands.
+
+    `previous_source` is what was known of the old sentence's source at the time: `{link, title,
+    domain, published_at, quote}`, empty where a person gave none.  `unsure` marks a change for
+    which the old fact was not given up: a person is to look at the two.  `compared_by` names what
+    told how the two stand to each other.
 
     `withheld` says why it is not told.  Without `judged_by` its source does not say it, and it is
     not remembered either; with it, it is true and known, and somebody judged that the owner did not
@@ -246,6 +251,9 @@ class DeltaItem(models.Model):
         TopicFact, models.SET_NULL, null=True, blank=True, related_name="+"
     )
     previous_text = models.TextField(blank=True)
+    previous_source = models.JSONField(default=dict, blank=True)
+    unsure = models.BooleanField(default=False)
+    compared_by = models.CharField(max_length=200, blank=True)
     citations = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     quote = models.TextField(blank=True)
     withheld = models.TextField(blank=True)

@@ -16,6 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import topic_memory
+from memory.agent_memory import agent_memory
 from research import memory_acts, report_page, since_page, topic_page
 from research.answers import go_back
 from research.models import Report
@@ -79,7 +80,7 @@ def topic_runs(request: BeaconRequest, slug: str) -> HttpResponse:
 def topic_memory_page(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the memory as seed 000's JSON, and what of it would enter the next prompts."""
     found = _topic(request, slug)
-    loaded, memory = topic_memory.load(found), topic_memory.agent_memory(found)
+    loaded, memory = topic_memory.load(found), agent_memory(found)
     return _show(
         request,
         "memory",
@@ -101,7 +102,7 @@ def topic_memory_json(request: BeaconRequest, slug: str) -> HttpResponse:
     """Hand out the memory as seed 000's JSON (R237)."""
     found = _topic(request, slug)
     dumps = {"indent": 2, "ensure_ascii": False}
-    response = JsonResponse(topic_memory.agent_memory(found), json_dumps_params=dumps)
+    response = JsonResponse(agent_memory(found), json_dumps_params=dumps)
     response["Content-Disposition"] = f'attachment; filename="{found.slug}-memory.json"'
     return response
 

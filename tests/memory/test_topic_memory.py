@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory import topic_memory
+from memory.agent_memory import agent_memory
 from memory.canonical import canonical_url, domain_of, is_in_domain
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact
 from memory.topic_memory import FactChanges, FoundFact, KnownFact, ReturnedUrl, TopicMemory
@@ -343,7 +344,7 @@ def test_the_seeds_json_has_six_fields_in_camel_case(topic: Topic):
     Topic.objects.filter(pk=topic.pk).update(run_count=1, last_run_at=AT)
     topic.refresh_from_db()
 
-    assert topic_memory.agent_memory(topic) == {
+    assert agent_memory(topic) == {
         "topic": "C++",
         "seenUrls": ["https://s.example/2"],
         "keyFacts": [statement(1)],

@@ -97,6 +97,48 @@ def test_a_changed_fact_stands_beside_the_old_one_with_its_words_marked(browser:
     assert "November <ins>2026</ins>." in shown
 
 
+OLD_SOURCE = {
+    "link": "https://old.example/page",
+    "domain": "old.example",
+    "published_at": "2025-11-03",
+    "quote": "fixes are made until November 2025",
+}
+
+
+def test_old_and_new_sentence_each_have_quote_linked_source_and_day(browser: Client, topic: Topic):
+    run = make_second_run(topic)
+    run.delta_items.filter(status="changed").update(previous_source=OLD_SOURCE, quote="the words")
+
+    shown = re.search(r'<div class="beside words".*?<ins>.*?</div>', page(browser, run), re.S)
+
+    assert shown and "fixes are made until November 2025" in shown[0]
+    assert 'href="https://old.example/page"' in shown[0] and "3 Nov 2025" in shown[0]
+    assert "<q>the words</q>" in shown[0] and "example.org" in shown[0]
+
+
+def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
+    run = make_second_run(topic)
+    run.delta_items.filter(status="changed").update(unsure=True)
+
+    shown = section(page(browser, run), "what-changed")
+
+    assert "To be looked at" in shown and shown.count("Both stay until you decide.") == 2
+
+
+def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):
+    old = make_second_run(topic).delta_items.get(status="changed").previous_fact
+    assert old is not None
+    place = f"/topics/{topic.slug}/facts/{old.pk}/history/"
+    assert "Take back" in browser.get(place).content.decode()
+
+    answer = browser.post(place.replace("history", "take-back"), {"next": place}, follow=True)
+
+    assert answer.redirect_chain[0][0] == place
+    assert "Take back" not in answer.content.decode()
+    old.refresh_from_db()
+    assert old.state == "current"
+
+
 def test_sentences_with_little_in_common_are_struck_whole(browser: Client, topic: Topic):
     run = make_second_run(topic)
     make_item(run, DeltaItem.Status.CHANGED, "Quite another thing.", previous_text="Old words gone")

@@ -56,6 +56,18 @@ def read(link: SharedLink, client: Client | None = None) -> Any:
     return (client or Client()).get(f"/shared/{link.token}/")
 
 
+def test_a_reader_sees_where_the_old_sentence_stood_but_no_page_of_ours(link: SharedLink, run: Run):
+    old = {"link": "https://old.example/", "domain": "old.example", "quote": "as it was then"}
+    run.delta_items.filter(status="changed").update(previous_source=old)
+    ours = {"link": f"library:{uuid.uuid4()}", "domain": "library", "quote": "ours"}
+    run.delta_items.filter(status="contradicted").update(previous_source=ours)
+
+    shown = read(link).content.decode()
+
+    assert "as it was then" in shown and 'href="https://old.example/"' in shown
+    assert "/library/" not in shown and "/facts/" not in shown
+
+
 def test_a_link_is_made_and_stands_on_the_page_whole(browser: Client, run: Run, settings: Any):
     settings.BEACON_URL = "https://beacon.example"
     browser.post(page_of(run), WANTED)
