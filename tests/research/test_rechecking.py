@@ -84,7 +84,8 @@ def test_what_its_source_says_otherwise_is_changed_beside_the_old(
     known: Topic, providers: Providers
 ):
     old = fact_of(known, 1)
-    said = old.text.replace("4,400", "9,900")
+    # Of a later month: another number for the same one contradicts, and both stay.
+    said = old.text.replace("4,400 cells in May", "9,900 cells in June")
     providers.pages = FakeFetcher({cast.url(1): cast.page(1).replace(old.text, said)})
 
     run = rechecked(known, old)
