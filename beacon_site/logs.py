@@ -8,7 +8,9 @@ from typing import Any
 
 import structlog
 
-_ONE_TIME = re.compile(r"(/|%2F)(first-account|invitation)(/|%2F)[\w%~-]+", re.IGNORECASE)
+_ONE_TIME = re.compile(
+    r"(/|%2F)(first-account|invitation|feeds|unsubscribe)(/|%2F)[\w%~.:-]+", re.IGNORECASE
+)
 _PROBES = ("GET /livez", "GET /readyz", "HEAD /livez", "HEAD /readyz")
 
 

@@ -16,7 +16,7 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import embedded, env, logs, ticks
+from beacon_site import embedded, env, env_mail, logs, ticks
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -256,6 +256,15 @@ BEACON_CONTENT_DAYS = env.number("BEACON_CONTENT_DAYS", 90, least=0, most=36_500
 BEACON_RUNS_PER_HOUR = env.number("BEACON_RUNS_PER_HOUR", 20, least=1)
 BEACON_PUBLISH_OWNER = env.text("BEACON_PUBLISH_OWNER")
 BEACON_API_REQUESTS_PER_MINUTE = env.number("BEACON_API_REQUESTS_PER_MINUTE", 3_000, least=1)
+
+# --- mail --------------------------------------------------------------------------------------
+
+_mail = env_mail.server("EMAIL_URL", folder=None if PRODUCTION else DATA_DIR / "mail")
+BEACON_MAIL, EMAIL_BACKEND, EMAIL_FILE_PATH = _mail.kind, _mail.backend, _mail.folder
+EMAIL_HOST, EMAIL_PORT, EMAIL_TIMEOUT = _mail.host, _mail.port, 10
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _mail.user, _mail.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _mail.starttls, _mail.tls
+DEFAULT_FROM_EMAIL = env_mail.sender("BEACON_MAIL_FROM", BEACON_URL)
 
 # --- security ----------------------------------------------------------------------------------
 

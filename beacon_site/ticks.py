@@ -10,6 +10,7 @@ from typing import Any
 ROUTES = {
     "research.tasks.execute_run": {"queue": "research"},
     "research.tasks.carry_out_follow_up": {"queue": "reflect"},
+    "research.tasks.deliver": {"queue": "reflect"},
     "research.tasks.tick": {"queue": "maintenance"},
     "memory.tasks.carry_out_archive": {"queue": "research"},
     "memory.tasks.*": {"queue": "maintenance"},

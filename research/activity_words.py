@@ -12,11 +12,13 @@ from memory.models import Activity, ModelCall, Revision
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
 from memory.undoing import field_words
+from research import activity_notice_words
 from research.models import Run
 
 _L = gettext_lazy
 LOG_WORDS = {
     "account-deleted": _L("account deleted"),
+    **activity_notice_words.WORDS,
     "account-disabled": _L("account disabled"),
     "account-enabled": _L("account enabled"),
     "account-made": _L("account made"),
@@ -105,6 +107,7 @@ LOG_WORDS = {
     "upkeep-failed": _L("the upkeep of notes failed"),
 }
 _SUBJECTS = {
+    **activity_notice_words.SUBJECTS,
     "run": _L("run"),
     "user": _L("account"),
     "signin": _L("sign-in"),

@@ -8,6 +8,7 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
 from memory.admin_base import ReadOnlyAdmin
+from research import admin_notices as admin_notices
 from research import models as research
 
 

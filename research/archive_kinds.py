@@ -43,6 +43,15 @@ def _end(link: Any, _taking_in: Any) -> None:
     link.ended_at = link.ended_at or timezone.now()
 
 
+def _switch_off(channel: Any, _taking_in: Any) -> None:
+    channel.enabled = False
+
+
+def _no_digest(chosen: Any, _taking_in: Any) -> None:
+    """Let no digest come by an import: the person chooses its hour here."""
+    chosen.often = models.DigestSettings.Often.NEVER
+
+
 def _look_ahead(_taking_in: Any, schedules: list[Any]) -> None:
     for schedule in schedules:
         scheduling.look_ahead(schedule.topic)
@@ -121,7 +130,43 @@ KINDS = [
         key=("correction_id", "fact_id"),
     ),
     Kind("shared-links", gettext_lazy("shared links"), models.SharedLink, prepare=_end),
+    # A channel comes without what opens it and switched off: nothing is sent by an import.
+    Kind(
+        "channels",
+        gettext_lazy("channels"),
+        models.Channel,
+        without=("secret", "last_at", "last_ok", "last_said", "off_because", "failed_in_row"),
+        prepare=_switch_off,
+    ),
+    Kind(
+        "topic-notices",
+        gettext_lazy("notifications of topics"),
+        models.TopicNotices,
+        owner="topic__owner",
+        key=("topic_id",),
+        many=("left_out",),
+    ),
+    Kind(
+        "digest-settings",
+        gettext_lazy("digest settings"),
+        models.DigestSettings,
+        key=("owner_id",),
+        without=("next_at",),
+        prepare=_no_digest,
+    ),
+    Kind("digests", gettext_lazy("digests"), models.Digest),
+    Kind(
+        "digest-entries",
+        gettext_lazy("runs in digests"),
+        models.DigestEntry,
+        owner="digest__owner",
+        key=("run_id",),
+    ),
+    Kind("feeds", gettext_lazy("feeds"), models.Feed, prepare=_end),
 ]
+LEFT_OUT = {
+    "research.Delivery": "what this Beacon sent and was answered; nowhere else is it to be sent again",
+}
 
 
 def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
@@ -134,6 +179,6 @@ def _reports(owner: User) -> Iterator[tuple[str, Iterable[str]]]:
 
 def register_kinds() -> None:
     """Put research's models on the list; called once the app is ready."""
-    register(KINDS, {})
+    register(KINDS, LEFT_OUT)
     if _reports not in readable.MORE:
         readable.MORE.append(_reports)

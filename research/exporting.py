@@ -14,7 +14,7 @@ from django.conf import settings as site
 from django.core.serializers.json import DjangoJSONEncoder
 from django.template.loader import render_to_string
 from django.utils.html import format_html
-from django.utils.safestring import mark_safe
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
 from memory.markdown import render
@@ -45,13 +45,16 @@ def as_markdown(run: Run) -> str:
 
 def as_html(run: Run) -> str:
     """Return the report as one HTML file that loads nothing and links to http(s) alone."""
+    return html_by("research/export.html", run)
+
+
+def html_by(template: str, run: Run, **more: Any) -> str:
+    """Return the report by a template that builds on research/export.html."""
     report = run.report
     said = report_sentences.said_of(report, report_sentences.FILE)
     body, _headings = report_page.body_of(report, said)
-    # Its style stands in the file: a file on a disk has no other place to take it from.
-    style = format_html("<style>{}</style>", mark_safe(STYLE.read_text("utf-8")))  # noqa: S308
     return render_to_string(
-        "research/export.html",
+        template,
         {
             "run": run,
             "report": report,
@@ -59,10 +62,16 @@ def as_html(run: Run) -> str:
             "body": body,
             "sources": report_page.sources_of(report),
             "written_by": shown.written_by(report),
-            "style": style,
+            "style": style(),
             "language": get_language() or "en",
-        },
+        }
+        | more,
     )
+
+
+def style() -> SafeString:
+    """Return the style element: a file on a disk, or a mail, has no other place to take it from."""
+    return format_html("<style>{}</style>", mark_safe(STYLE.read_text("utf-8")))  # noqa: S308
 
 
 def as_csv(run: Run) -> str:

@@ -36,7 +36,7 @@ from research import (
     scheduling,
 )
 from research.delta import Change, Status
-from research.models import Hit, Report, Run, RunLost, Step
+from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.stepping import Cancelled, StepKind, StepResult, Work
 
 logger = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         if topic.trashed_at is not None:
             raise Cancelled(_("the topic was moved to the trash"))
         number = topic.run_count + 1
-        _report(work, written, at)
+        report = _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
         if planning.known(work) is not None:
             delta_items.store(work.run, written.changes)
@@ -77,6 +77,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _lay_out_follow_ups(work, follow_ups)
+        Delivery.objects.lay_out_report(work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
 

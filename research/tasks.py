@@ -9,7 +9,7 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
-from research import executing, outbox, plan_review, scheduling
+from research import digests, executing, failing_schedules, outbox, plan_review, scheduling, sending
 from research.models import Run, Worker
 from research.rechecks import starting as rechecking
 
@@ -29,6 +29,12 @@ def carry_out_follow_up(step_id: int) -> None:
 
 
 @shared_task(acks_late=True)
+def deliver(delivery_id: str) -> None:
+    """Send one delivery to its channel."""
+    sending.deliver(delivery_id)
+
+
+@shared_task(acks_late=True)
 def tick() -> None:
     """Every 15 s: free stalled runs, start what is due, and send what the outbox holds.
 
@@ -41,6 +47,10 @@ def tick() -> None:
         _start_rechecks,
         _go_on,
         outbox.dispatch,
+        digests.make_due,
+        sending.dispatch,
+        failing_schedules.pause_failing,
+        sending.forget_old,
         _forget_old_processes,
     ):
         try:

@@ -7,7 +7,9 @@ from django.urls import URLPattern, URLResolver, path
 from research.api.joined import api
 from research.views import (
     activity,
+    channels,
     compare,
+    digests,
     exports,
     facts,
     forecast,
@@ -93,6 +95,28 @@ _shares = [
     path("shared-links/<uuid:pk>/resume/", shares.link_resume, name="shared-link-resume"),
     path("shared/<str:token>/", shares.shared_report, name="shared-report"),  # for anybody
 ]
+_CHANNEL = "settings/channels/<uuid:pk>/"
+_notices = [
+    path("settings/channels/", channels.channel_list, name="channels"),
+    path("settings/channels/new/<str:kind>/", channels.channel_new, name="channel-new"),
+    path(_CHANNEL, channels.channel, name="channel"),
+    path(_CHANNEL + "test/", channels.channel_test, name="channel-test"),
+    path(_CHANNEL + "key/", channels.channel_key, name="channel-key"),
+    path(_CHANNEL + "remove/", channels.channel_remove, name="channel-remove"),
+    path(_CHANNEL + "put-back/", channels.channel_put_back, name="channel-put-back"),
+    path("settings/deliveries/<uuid:pk>/", channels.delivery, name="delivery"),
+    path("settings/deliveries/<uuid:pk>/again/", channels.delivery_again, name="delivery-again"),
+    path("settings/digest/", channels.digest_settings, name="digest-settings"),
+    path("settings/feeds/", channels.feed_add, name="feed-add"),
+    path("settings/feeds/<uuid:pk>/end/", channels.feed_end, name="feed-end"),
+    path("settings/feeds/<uuid:pk>/resume/", channels.feed_resume, name="feed-resume"),
+    path("settings/mails/", channels.kept_mails, name="kept-mails"),
+    path("topics/<slug:slug>/notices/", channels.topic_notices, name="topic-notices"),
+    path("digest/", digests.digest_list, name="digests"),
+    path("digest/<uuid:pk>/", digests.digest, name="digest"),
+    path("feeds/<str:token>/", digests.feed, name="feed"),  # for whoever has the address
+    path("unsubscribe/<str:token>/", digests.unsubscribe, name="unsubscribe"),  # likewise
+]
 _reports = [
     path("reports/", reports.reports, name="reports"),
     path("reports/mark/", reports.reports_mark, name="reports-mark"),
@@ -173,6 +197,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_sentences,
     *_reports,
     *_shares,
+    *_notices,
     *_activity,
     path("api/v1/", api.urls),
 ]

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from http import HTTPStatus
 from typing import Protocol
 
-import certifi
 import httpcore
 import httpx
 import structlog
@@ -26,17 +24,16 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.address_guard import (
     ForbiddenAddress,
-    GuardedBackend,
     Resolver,
     check_url,
     resolve,
 )
-from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from beacon_site.providers.errors import ProviderError, ProviderRejected
 from beacon_site.providers.extract import Extractor, get_extractor
-from beacon_site.providers.http import user_agent
-from beacon_site.providers.inflate import ACCEPT_ENCODING, unpacker_for
+from beacon_site.providers.guarded_http import exchange, fields_of
+from beacon_site.providers.inflate import unpacker_for
 from beacon_site.providers.meter import WIRE_BYTES, Limits, Meter, too_large
-from beacon_site.providers.refusals import plain, refusal, tls_failure
+from beacon_site.providers.refusals import refusal
 
 logger = structlog.get_logger(__name__)
 
@@ -216,8 +213,10 @@ class GuardedFetcher:
             allowed = settings.BEACON_FETCH_ALLOW_HOSTS
         target = check_url(url, allowed)
         for _hop in range(self._limits.redirects + 1):
-            with self._exchange(target, headers, meter, allowed) as response:
-                fields = _fields(response)
+            with exchange(
+                "GET", target, headers, meter, allowed, resolver=self._resolver, tls=self._tls
+            ) as response:
+                fields = fields_of(response)
                 if response.status not in REDIRECTS:
                     _check_answer(response.status, fields, target, self._limits, only_text)
                     content = _body(response, fields, meter, max_content)
@@ -232,92 +231,11 @@ class GuardedFetcher:
             % {"host": target.host, "limit": self._limits.redirects}
         )
 
-    @contextmanager
-    def _exchange(
-        self, target: httpx.URL, headers: dict[str, str], meter: Meter, allowed: frozenset[str]
-    ) -> Iterator[httpcore.Response]:
-        """Send one GET on a connection of its own; its errors come out as sentences."""
-        backend = GuardedBackend(
-            meter,
-            allow_hosts=allowed,
-            resolver=self._resolver,
-            connect_seconds=self._limits.connect_seconds,
-        )
-        url = httpcore.URL(
-            scheme=target.raw_scheme,
-            host=target.raw_host,
-            port=target.port,
-            target=target.raw_path,
-        )
-        host = target.host
-        try:
-            with (
-                httpcore.ConnectionPool(
-                    ssl_context=self._tls or _tls(), network_backend=backend
-                ) as pool,
-                pool.stream("GET", url, headers=_sent(headers, target)) as response,
-            ):
-                yield response
-        except httpcore.RemoteProtocolError as exc:
-            raise ProviderUnavailable(
-                _("“%(host)s” broke off or sent no proper HTTP: %(why)s.")
-                % {"host": host, "why": plain(exc)}
-            ) from exc
-        except (httpcore.LocalProtocolError, UnicodeError) as exc:
-            raise ProviderRejected(
-                _("A request to “%(host)s” cannot be made: %(why)s.")
-                % {"host": host, "why": plain(exc)}
-            ) from exc
-        except httpcore.ConnectError as exc:
-            raise tls_failure(host, exc) from exc
-        except (httpcore.NetworkError, httpcore.TimeoutException) as exc:
-            raise ProviderUnavailable(
-                _("The connection to “%(host)s” was lost: %(why)s.")
-                % {"host": host, "why": plain(exc)}
-            ) from exc
-
 
 @cache
 def get_fetcher() -> PageFetcher:
     """Return the fetcher of this process; its parts are made when they are first needed."""
     return GuardedFetcher()
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Trust what the system trusts, and certifi's list where the system has none of its own."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
-
-
-def _sent(headers: Mapping[str, str], target: httpx.URL) -> list[tuple[bytes, bytes]]:
-    """The request's headers: the caller's, and ours, which win.  No cookie is ever among them."""
-    ours = {
-        "host": target.netloc.decode("ascii"),
-        "user-agent": user_agent(),
-        "accept-encoding": ACCEPT_ENCODING,
-        "connection": "close",
-    }
-    never = {*ours, "cookie", "content-length", "transfer-encoding", "proxy-authorization"}
-    theirs = {k: v for k, v in headers.items() if k.lower() not in never}
-    return [(k.encode("ascii"), v.encode("utf-8")) for k, v in {**ours, **theirs}.items()]
-
-
-def _fields(response: httpcore.Response) -> dict[str, str]:
-    """The answer's headers by lower-case name; repeated ones are joined by commas."""
-    fields: dict[str, str] = {}
-    for raw_name, raw_value in response.headers:
-        name, value = raw_name.decode("latin-1").lower(), _text(raw_value)
-        fields[name] = f"{fields[name]}, {value}" if name in fields else value
-    return fields
-
-
-def _text(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
 
 
 def _check_answer(

@@ -17,6 +17,21 @@ def _cipher() -> Fernet:
     return Fernet(base64.urlsafe_b64encode(digest))
 
 
+def seal(text: str) -> str:
+    """Return `text` as it may be stored: encrypted, "" for nothing."""
+    return _cipher().encrypt(text.encode()).decode() if text else ""
+
+
+def unseal(stored: str) -> str:
+    """Return what `seal` stored; "" for nothing, or if SECRET_KEY has changed since."""
+    if not stored:
+        return ""
+    try:
+        return _cipher().decrypt(stored.encode()).decode()
+    except InvalidToken:
+        return ""
+
+
 class Connection(models.Model):
     """One outside service: where it is, and the secret for it (stored encrypted, never shown).
 
@@ -47,16 +62,11 @@ class Connection(models.Model):
 
     def set_secret(self, secret: str) -> None:
         """Keep `secret` encrypted; the caller saves the row."""
-        self.secret = _cipher().encrypt(secret.encode()).decode() if secret else ""
+        self.secret = seal(secret)
 
     def reveal_secret(self) -> str:
         """Return the secret for use in a request; empty if none, or if SECRET_KEY has changed."""
-        if not self.secret:
-            return ""
-        try:
-            return _cipher().decrypt(self.secret.encode()).decode()
-        except InvalidToken:
-            return ""
+        return unseal(self.secret)
 
     @property
     def secret_is_lost(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from research.models.channels import Channel, Delivery, TopicNotices
+from research.models.digests import Digest, DigestEntry, DigestSettings, Feed
 from research.models.hits import Hit, Worker
 from research.models.reports import DeltaItem, Report
 from research.models.run_queries import RunInTheWay, RunLost
@@ -13,10 +15,16 @@ from research.models.tool_calls import ToolCall
 from research.models.topic_settings import Schedule, TopicSettings
 
 __all__ = [
+    "Channel",
     "CheckedSentence",
     "CorrectedFact",
     "Correction",
+    "Delivery",
     "DeltaItem",
+    "Digest",
+    "DigestEntry",
+    "DigestSettings",
+    "Feed",
     "Hit",
     "Report",
     "Run",
@@ -26,6 +34,7 @@ __all__ = [
     "SharedLink",
     "Step",
     "ToolCall",
+    "TopicNotices",
     "TopicSettings",
     "Worker",
 ]

@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
+from research.models.channels import Delivery
 from research.models.in_effect import settings_now
 from research.models.topic_settings import TopicSettings
 
@@ -137,13 +138,15 @@ class RunQuerySet(models.QuerySet[Any]):
             message = _("crashed %(times)d times: its worker was lost each time") % {
                 "times": MAX_CRASHES
             }
-            ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
-                crashes=F("crashes") + 1, error=message, **end_in(RunStatus.FAILED)
-            )
-            if ended:
-                Activity.log(
-                    run.topic.owner, RESEARCH, "run-failed", subject=run, warning=True, why=message
+            with transaction.atomic():
+                ended = stalled.filter(pk=run.pk, attempt=run.attempt).update(
+                    crashes=F("crashes") + 1, error=message, **end_in(RunStatus.FAILED)
                 )
+                if not ended:
+                    continue
+                owner = run.topic.owner
+                Activity.log(owner, RESEARCH, "run-failed", subject=run, warning=True, why=message)
+                Delivery.objects.lay_out_failure(run)
                 failed += 1
         freed = stalled.filter(leaving=True).update(**queued_again())
         left = stalled.filter(leaving=False, crashes__lt=MAX_CRASHES - 1)

@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from memory.text import clean
+from research.models.channels import Delivery
 from research.models.in_effect import settings_now
 from research.models.reopening import reopen_steps
 from research.models.run_queries import (
@@ -207,16 +208,19 @@ class Run(models.Model):
     def finish(self, status: str, error: str = "") -> bool:
         """End the run in `status`; False if this worker no longer holds it."""
         error = clean(error)[0]
-        ended = self.held().update(error=error, **end_in(status))
-        if ended and status in (Run.Status.FAILED, Run.Status.CANCELLED):
-            Activity.log(
-                self.topic.owner,
-                RESEARCH,
-                f"run-{status}",
-                subject=self,
-                warning=status == Run.Status.FAILED,
-                why=error,
-            )
+        with transaction.atomic():
+            ended = self.held().update(error=error, **end_in(status))
+            if ended and status in (Run.Status.FAILED, Run.Status.CANCELLED):
+                Activity.log(
+                    self.topic.owner,
+                    RESEARCH,
+                    f"run-{status}",
+                    subject=self,
+                    warning=status == Run.Status.FAILED,
+                    why=error,
+                )
+            if ended and status == Run.Status.FAILED:
+                Delivery.objects.lay_out_failure(self)
         return bool(ended)
 
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:

@@ -150,9 +150,28 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
         fact=topic.facts.first(), act="struck", before=SECRET_TEXT, after=SECRET_TEXT, version=1,
     )  # fmt: skip
     research.DeltaItem.objects.create(run=run, position=1, status="new", sentence=SECRET_TEXT)
+    _notices(run, n)
     research.Worker.objects.get_or_create(
         name=f"worker{n}", defaults={"kind": "worker", "seen_at": timezone.now()}
     )
+
+
+def _notices(run: research.Run, n: int) -> None:
+    """Make a channel with what was sent of the run, a digest that holds it, and a feed."""
+    topic, owner = run.topic, run.topic.owner
+    channel = research.Channel.objects.create(
+        owner=owner, kind="email", name=SECRET_TEXT, address=SECRET_TEXT
+    )
+    research.Delivery.objects.create(
+        owner=owner, channel=channel, kind="report", about=f"run:{run.pk}", run=run, topic=topic,
+        subject=SECRET_TEXT, request=SECRET_TEXT, error=SECRET_TEXT,
+    )  # fmt: skip
+    research.TopicNotices.objects.create(topic=topic)
+    research.DigestSettings.objects.get_or_create(owner=owner)
+    slot = timezone.now() - timedelta(days=n)
+    digest = research.Digest.objects.create(owner=owner, slot=slot)
+    research.DigestEntry.objects.create(digest=digest, run=run)
+    research.Feed.objects.create(owner=owner, topic=topic)
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ PUBLIC = {
     "memory:first-account",
     "memory:invitation",
     "research:shared-report",  # whoever has the link
+    "research:feed",  # whoever has the address
+    "research:unsubscribe",  # whoever has the mail
 }
 STAFF = {
     "memory:people",
@@ -33,8 +35,10 @@ STAFF = {
     "memory:connection-test",
     "memory:connection-models",
     "memory:feed-test",
+    "research:kept-mails",
 }
-NO_TOKEN_NEEDED: set[str] = set()  # routes that may be POSTed without a CSRF token
+# Routes that may be POSTed without a CSRF token.
+NO_TOKEN_NEEDED = {"research:unsubscribe"}  # mail programs do (RFC 8058)
 EXAMPLES: dict[str, Any] = {
     "int": 1,
     "str": "x",

@@ -1,0 +1,246 @@
+"""Digests as pages, feeds for readers, and the link that ends mails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from xml.etree import ElementTree
+
+import feedparser
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory.models import Topic, User
+from research import digests, feed_out, notice_text
+from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
+from tests.research.factories import make_item, make_topic
+from tests.research.notice_cast import email, laid_out, saved_run
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    return make_topic(alice)
+
+
+@pytest.fixture
+def feed(alice: User) -> Feed:
+    return feed_out.add(alice, topic=None, with_private=False, by=alice.actor)
+
+
+def make_digest(owner: User) -> Digest:
+    made = DigestSettings(owner=owner, often="daily")
+    found = digests.make(made, timezone.now())
+    assert found is not None
+    return found
+
+
+def read(feed: Feed, **headers: str) -> Any:
+    return Client().get(f"/feeds/{feed.token}/", headers=headers)
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def test_the_newest_digest_stands_whole_and_the_others_in_a_list(
+    browser: Client, alice: User, topic: Topic
+):
+    assert "No digest yet" in text(browser.get("/digest/"))
+    saved_run(topic, "Version 18.1 is out.")
+    old = make_digest(alice)
+    saved_run(topic, "Version 18.2 is out.")
+    make_digest(alice)
+
+    shown = text(browser.get("/digest/"))
+    assert "Version 18.2 is out." in shown and "Version 18.1 is out." not in shown
+    assert f"/digest/{old.pk}/" in shown
+    assert "Version 18.1 is out." in text(browser.get(f"/digest/{old.pk}/"))
+
+
+def test_another_persons_digest_does_not_exist(
+    alice: User, bob: User, topic: Topic, client_of: Callable[[Any], Client]
+):
+    saved_run(topic, "A fact.")
+    made = make_digest(alice)
+
+    assert client_of(bob).get(f"/digest/{made.pk}/").status_code == 404
+    assert "A fact." not in text(client_of(bob).get("/digest/"))
+
+
+def test_the_page_takes_as_many_queries_for_many_topics(
+    browser: Client, alice: User, django_assert_max_num_queries: Any
+):
+    for number in range(8):
+        saved_run(make_topic(alice, f"Topic {number}"), "A fact.", "Another.")
+    make_digest(alice)
+
+    with django_assert_max_num_queries(12):
+        browser.get("/digest/")
+
+
+# --- feeds ----------------------------------------------------------------------------------------
+
+
+def test_the_feed_is_valid_atom_and_carries_the_changes(feed: Feed, topic: Topic):
+    run = saved_run(topic, "Costs < 5 & “rising”.")
+
+    answer = read(feed)
+
+    assert answer["Content-Type"] == "application/atom+xml; charset=utf-8"
+    root = ElementTree.fromstring(answer.content)  # noqa: S314 (our own)
+    assert_valid(root)
+    parsed = feedparser.parse(answer.content)
+    assert not parsed.bozo
+    [changed] = [entry for entry in parsed.entries if "1 change" in entry.title]
+    assert changed.link.endswith(f"/runs/{run.pk}/")
+    assert "Costs &lt; 5 &amp; “rising”." in changed.summary
+    assert 'href="https://example.org/1"' in changed.summary
+
+
+def assert_valid(root: Any) -> None:
+    """Hold a feed against what RFC 4287 asks for (4.1.1, 4.1.2, 3.3)."""
+    assert root.tag == f"{ATOM}feed"
+    for element in (root, *root.findall(f"{ATOM}entry")):
+        for name in ("id", "title", "updated"):
+            [found] = element.findall(f"{ATOM}{name}")
+            assert found.text
+    assert root.findall(f"{ATOM}author/{ATOM}name")
+    links = {link.get("rel"): link.get("href") for link in root.findall(f"{ATOM}link")}
+    assert links["self"].startswith("http") and links["alternate"].startswith("http")
+    ids = [entry.findtext(f"{ATOM}id") for entry in root.findall(f"{ATOM}entry")]
+    assert len(ids) == len(set(ids)) and all(str(key).startswith("urn:uuid:") for key in ids)
+    for updated in root.iter(f"{ATOM}updated"):
+        assert timezone.datetime.fromisoformat(updated.text).tzinfo  # type: ignore[attr-defined]
+    for entry in root.findall(f"{ATOM}entry"):
+        assert entry.findall(f"{ATOM}link") and entry.findall(f"{ATOM}summary")
+
+
+def test_it_says_that_nothing_changed_to_who_has_it(feed: Feed, topic: Topic):
+    saved_run(topic, "A fact.")
+    first = read(feed)
+
+    assert read(feed, **{"If-None-Match": first["ETag"]}).status_code == 304
+    assert read(feed, **{"If-Modified-Since": first["Last-Modified"]}).status_code == 304
+    saved_run(topic, "Another fact.")
+    assert read(feed, **{"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_private_topics_stand_in_it_only_where_their_owner_says_so(alice: User, feed: Feed):
+    private = make_topic(alice, "Private", private=True)
+    run = saved_run(private, "A private fact.")
+    make_item(run, "new", "A withheld one.", withheld="not asked for")
+    open_one = feed_out.add(alice, topic=None, with_private=True, by=alice.actor)
+
+    assert "rivate" not in text(read(feed)).replace("no-private", "")
+    assert "A private fact." in text(read(open_one))
+    assert "withheld" not in text(read(open_one))
+
+
+def test_a_feed_of_one_topic_holds_that_alone(browser: Client, alice: User, topic: Topic):
+    saved_run(topic, "A fact.")
+    saved_run(make_topic(alice, "Other"), "Another fact.")
+    browser.post("/settings/feeds/", {"topic": str(topic.pk)})
+
+    feed = Feed.objects.get()
+    assert "A fact." in text(read(feed)) and "Another fact." not in text(read(feed))
+    assert feed.address in text(browser.get("/settings/channels/"))
+
+
+def test_a_feed_of_a_private_topic_is_asked_about_first(browser: Client, alice: User):
+    private = make_topic(alice, "Private", private=True)
+
+    answer = browser.post("/settings/feeds/", {"topic": str(private.pk)})
+
+    assert "is private: tick" in text(answer)
+    assert not Feed.objects.exists()
+
+
+def test_an_ended_address_opens_nothing_and_can_be_taken_up_again(
+    browser: Client, feed: Feed, topic: Topic
+):
+    saved_run(topic, "A fact.")
+    answer = browser.post(f"/settings/feeds/{feed.pk}/end/", follow=True)
+    assert f"/settings/feeds/{feed.pk}/resume/" in text(answer)
+    assert read(feed).status_code == 410
+
+    browser.post(f"/settings/feeds/{feed.pk}/resume/")
+    assert read(feed).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", ["x", "x.y", "0f" * 16, "%00", "é.é"])
+def test_a_guessed_address_opens_nothing(feed: Feed, wrong: str):
+    assert Client().get(f"/feeds/{wrong}/").status_code == 404
+
+
+def test_a_feed_of_another_person_cannot_be_ended(
+    feed: Feed, bob: User, client_of: Callable[[Any], Client]
+):
+    assert client_of(bob).post(f"/settings/feeds/{feed.pk}/end/").status_code == 404
+    assert read(feed).status_code == 200
+
+
+def test_a_disabled_account_and_a_trashed_topic_close_it(alice: User, topic: Topic, feed: Feed):
+    own = feed_out.add(alice, topic=topic, with_private=False, by=alice.actor)
+    topic.trash(by=alice.actor)
+    assert read(own).status_code == 410
+
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert read(feed).status_code == 410
+
+
+def test_a_read_feed_is_told_of_and_no_search_engine_learns_it(feed: Feed):
+    answer = read(feed)
+
+    feed.refresh_from_db()
+    assert feed.opened_at is not None and feed.opened_at > timezone.now() - timedelta(minutes=1)
+    assert "noindex" in answer["X-Robots-Tag"]
+    assert answer["Referrer-Policy"] == "no-referrer"
+
+
+# --- ending mails ---------------------------------------------------------------------------------
+
+
+def address_in_mail(channel: Channel, topic: Topic) -> str:
+    [row] = laid_out(saved_run(topic, "A fact."))
+    return notice_text.compose(row).unsubscribe.partition("/unsubscribe/")[2]
+
+
+def test_the_link_in_a_mail_asks_first_and_a_mail_program_ends_it_at_once(
+    alice: User, topic: Topic
+):
+    token = address_in_mail(email(alice), topic)
+    visitor = Client(enforce_csrf_checks=True)
+
+    assert "No more mails?" in text(visitor.get(f"/unsubscribe/{token}"))
+    assert not TopicNotices.objects.exists()
+    answer = visitor.post(f"/unsubscribe/{token}", {"List-Unsubscribe": "One-Click"})
+
+    assert answer.status_code == 200 and "No more mails about" in text(answer)
+    assert TopicNotices.objects.get().left_out.count() == 1
+
+
+def test_the_link_in_a_digest_ends_digests_alone(alice: User, topic: Topic):
+    made = email(alice)
+    saved_run(topic, "A fact.")
+    make_digest(alice)
+    url = notice_text.compose(made.deliveries.select_related("channel", "digest", "run").get())
+    Client().post("/unsubscribe/" + url.unsubscribe.partition("/unsubscribe/")[2])
+
+    made.refresh_from_db()
+    assert (made.digest, made.reports, made.enabled) == (False, "each", True)
+
+
+@pytest.mark.parametrize("wrong", ["x", "a:b.c", "%00", "00000000-0000-4000-8000-000000000000:x"])
+def test_a_guessed_link_ends_nothing(db: None, wrong: str):
+    answer = Client().post(f"/unsubscribe/{wrong}/")
+
+    assert answer.status_code == 404 and "ends nothing" in text(answer)

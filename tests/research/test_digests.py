@@ -1,0 +1,198 @@
+"""Digests: when they come, what stands in them, and that no run stands in two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.utils import timezone
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.models import Activity, Topic, User
+from research import digests, sending
+from research.models import Delivery, Digest, DigestEntry, DigestSettings, Run
+from tests.research.factories import make_item, make_run, make_topic
+from tests.research.mail_server import MailServer, use
+from tests.research.notice_cast import email, saved_run
+
+MONDAY = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def chosen(alice: User) -> DigestSettings:
+    """A digest every day at seven; the next one is due."""
+    digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+    DigestSettings.objects.update(next_at=timezone.now())
+    return digests.settings_of(alice)
+
+
+def due_again() -> None:
+    DigestSettings.objects.update(next_at=timezone.now())
+
+
+def test_it_is_due_at_its_hour_in_the_owners_own_zone(alice: User):
+    User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
+    alice.refresh_from_db()
+    with time_machine.travel(MONDAY, tick=False):
+        daily = digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+        assert daily.next_at == datetime(2026, 11, 24, 1, 30, tzinfo=UTC)
+        weekly = digests.save_settings(alice, by=alice.actor, often="weekly", hour=7, weekday=0)
+        assert weekly.next_at == datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
+        never = digests.save_settings(alice, by=alice.actor, often="never", hour=7, weekday=0)
+        assert never.next_at is None
+
+
+def test_it_tells_of_changes_quiet_topics_and_failures(alice: User, chosen: DigestSettings):
+    saved_run(make_topic(alice, "Databases"), "Version 18.1 is out.", "Version 13 has ended.")
+    quiet = make_topic(alice, "Orchids")
+    saved_run(quiet)
+    DigestEntry.objects.create(  # its baseline stood in an earlier one
+        digest=Digest.objects.create(owner=alice, slot=timezone.now() - timedelta(days=1),
+                                     created=timezone.now() - timedelta(minutes=1)),
+        run=Run.objects.get(topic=quiet, number=1),
+    )  # fmt: skip
+    make_run(
+        make_topic(alice, "Ferries"), saved=False, status="failed", error="no service answered",
+        finished_at=timezone.now(),
+    )  # fmt: skip
+
+    assert digests.make_due() == 1
+
+    said = digests.content(Digest.objects.of(alice).first())
+    assert [(p.topic.title, len(p.items)) for p in said.parts] == [("Databases", 2)]
+    assert [part.topic.title for part in said.quiet] == ["Orchids"]
+    assert [(p.topic.title, p.failed.error) for p in said.failed if p.failed] == [
+        ("Ferries", "no service answered")
+    ]
+    assert said.line == "2 changes in 1 topic · 1 quiet · 1 failed"
+
+
+def test_what_was_withheld_is_counted_and_not_told(alice: User, chosen: DigestSettings):
+    run = saved_run(make_topic(alice), "Version 18.1 is out.")
+    make_item(run, "new", "Nobody asked for this.", withheld="not what the intent asks for")
+    digests.make_due()
+
+    said = digests.content(Digest.objects.get())
+    assert (said.changes, said.withheld) == (1, 1)
+
+
+def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings):
+    topic = make_topic(alice)
+    saved_run(topic, "A fact.")
+    digests.make_due()
+    saved_run(topic, "Another fact.")
+    due_again()
+    digests.make_due()
+
+    newest, oldest = Digest.objects.of(alice)
+    told = [[i.sentence for i in digests.content(d).parts[0].items] for d in (oldest, newest)]
+    assert told == [["A fact."], ["Another fact."]]
+
+
+def test_two_beats_make_one_digest(alice: User, chosen: DigestSettings, monkeypatch: Any):
+    saved_run(make_topic(alice), "A fact.")
+    email(alice)
+    slot = DigestSettings.objects.get().next_at
+    digests.make_due()
+    DigestSettings.objects.update(next_at=slot)  # as the other beat still saw it
+
+    assert digests.make(chosen, timezone.now()) is None
+    assert (Digest.objects.count(), Delivery.objects.count()) == (1, 1)
+
+
+def test_with_nothing_to_tell_none_is_made_unless_it_is_wanted(alice: User, chosen: DigestSettings):
+    topic = make_topic(alice)
+    saved_run(topic)
+    Run.objects.filter(number=1).update(finished_at=timezone.now() - timedelta(days=3))
+    digests.make_due()
+    assert not Digest.objects.exists()
+
+    DigestSettings.objects.update(even_if_quiet=True)
+    due_again()
+    digests.make_due()
+    assert [part.topic for part in digests.content(Digest.objects.get()).quiet] == [topic]
+
+
+def test_topics_that_were_taken_out_or_trashed_do_not_stand_in_it(
+    alice: User, chosen: DigestSettings
+):
+    out, trashed, kept = (make_topic(alice, name) for name in ("Out", "Trashed", "Kept"))
+    for topic in (out, trashed, kept):
+        saved_run(topic, f"A fact about {topic}.")
+    digests.save_settings(alice, by=alice.actor, left_out=[out], often="daily", hour=7, weekday=1)
+    due_again()
+    digests.make_due()
+    trashed.trash(by=alice.actor)
+
+    said = digests.content(Digest.objects.get())
+    assert [part.topic.title for part in said.parts] == ["Kept"]
+
+
+def test_another_owners_runs_never_stand_in_it(alice: User, bob: User, chosen: DigestSettings):
+    saved_run(make_topic(bob), "A secret of Bob.")
+    digests.make_due()
+
+    assert not Digest.objects.exists()
+
+
+def test_it_is_mailed_in_both_forms(alice: User, chosen: DigestSettings, settings: Any):
+    email(alice)
+    email(alice, "other@example.org", digest=False)
+    saved_run(make_topic(alice, "A <b>bold</b> & name"), "Costs < 5 & > 3.")
+    digests.make_due()
+    with MailServer() as server:
+        use(server, settings)
+        [row] = Delivery.objects.all()
+        sending.deliver(row.pk)
+
+    [mail] = server.mails
+    text, html = (str(part.get_content()) for part in mail.iter_parts())
+    assert "- New: Costs < 5 & > 3." in text and "A <b>bold</b> & name" in text
+    assert "Costs &lt; 5 &amp; &gt; 3." in html and "<b>bold</b>" not in html
+    assert "/unsubscribe/" in text and mail["Subject"].startswith("Digest of ")
+    assert Activity.objects.filter(kind="digest-made").exists()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    at=st.datetimes(datetime(2026, 1, 1), datetime(2028, 1, 1), timezones=st.just(UTC)),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"]),
+    often=st.sampled_from(["daily", "weekly"]),
+    hour=st.integers(0, 23),
+    weekday=st.integers(0, 6),
+)
+def test_the_next_one_is_always_ahead_and_never_further_than_its_period(
+    at: datetime, zone: str, often: str, hour: int, weekday: int
+):
+    owner = User(username="a", time_zone=zone)
+    made = DigestSettings(owner=owner, often=often, hour=hour, weekday=weekday)
+
+    found = digests.next_at(made, at)
+
+    period = timedelta(days=1 if often == "daily" else 7)
+    assert found is not None and at < found <= at + period + timedelta(hours=2)
+
+
+def test_the_number_of_queries_does_not_depend_on_the_runs(
+    alice: User, chosen: DigestSettings, django_assert_num_queries: Any
+):
+    for number in range(6):
+        saved_run(make_topic(alice, f"Topic {number}"), "A fact.", "Another.")
+    digests.make_due()
+    digest = Digest.objects.get()
+
+    with django_assert_num_queries(3):
+        digests.content(digest)
+
+
+def test_a_topic_that_is_purged_leaves_nothing_in_a_digest(alice: User, chosen: DigestSettings):
+    topic: Topic = make_topic(alice)
+    saved_run(topic, "A fact.")
+    digests.make_due()
+    topic.trash(by=alice.actor)
+    topic.purge(by=alice.actor)
+
+    assert digests.content(Digest.objects.get()).parts == []

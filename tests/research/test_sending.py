@@ -1,0 +1,323 @@
+"""What a run found is told once to each channel: over retries, lost workers, twice-sent messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_httpserver import HTTPServer
+
+from beacon_site.providers import mailing
+from memory.models import Activity, Topic, User
+from research import channels, sending, starting
+from research.models import Channel, Delivery, Run, TopicNotices
+from tests.research import cast
+from tests.research.conftest import Providers
+from tests.research.mail_server import MailServer, use
+from tests.research.notice_cast import allow, email, laid_out, saved_run, webhook
+
+
+@pytest.fixture
+def server(settings: Any) -> Iterator[MailServer]:
+    with MailServer() as made:
+        use(made, settings)
+        yield made
+
+
+@pytest.fixture
+def hook(topic: Topic, httpserver: HTTPServer, settings: Any) -> Channel:
+    allow(httpserver, settings)
+    return webhook(topic.owner, httpserver)
+
+
+def told_again(delivery: Delivery) -> Delivery:
+    """Let the time for the next try come, try, and return the row."""
+    Delivery.objects.filter(pk=delivery.pk).update(not_before=timezone.now())
+    sending.deliver(delivery.pk)
+    delivery.refresh_from_db()
+    return delivery
+
+
+def lose_lease(delivery: Delivery) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Delivery.objects.filter(pk=delivery.pk).update(lease_until=past)
+
+
+def test_a_run_that_is_saved_lays_out_one_message_for_each_channel(
+    topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]
+):
+    email(topic.owner)
+    email(topic.owner, "other@example.org", reports="none")
+    cast.set_up(providers, 1, 2)
+
+    run = run_of(topic)
+
+    [row] = Delivery.objects.all()
+    assert (row.kind, row.run, row.channel.address) == ("report", run, "desk@example.org")
+    assert row.subject == "Solid-state batteries, Run #1"
+
+
+def test_a_run_that_fails_lays_out_a_message_about_it(topic: Topic):
+    email(topic.owner)
+    email(topic.owner, "other@example.org", failures=False)
+    run = Run.objects.claim(cast.started(topic).pk, worker="test")
+    assert run is not None
+    run.finish(Run.Status.FAILED, "no service answered")
+
+    [row] = Delivery.objects.all()
+    assert (row.kind, row.channel.address) == ("failure", "desk@example.org")
+
+
+def test_a_run_that_crashed_too_often_is_told_too(topic: Topic):
+    email(topic.owner)
+    run = cast.started(topic)
+    past = timezone.now() - timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(status="running", crashes=2, lease_until=past)
+
+    Run.objects.free_stalled()
+
+    assert [row.kind for row in Delivery.objects.all()] == ["failure"]
+
+
+def test_a_mail_carries_the_report_as_it_reads(topic: Topic, server: MailServer):
+    email(topic.owner)
+    run = saved_run(topic, "Version 18.1 is out.")
+    [row] = laid_out(run)
+
+    assert sending.deliver(row.pk)
+
+    [mail] = server.mails
+    text, html = (str(part.get_content()) for part in mail.iter_parts())
+    assert run.report.as_markdown().strip() in text.replace("\r\n", "\n")
+    assert "<h1" in html and "Version 18.1 is out" in html and "<img" not in html
+    assert mail["Subject"] == "Solid-state batteries: 1 change (Run #2)"
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+
+
+def test_a_webhook_carries_the_changes_with_their_sources(hook: Channel, httpserver: HTTPServer):
+    httpserver.expect_request("/hook").respond_with_data("ok")
+    topic = starting.create_topic(owner=hook.owner, title="Databases", by=hook.owner.actor)
+    [row] = laid_out(saved_run(topic, "Version 18.1 is out."))
+
+    sending.deliver(row.pk)
+
+    sent = json.loads(httpserver.log[0][0].get_data())
+    [item] = sent["data"]["report"]["delta_items"]
+    assert (sent["type"], item["sentence"]) == ("report.finished", "Version 18.1 is out.")
+    assert item["sources"][0]["url"] == "https://example.org/1"
+    assert not {"money", "tokens", "prompt_tokens"} & set(sent["data"]["run"])
+    row.refresh_from_db()
+    assert (row.state, row.response_code, json.loads(row.request)) == ("sent", 200, sent)
+
+
+def test_delivered_twice_and_laid_out_twice_it_arrives_once(topic: Topic, server: MailServer):
+    email(topic.owner)
+    run = saved_run(topic, "A fact.")
+    [row] = laid_out(run)
+
+    sending.deliver(row.pk)
+    sending.deliver(row.pk)
+    laid_out(run)
+    sending.deliver(row.pk)
+
+    assert len(server.mails) == 1
+    assert Delivery.objects.count() == 1
+
+
+def test_a_worker_lost_before_the_mail_was_handed_over_leaves_it_to_the_next(
+    topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
+):
+    email(topic.owner)
+    [row] = laid_out(saved_run(topic, "A fact."))
+    with monkeypatch.context() as patch, pytest.raises(cast.Killed):
+        patch.setattr(mailing, "send", _killed)
+        sending.deliver(row.pk)
+    assert not sending.deliver(row.pk)  # the lease still runs
+
+    lose_lease(row)
+    assert sending.deliver(row.pk)
+
+    assert len(server.mails) == 1
+
+
+def _killed(*args: Any, **more: Any) -> str:
+    raise cast.Killed
+
+
+def test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice(
+    topic: Topic, server: MailServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Nobody can know whether it arrived: it is said, and a person may send it again."""
+    email(topic.owner)
+    [row] = laid_out(saved_run(topic, "A fact."))
+    with monkeypatch.context() as patch, pytest.raises(cast.Killed):
+        patch.setattr(sending, "_sent", _killed)
+        sending.deliver(row.pk)
+    lose_lease(row)
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, len(server.mails)) == ("unsure", 1)
+    assert Activity.objects.filter(kind="delivery-unsure", is_warning=True).exists()
+
+
+def test_a_webhook_is_tried_again_under_the_same_id_with_the_same_words(
+    hook: Channel, httpserver: HTTPServer, topic: Topic
+):
+    httpserver.expect_ordered_request("/hook").respond_with_data("busy", status=503)
+    httpserver.expect_ordered_request("/hook").respond_with_data("ok")
+    [row] = laid_out(saved_run(topic, "A fact."))
+    sending.deliver(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.response_code, row.tried) == ("waiting", 503, 1)
+    assert row.not_before > timezone.now() + timedelta(seconds=50)
+
+    assert told_again(row).state == "sent"
+
+    first, second = (request for request, _response in httpserver.log)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.get_data() == second.get_data()
+
+
+def test_what_fails_for_a_day_is_given_up_where_it_is_seen(
+    hook: Channel, httpserver: HTTPServer, topic: Topic
+):
+    httpserver.expect_request("/hook").respond_with_data("no", status=500)
+    [row] = laid_out(saved_run(topic, "A fact."))
+    for _try in range(len(sending.WAITS) + 1):
+        assert row.state == "waiting"
+        told_again(row)
+
+    hook.refresh_from_db()
+    assert (row.state, hook.last_ok, hook.failed_in_row) == ("failed", False, 1)
+    assert "500" in row.error
+    assert Activity.objects.filter(kind="delivery-given-up", is_warning=True).exists()
+    assert len(row.tries) == len(sending.WAITS) + 1
+
+
+def test_a_channel_that_takes_nothing_is_switched_off_and_the_others_are_told(
+    hook: Channel, httpserver: HTTPServer, topic: Topic, server: MailServer
+):
+    httpserver.expect_request("/hook").respond_with_data("", status=410)
+    email(topic.owner, reports="none")
+    [row] = laid_out(saved_run(topic, "A fact."))
+
+    sending.deliver(row.pk)
+
+    hook.refresh_from_db()
+    assert not hook.enabled and "410" in hook.off_because
+    sending.deliver(Delivery.objects.get(kind="notice").pk)
+    assert server.mails[0]["Subject"] == "The channel “Hook” is switched off"
+
+
+def test_a_private_address_is_refused_once_and_for_all(topic: Topic, httpserver: HTTPServer):
+    made = Channel(owner=topic.owner, kind="webhook", name="Inside")
+    made.keep_secret(url=httpserver.url_for("/hook"), key="whsec_AAAA")
+    made.save()
+    [row] = laid_out(saved_run(topic, "A fact."))
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert row.state == "failed" and "machine of the local network" in row.error
+    assert httpserver.log == []
+
+
+def test_a_lost_secret_key_is_explained(topic: Topic, hook: Channel, settings: Any):
+    settings.SECRET_KEY = "another one altogether"
+    [row] = laid_out(saved_run(topic, "A fact."))
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert "SECRET_KEY has changed" in row.error
+
+
+@pytest.mark.parametrize("end", ["channel", "switch", "topic", "report", "account"])
+def test_what_nobody_wants_any_more_is_not_sent(topic: Topic, server: MailServer, end: str):
+    made = email(topic.owner)
+    run = saved_run(topic, "A fact.")
+    [row] = laid_out(run)
+    if end == "channel":
+        channels.remove(made, by=topic.owner.actor)
+    elif end == "switch":
+        Channel.objects.update(enabled=False)
+    elif end == "topic":
+        topic.trash(by=topic.owner.actor)
+    elif end == "report":
+        run.report.trash(by=topic.owner.actor)
+    else:
+        User.objects.filter(pk=topic.owner.pk).update(is_active=False)
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, server.mails) == ("dropped", [])
+    assert row.error
+
+
+def test_a_person_sends_it_again_under_another_message_id(topic: Topic, server: MailServer):
+    email(topic.owner)
+    [row] = laid_out(saved_run(topic, "A fact."))
+    assert not sending.again(row)  # it still waits
+    sending.deliver(row.pk)
+    assert sending.again(row)
+    sending.deliver(row.pk)
+
+    ids = {mail["Message-ID"] for mail in server.mails}
+    assert len(server.mails) == len(ids) == 2
+
+
+def test_only_if_something_changed_is_kept(topic: Topic):
+    email(topic.owner, reports="changed")
+
+    assert laid_out(saved_run(topic)) == []
+    assert len(laid_out(saved_run(topic, "A fact."))) == 1
+
+
+def test_a_topic_chooses_otherwise_than_its_channels(topic: Topic):
+    by = topic.owner.actor
+    first, second = email(topic.owner), email(topic.owner, "other@example.org", reports="none")
+    channels.choose(
+        topic, by=by, left_out=[first], own=True, reports="each", failures=True, in_digest=True
+    )
+
+    assert [row.channel for row in laid_out(saved_run(topic))] == [second]
+
+
+def test_the_tick_finds_what_waits_and_nudges_once(topic: Topic, monkeypatch: Any):
+    email(topic.owner)
+    laid_out(saved_run(topic, "A fact."))
+    sent: list[str] = []
+    monkeypatch.setattr(sending, "send_message", lambda task, pk, *, queue: sent.append(pk) or True)
+
+    assert (sending.dispatch(), sending.dispatch()) == (1, 0)
+    assert sent == [str(Delivery.objects.get().pk)]
+
+
+def test_what_is_long_over_is_forgotten(topic: Topic, server: MailServer):
+    made = email(topic.owner)
+    [row] = laid_out(saved_run(topic, "A fact."))
+    sending.deliver(row.pk)
+    channels.remove(made, by=topic.owner.actor)
+    assert sending.forget_old() == 0
+
+    long_ago = timezone.now() - timedelta(days=91)
+    Delivery.objects.update(ended_at=long_ago)
+    Channel.objects.update(removed_at=long_ago)
+
+    sending.forget_old()
+    assert not Delivery.objects.exists() and not Channel.objects.exists()
+
+
+def test_whoever_reads_the_mails_ends_them_for_one_topic(topic: Topic):
+    made = email(topic.owner)
+    channels.end_for(made, topic)
+
+    assert laid_out(saved_run(topic, "A fact.")) == []
+    assert TopicNotices.objects.get().in_digest
+    assert Activity.objects.filter(kind="unsubscribed", topic=topic).exists()
