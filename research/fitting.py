@@ -14,7 +14,7 @@ from memory.month_budget import MonthLimits, limits_of
 from research import forecasting
 from research.forecasting import Forecast
 from research.models import TopicSettings
-from research.models.run_queries import settings_now
+from research.models.in_effect import settings_now
 
 
 @dataclass(frozen=True, slots=True)
