@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory import spending
+from memory import spending, spending_chart
 from memory.forms.spending import LimitsForm
 from memory.models import Activity, User
 
@@ -81,11 +81,14 @@ def _spent(request: BeaconRequest) -> dict[str, Any]:
     asked = request.GET.get("month", "")
     month = spending.chosen(found, asked)
     shown = month or found[0]
+    detail = spending.detail(spending.within(calls, shown, request.user), whose=whose)
     return {
+        "month_drawings": spending_chart.of_months(found),
+        "part_drawings": spending_chart.of_lines(detail.by_topic if whose else detail.by_person),
         "months": found,
         "month": shown,
         "unknown_month": asked if month is None else "",
-        "detail": spending.detail(spending.within(calls, shown, request.user), whose=whose),
+        "detail": detail,
         "everybody": whose is None,
         **_limits(request.user, found[0].spent if whose else spending.Spent()),
     }

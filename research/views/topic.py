@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory import topic_memory
 from memory.agent_memory import agent_memory
-from research import memory_acts, report_page, since_page, topic_page
+from research import memory_acts, report_page, since_page, timeline_chart, topic_page
 from research.answers import go_back
 from research.models import Report
 from research.shown import memory_words
@@ -54,10 +54,13 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
 @login_required
 @vary_on_headers("HX-Request")
 def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
-    """Show the facts that were: retired by runs, or struck by people (R20)."""
+    """Show the facts over the runs, and those that were: retired by runs, or struck (R20)."""
     found = _topic(request, slug)
     page = topic_page.timeline_of(found, cursor=request.GET.get("cursor", ""))
-    return _show(request, "timeline", found, rows=page.rows, next_cursor=page.next_cursor)
+    shown = {"rows": page.rows, "next_cursor": page.next_cursor}
+    if not request.htmx:
+        shown["chart"] = timeline_chart.chart_of(found, request.GET.get("until", ""))
+    return _show(request, "timeline", found, **shown)
 
 
 @require_safe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory.text import match_key
@@ -110,6 +110,8 @@ def test_a_fact_that_was_purged_is_followed_by_its_words():
 
 # --- whatever the runs said --------------------------------------------------------------------------
 
+# A machine that does much else draws slowly: that is no fault.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 STATES = ("new", "changed", "contradicted", "confirmed", "gone quiet")
 ITEMS = st.lists(
     st.tuples(
@@ -132,6 +134,7 @@ def _made(rows: list[tuple[int, str, str, str]]) -> list[DeltaItem]:
     return made
 
 
+@PATIENT
 @given(ITEMS)
 def test_nothing_is_lost_and_nothing_is_told_twice(rows: list[tuple[int, str, str, str]]):
     items = _made(rows)
@@ -143,6 +146,7 @@ def test_nothing_is_lost_and_nothing_is_told_twice(rows: list[tuple[int, str, st
     assert len(listed) == len(set(listed))
 
 
+@PATIENT
 @given(st.lists(st.sampled_from([OLD, NEXT, LAST, OTHER]), unique=True))
 def test_one_run_alone_is_told_as_its_report_tells_it(sentences: list[str]):
     items = [said(4, "new", sentence) for sentence in sentences]

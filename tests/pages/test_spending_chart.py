@@ -1,0 +1,91 @@
+"""What was spent as drawings: month by month, topic by topic, with words for who does not see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from memory import spending_chart
+from memory.models import ModelCall, User
+from memory.spending import Line, Month, Spent
+
+URL = "/settings/spending/"
+
+
+@pytest.fixture
+def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+def spent(money: str, tokens: int, unpriced: int = 0) -> Spent:
+    return Spent(1, tokens, 0, Decimal(money), unpriced)
+
+
+def test_months_without_a_call_stand_between_the_others():
+    months = [Month(date(2026, 2, 1), spent("4", 900)), Month(date(2025, 11, 1), spent("1", 100))]
+
+    money, tokens = spending_chart.of_months(months)
+
+    assert [pillar.label for pillar in money.pillars] == ["Nov", "Dec", "Jan", "Feb"]
+    assert [pillar.height for pillar in money.pillars] == [22, 0, 0, spending_chart.HIGH]
+    assert [pillar.year for pillar in tokens.pillars] == ["2025", "", "2026", ""]
+    assert [bool(pillar.key) for pillar in money.pillars] == [True, False, False, True]
+
+
+def test_only_the_last_twelve_months_are_drawn():
+    months = [Month(date(2026, 2, 1), spent("4", 900)), Month(date(2019, 1, 1), spent("1", 100))]
+
+    money, _tokens = spending_chart.of_months(months)
+
+    assert len(money.pillars) == spending_chart.MOST_MONTHS
+    assert money.words == "Money a month, March 2025 to February 2026"
+
+
+def test_an_unknown_price_is_an_open_box_and_never_nothing():
+    (pillar,) = spending_chart.of_months([Month(date(2026, 2, 1), spent("0", 900, 1))])[0].pillars
+
+    assert pillar.is_unknown and pillar.amount == "?" and "unknown" in pillar.words
+
+
+def test_what_is_little_is_still_to_be_seen():
+    lines = [Line("Large", spent("1000", 9_000_000)), Line("Small", spent("0.01", 1))]
+
+    money, tokens = spending_chart.of_lines(lines)
+
+    assert [bar.share for bar in money.bars] == [100, 2]
+    assert [bar.line.label for bar in tokens.bars] == ["Large", "Small"]
+
+
+def test_many_topics_are_counted_and_left_to_the_table():
+    lines = [Line(f"Topic {n}", spent("1", n)) for n in range(spending_chart.MOST_BARS + 3)]
+
+    assert spending_chart.of_lines(lines)[0].left_out == 3
+
+
+def test_the_page_draws_both_and_each_pillar_opens_its_month(browser: Client, alice: User):
+    ModelCall.objects.create(
+        owner=alice,
+        purpose="plan",
+        model="m",
+        prompt_tokens=1200,
+        completion_tokens=80,
+        money="0.5",
+    )
+
+    page = browser.get(URL).content.decode()
+
+    key = f"{timezone.localtime():%Y-%m}"
+    assert page.count('class="chart months"') == 2
+    assert re.search(rf'href="{URL}\?month={key}" aria-label="\w+ \d+: \$0.50"', page)
+    assert "1,280 tokens" in page
+
+
+def test_without_calls_there_is_no_drawing(browser: Client):
+    assert "chart months" not in browser.get(URL).content.decode()
