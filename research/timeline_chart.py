@@ -175,9 +175,13 @@ class Chart:
         return _("%(facts)s over Run #%(first)d to Run #%(last)d") % told
 
 
-def chart_of(topic: Topic, until: str = "") -> Chart | None:
-    """Return the drawing up to run `until`, or the last one; None without facts: four queries."""
-    runs = [choice.run for choice in choices_of(topic)]
+def runs_of(topic: Topic) -> list[Saved]:
+    """Return the runs of the topic that left a report, by number: one query."""
+    return [choice.run for choice in choices_of(topic)]
+
+
+def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | None:
+    """Return the drawing up to run `until`, or the last one; None without facts: three queries."""
     if not runs:
         return None
     numbers = [run.number for run in runs]

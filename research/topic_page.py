@@ -5,7 +5,7 @@ Each function asks a fixed number of questions, however long the topic's history
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,17 +186,12 @@ def facts_of(topic: Topic) -> Facts:
     return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))
 
 
-def fact_rows(topic: Topic, facts: Iterable[TopicFact]) -> list[FactRow]:
+def fact_rows(
+    topic: Topic, facts: Iterable[TopicFact], known: Mapping[int, int] | None = None
+) -> list[FactRow]:
     """Return the facts as rows, with the runs they name and why they are no longer current."""
     facts = list(facts)
-    numbers = {
-        number
-        for fact in facts
-        for number in (fact.first_run, fact.confirmed_run, fact.retired_run)
-        if number
-    }
-    found = Run.objects.filter(topic=topic, number__in=numbers) if numbers else Run.objects.none()
-    runs = dict(found.values_list("number", "pk"))
+    runs = dict(known) if known is not None else _runs_named(topic, facts)
     gone = [fact.pk for fact in facts if fact.state != TopicFact.State.CURRENT]
     changes = _changes_of_state(gone)
     for fact in facts:
@@ -205,6 +200,17 @@ def fact_rows(topic: Topic, facts: Iterable[TopicFact]) -> list[FactRow]:
     return [
         FactRow(fact, runs, changes.get(fact.pk), staleness.in_words(fact, days)) for fact in facts
     ]
+
+
+def _runs_named(topic: Topic, facts: Iterable[TopicFact]) -> dict[int, int]:
+    numbers = {
+        number
+        for fact in facts
+        for number in (fact.first_run, fact.confirmed_run, fact.retired_run)
+        if number
+    }
+    found = Run.objects.filter(topic=topic, number__in=numbers) if numbers else Run.objects.none()
+    return dict(found.values_list("number", "pk"))
 
 
 def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
@@ -217,11 +223,14 @@ def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
     return {revision.record_id: revision for revision in last}
 
 
-def timeline_of(topic: Topic, *, cursor: str = "") -> Page:
-    """Return a page of what was retired or struck, the latest first, as rows."""
+def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:
+    """Return a page of what was retired or struck, the latest first, as rows.
+
+    `runs` are the topic's runs by number, if they are known already.
+    """
     gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
     page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
-    return Page(fact_rows(topic, page.rows), page.next_cursor)
+    return Page(fact_rows(topic, page.rows, runs), page.next_cursor)
 
 
 # --- sources and runs --------------------------------------------------------------------------------

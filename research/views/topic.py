@@ -56,10 +56,12 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
 def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the facts over the runs, and those that were: retired by runs, or struck (R20)."""
     found = _topic(request, slug)
-    page = topic_page.timeline_of(found, cursor=request.GET.get("cursor", ""))
+    runs = timeline_chart.runs_of(found)
+    by_number = {run.number: run.pk for run in runs}
+    page = topic_page.timeline_of(found, by_number, cursor=request.GET.get("cursor", ""))
     shown = {"rows": page.rows, "next_cursor": page.next_cursor}
     if not request.htmx:
-        shown["chart"] = timeline_chart.chart_of(found, request.GET.get("until", ""))
+        shown["chart"] = timeline_chart.chart_of(found, runs, request.GET.get("until", ""))
     return _show(request, "timeline", found, **shown)
 
 

@@ -39,7 +39,7 @@ def ran(topic: Topic) -> Run:
 
 
 def drawn(topic: Topic, until: str = "") -> Chart:
-    chart = timeline_chart.chart_of(topic, until)
+    chart = timeline_chart.chart_of(topic, timeline_chart.runs_of(topic), until)
     assert chart is not None
     return chart
 
