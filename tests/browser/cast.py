@@ -37,6 +37,7 @@ from tests.browser import (  # noqa: E402
     cast_file_history,
     cast_files,
     cast_memory,
+    cast_notices,
     cast_plans,
     cast_records,
     cast_review,
@@ -262,6 +263,7 @@ def main() -> None:
         | cast_files.files(owner)
         | cast_file_history.histories(owner)
         | cast_shares.shared(owner)
+        | cast_notices.notices(owner)
     )
     spending(owner)
     found |= cast_archive.archives(owner)

@@ -11,6 +11,7 @@ from tests.browser import (
     file_history_places,
     file_places,
     list_places,
+    notice_places,
     record_places,
     review_places,
     trust_places,
@@ -131,6 +132,8 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in file_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in file_places.empty()),
         *(Place(name, path, FULL, act) for name, path, act in file_history_places.found(cast)),
+        *(Place(name, path) for name, path in notice_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in notice_places.empty()),
         *_archives(cast),
         *_rest(cast),
     ]

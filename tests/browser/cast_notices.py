@@ -1,0 +1,50 @@
+"""Channels in every state, what was sent to them, digests and feeds, for the looked-at pages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from research import channels, digests, feed_out
+from research.models import Channel, Delivery, DigestSettings, Report
+
+
+def notices(owner: Any) -> dict[str, str]:
+    """Make a channel of each kind, deliveries that went well and not, a digest, a feed."""
+    by = owner.actor
+    desk = channels.add(owner, kind="email", name="Desk 编辑部", address="desk@example.org", by=by)
+    hook = channels.add(
+        owner, kind="webhook", name="", address="https://hooks.example.org/T0/abc", by=by
+    )
+    Channel.objects.filter(pk=hook.pk).update(
+        enabled=False, off_because="“hooks.example.org” answered 410: it wants no more messages.",
+        last_at=timezone.now(), last_ok=False, last_said="“hooks.example.org” answered 410",
+    )  # fmt: skip
+    report = Report.objects.of(owner).filter(run__number=2).select_related("run__topic").first()
+    run = report.run
+    Delivery.objects.lay_out_report(run, is_quiet=False)
+    sent = Delivery.objects.get(run=run)
+    failed = Delivery.objects.create(
+        owner=owner, channel=hook, kind="report", about="run:0", run=run, topic=run.topic,
+        subject=str(report), state="failed", attempt=7, tried=7, response_code=410,
+        response="gone <b>for good</b>", request='{"type": "report.finished"}',
+        error="“hooks.example.org” answered 410: it wants no more messages.",
+        tries=[{"at": "2026-11-22T07:00:00+00:00", "ok": False, "code": 410,
+                "said": "“hooks.example.org” answered 410", "ms": 120}],
+    )  # fmt: skip
+    Delivery.objects.filter(pk=sent.pk).update(
+        state="waiting", tried=2, attempt=2, error="The mail server could not be reached.",
+        not_before=timezone.now() + timedelta(minutes=4),
+    )  # fmt: skip
+    feed_out.add(owner, topic=None, with_private=True, by=by)
+    digests.save_settings(owner, by=by, often="weekly", hour=7, weekday=1)
+    digest = digests.make(DigestSettings(owner=owner, often="weekly"), timezone.now())
+    return {
+        "channel": f"/settings/channels/{desk.pk}/",
+        "webhook": f"/settings/channels/{hook.pk}/",
+        "delivery": f"/settings/deliveries/{failed.pk}/",
+        "notices": f"/topics/{run.topic.slug}/notices/",
+        "digest": f"/digest/{digest.pk}/" if digest else "/digest/",
+    }
