@@ -4,6 +4,7 @@ topics TITLE…       make the topics that are missing
 queue TITLE…        make the topics that are missing, and queue a run of each
 deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
+told URL TITLE…     make a channel by mail and one to URL, and a saved run of each topic that is told
 """
 
 from __future__ import annotations
@@ -60,7 +61,22 @@ def due(seconds: str, *titles: str) -> None:
     print(slot.isoformat())
 
 
-ACTS = {"topics": topics, "queue": queue, "deep": deep, "due": due}
+def told(url: str, *titles: str) -> None:
+    """Lay out what two channels are told of a saved run of each topic."""
+    from research import channels
+    from research.models import Delivery
+    from tests.research.factories import make_report, make_run
+
+    owner = _topic(titles[0]).owner
+    for kind, address in (("email", "desk@example.org"), ("webhook", url)):
+        channels.add(owner, kind=kind, name=kind, address=address, by=owner.actor)
+    for title in titles:
+        run = make_run(_topic(title))
+        make_report(run)
+        Delivery.objects.lay_out_report(run, is_quiet=False)
+
+
+ACTS = {"topics": topics, "queue": queue, "deep": deep, "due": due, "told": told}
 
 if __name__ == "__main__":
     django.setup()

@@ -1,0 +1,71 @@
+"""What is told of a run over a worker that is killed in the middle of telling it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pytest_httpserver import HTTPServer
+
+from tests.faults.conftest import Say
+from tests.faults.processes import Site, site
+from tests.research.mail_server import MailServer
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+
+TITLES = [f"Harbour notices {n}" for n in range(4)]
+DELIVER = "research.tasks.deliver"
+
+
+def _again(beacon: Site) -> None:
+    """Let the leases of lost deliveries be over, and every waiting one be nudged three times."""
+    beacon.rows(
+        "UPDATE research_delivery SET nudged_at = NULL, lease_until = now() - interval '1 s'"
+        " WHERE state IN ('waiting', 'sending')"
+    )
+    for (key,) in beacon.rows("SELECT id::text FROM research_delivery"):
+        beacon.send(DELIVER, key, queue="reflect", times=3)
+
+
+def test_killed_between_handing_over_and_noting_it_no_mail_comes_twice(
+    httpserver: HTTPServer, say: Say
+):
+    httpserver.expect_request("/hook").respond_with_data("ok")
+    hook = httpserver.url_for("/hook")
+    with MailServer() as mails:
+        variables = {
+            "EMAIL_URL": f"smtp://127.0.0.1:{mails.port}",
+            "BEACON_FETCH_ALLOW_HOSTS": f"{httpserver.host}:{httpserver.port}",
+        }
+        with site(**variables) as beacon:
+            killed = threading.Event()
+
+            def kill_once() -> None:
+                if not killed.is_set():
+                    killed.set()
+                    beacon.kill("worker")
+
+            mails.before_body = kill_once  # the mail has come, and is not yet answered for
+            beacon.act("told", hook, *TITLES)
+            beacon.start_worker(queues="reflect,maintenance")
+            _again(beacon)
+            beacon.wait(killed.is_set)
+            beacon.start_worker("second", queues="reflect,maintenance")
+            _again(beacon)
+            over = "SELECT count(*) FROM research_delivery WHERE state IN ('waiting', 'sending')"
+            beacon.wait(lambda: beacon.value(over) == 0)
+            states = sorted(
+                state for (state,) in beacon.rows("SELECT state FROM research_delivery")
+            )
+    ids = [str(mail["Message-ID"]) for mail in mails.mails]
+    hooks = {request.headers["webhook-id"] for request, _response in httpserver.log}
+    say(
+        "kill -9 while a mail is handed over, each message delivered 6 times",
+        "no mail twice; each webhook under one id",
+        f"{len(ids)} mails of {len(set(ids))} ids, {len(hooks)} webhooks, {states.count('unsure')} "
+        "not known",
+    )
+
+    assert len(ids) == len(set(ids)) == len(TITLES)
+    assert len(hooks) == len(TITLES)
+    assert states == ["sent"] * 7 + ["unsure"]
