@@ -58,6 +58,7 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
         _item(path, _("Ask"), reverse("memory:ask"), "q", "ask"),
         _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=plans),
         _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
+        _item(path, _("Schedule"), reverse("research:calendar"), "e", "scheduled"),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
     memory = [

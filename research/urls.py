@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, path
 from research.api.joined import api
 from research.views import (
     activity,
+    calendar,
     channels,
     compare,
     digests,
@@ -56,6 +57,20 @@ _topic_acts = [
 ]
 
 _TOPIC = "topics/<slug:slug>/"
+_schedule = [
+    path("schedule/", calendar.calendar, name="calendar"),
+    path(
+        "topics/<slug:slug>/schedule/hour/<int:hour>/",
+        calendar.schedule_hour,
+        name="schedule-hour",
+    ),
+    path(
+        "topics/<slug:slug>/schedule/missed/<slug:choice>/",
+        calendar.schedule_missed,
+        name="schedule-missed",
+    ),
+]
+
 _RUN = "topics/<slug:slug>/runs/<int:run_id>/"
 _runs = [
     path(_RUN, runs.run_detail, name="run"),
@@ -191,6 +206,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_topics,
     *_topic,
     *_topic_acts,
+    *_schedule,
     *_facts,
     *_rules,
     *_runs,

@@ -165,6 +165,7 @@ def _empty() -> list[Place]:
         Place("topics none found", "/topics/?q=nothing-is-like-this", FULL),
         Place("reports empty", "/reports/", EMPTY),
         Place("library empty", "/library/", EMPTY),
+        Place("schedule empty", "/schedule/", EMPTY),
         Place("profile plain", "/settings/profile/", EMPTY),
         Place("soul first", "/settings/soul/", EMPTY),
     ]
@@ -177,6 +178,8 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         Place("topics all", "/topics/?show=all&sort=title"),
         Place("topics trash", "/trash/?type=topic"),
         Place("topic purge", cast["purge"]),
+        Place("schedule", "/schedule/"),
+        Place("topic forecast", f"/topics/{cast['topic']}/forecast/"),
         Place("topic new", "/topics/new/", FULL, _unfold),
         Place("topic new template", "/topics/new/?template=competitor-scan", FULL, _unfold),
         Place("topic new ordered", "/topics/new/?template=research-field", FULL, _reordered),

@@ -1,0 +1,221 @@
+"""The page of schedules: coming runs, their cost, clashes, and what was missed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import time_machine
+from django.test import Client
+from django.urls import reverse
+
+from beacon_site.providers.llm import LlmProfile
+from memory.models import Topic
+from research import calendar_page, scheduling
+from research.models import Schedule, TopicSettings
+from tests.pages.topic_cast import make, ran, text_of
+
+PAGE = "/schedule/"
+PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10))
+
+
+@pytest.fixture(autouse=True)
+def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
+    monkeypatch.setattr("memory.connections.llm_profile", lambda: PRICED)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
+        yield
+
+
+@pytest.fixture
+def browser(client: Client, alice: Any) -> Client:
+    client.force_login(alice)
+    return client
+
+
+def scheduled(owner: Any, title: str, preset: str = "weekly", **more: Any) -> Topic:
+    topic = make(owner, title)
+    chosen = {"preset": preset, "time_zone": "UTC", **more}
+    scheduling.set_schedule(topic, by=owner.actor, **chosen)
+    return topic
+
+
+def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any):
+    scheduled(alice, "Solid-state batteries")
+
+    page = text_of(browser.get(PAGE))
+
+    assert "November 2026" in page
+    assert page.count('<span class="num">07:00</span>') == 2 * 5  # as a table and as a list
+    assert "<b>5 runs</b> still to come in this month: <b>$0.18–$0.95</b>" in page
+    assert "Week of 9 Nov: one run, $0.04–$0.19" in page
+
+
+def test_an_unknown_price_is_said_and_not_counted_as_nothing(
+    browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("memory.connections.llm_profile", lambda: LlmProfile("http://m", "m"))
+    scheduled(alice, "Solid-state batteries")
+
+    page = text_of(browser.get(PAGE))
+
+    assert "<b>price unknown</b>" in page
+    assert "$0" not in page
+
+
+def test_the_next_month_has_an_address(browser: Client, alice: Any):
+    scheduled(alice, "Solid-state batteries")
+
+    page = text_of(browser.get(PAGE, {"month": "2026-12"}))
+
+    assert "December 2026" in page
+    assert "<b>4 runs</b>" in page
+
+
+@pytest.mark.parametrize(
+    "key", ["", "x", "2026-13", "0000-01", "2020-01", "９９９９-01", "2026-1" * 9]
+)
+def test_a_month_that_is_none_is_the_present_one(browser: Client, key: str):
+    assert "November 2026" in text_of(browser.get(PAGE, {"month": key}))
+
+
+def test_nobody_looks_ahead_for_ever(browser: Client):
+    assert "November 2028" in text_of(browser.get(PAGE, {"month": "9998-12"}))
+
+
+def test_without_schedules_it_says_where_they_are_made(browser: Client):
+    page = text_of(browser.get(PAGE))
+
+    assert "No topic runs by itself." in page
+    assert "Nothing: every run began when it was due." in page
+
+
+def test_a_paused_schedule_stands_apart_and_is_not_counted(browser: Client, alice: Any):
+    topic = scheduled(alice, "Solid-state batteries", paused=True)
+
+    page = text_of(browser.get(PAGE))
+
+    assert "<h2>Paused</h2>" in page
+    assert reverse("research:topic-resume", args=[topic.slug]) in page
+    assert "No run is still to come" in page
+
+
+def test_a_monthly_recheck_stands_in_it_and_costs_nothing(browser: Client, alice: Any):
+    topic = make(alice, "Solid-state batteries")
+    TopicSettings.objects.filter(topic=topic).update(recheck=True)
+
+    page = text_of(browser.get(PAGE, {"month": "2026-12"}))
+
+    assert "05:00</span> Recheck: <bdi>Solid-state batteries</bdi>" in page
+    assert "<b>1" not in page
+
+
+# --- clashes --------------------------------------------------------------------------------------
+
+
+def test_topics_at_the_same_minute_are_named_with_a_free_hour(browser: Client, alice: Any):
+    scheduled(alice, "A tracker")
+    second = scheduled(alice, "B tracker")
+    scheduled(alice, "C tracker", hour=8)
+
+    page = text_of(browser.get(PAGE))
+
+    assert "5 times in this month, first on Mon 2 Nov, 07:00" in page
+    assert "Move “B tracker” to 09:00" in page
+    assert reverse("research:schedule-hour", args=[second.slug, 9]) in page
+
+
+def test_a_line_with_several_hours_is_not_moved_by_a_button(browser: Client, alice: Any):
+    scheduled(alice, "A tracker", "daily")
+    other = scheduled(alice, "B tracker", "cron", cron="0 */6 * * *")
+    scheduled(alice, "C tracker", "cron", cron="0 7,12 * * *")
+
+    page = text_of(browser.get(PAGE))
+
+    assert "A tracker" in page
+    assert reverse("research:schedule-hour", args=[other.slug, 1]) not in page
+
+
+def test_the_button_moves_it_and_can_be_undone(browser: Client, alice: Any):
+    topic = scheduled(alice, "A tracker", weekday=3)
+
+    page = text_of(browser.post(f"/topics/{topic.slug}/schedule/hour/9/", follow=True))
+
+    moved = Schedule.objects.get(topic=topic)
+    assert (moved.preset, moved.cron) == ("weekly", "0 9 * * 3")
+    assert moved.next_run_at == datetime(2026, 11, 4, 9, tzinfo=UTC)
+    assert reverse("research:schedule-hour", args=[topic.slug, 7]) in page
+
+
+@pytest.mark.parametrize("hour", [24, 999])
+def test_an_hour_that_there_is_not_is_refused(browser: Client, alice: Any, hour: int):
+    topic = scheduled(alice, "A tracker")
+
+    assert browser.post(f"/topics/{topic.slug}/schedule/hour/{hour}/").status_code == 409
+    assert Schedule.objects.get(topic=topic).cron == "0 7 * * 1"
+
+
+# --- what was missed --------------------------------------------------------------------------------
+
+
+def test_the_policy_is_changed_there_and_back(browser: Client, alice: Any):
+    topic = scheduled(alice, "A tracker")
+
+    page = text_of(browser.post(f"/topics/{topic.slug}/schedule/missed/skip/", follow=True))
+
+    assert Schedule.objects.get(topic=topic).missed == "skip"
+    assert f'action="/topics/{topic.slug}/schedule/missed/once/"' in page
+    assert "skip what was missed" in page
+
+
+@pytest.mark.parametrize(("choice", "status"), [("once", 302), ("never", 404)])
+def test_a_policy_that_is_so_already_or_is_none_changes_nothing(
+    browser: Client, alice: Any, choice: str, status: int
+):
+    topic = scheduled(alice, "A tracker")
+
+    answer = browser.post(f"/topics/{topic.slug}/schedule/missed/{choice}/")
+
+    assert answer.status_code == status
+    assert Schedule.objects.get(topic=topic).missed == "once"
+
+
+def test_what_was_missed_while_beacon_was_off_is_told_with_the_reason(browser: Client, alice: Any):
+    scheduled(alice, "A tracker", "daily", missed="skip")
+    scheduling.start_due(datetime(2026, 11, 5, 12, tzinfo=UTC))
+
+    page = text_of(browser.get(PAGE))
+
+    assert "4 slots were missed while Beacon was off" in page
+
+
+# --- whose it is, and how much it asks ---------------------------------------------------------------
+
+
+def test_a_stranger_sees_and_moves_nothing(client: Client, bob: Any, alice: Any):
+    topic = scheduled(alice, "Alice's own")
+    client.force_login(bob)
+
+    assert "Alice" not in text_of(client.get(PAGE))
+    for act in ("hour/9", "missed/skip"):
+        assert client.post(f"/topics/{topic.slug}/schedule/{act}/").status_code == 404
+
+
+def test_topics_put_away_do_not_stand_in_it(alice: Any):
+    scheduled(alice, "Archived").archive(by=alice.actor)
+    scheduled(alice, "Trashed").trash(by=alice.actor)
+
+    assert calendar_page.context(alice, "")["rows"] == []
+
+
+def test_it_is_a_fixed_number_of_queries(
+    browser: Client, alice: Any, django_assert_max_num_queries: Any
+):
+    for number in range(9):
+        ran(scheduled(alice, f"Topic {number}", "daily", hour=number), 1)
+
+    with django_assert_max_num_queries(12):
+        browser.get(PAGE)
