@@ -38,6 +38,12 @@ def _rest(schedule: Any, taking_in: Any) -> None:
         schedule.paused = True
 
 
+def _check_nothing(settings: Any, taking_in: Any) -> None:
+    """Let no stranger's archive have pages read each month."""
+    if not taking_in.is_own:
+        settings.recheck = False
+
+
 def _end(link: Any, _taking_in: Any) -> None:
     """Let no link work by an import: the person makes a new one."""
     link.ended_at = link.ended_at or timezone.now()
@@ -64,6 +70,7 @@ KINDS = [
         models.TopicSettings,
         owner="topic__owner",
         key=("topic_id",),
+        prepare=_check_nothing,
     ),
     Kind(
         "schedules",
@@ -71,7 +78,7 @@ KINDS = [
         models.Schedule,
         owner="topic__owner",
         key=("topic_id",),
-        without=("next_run_at",),  # looked up anew: nothing is caught up with
+        without=("next_run_at", "recheck_at"),  # looked up anew: nothing is caught up with
         prepare=_rest,
         finish=_look_ahead,
     ),

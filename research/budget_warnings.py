@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -12,7 +13,7 @@ from memory.actors import RESEARCH
 from memory.models import Activity
 from memory.month_budget import MonthLimits, limits_of
 from memory.spending import Limit
-from research.models import Run
+from research.models import Run, RunLost
 
 NEAR = "budget-near"  # the kind of the activity log's line
 
@@ -21,7 +22,10 @@ def tell_if_near(run: Run, topics: MonthLimits) -> None:
     """Warn on the run, and in the log, of each limit of which four fifths or more are used."""
     for name, words in _near(run, topics):
         owner = run.topic.owner
-        run.warn(words)
+        with suppress(
+            RunLost
+        ):  # a follow-up's: its run has ended, and the log says it all the same
+            run.warn(words)
         lines = Activity.objects.filter(owner=owner, kind=NEAR, detail__limit=name)
         if not lines.filter(created__gte=spending.month_began(owner)).exists():
             Activity.log(

@@ -262,7 +262,8 @@ def _weeks(
 def _add_recheck(
     schedule: Any, by_day: dict[date, tuple[Week, Day]], since: datetime, until: datetime
 ) -> None:
-    if not schedule.topic.settings.recheck:
+    rests = schedule.paused and schedule.preset != Schedule.Preset.NONE
+    if rests or not schedule.topic.settings.recheck:
         return
     at = schedule.recheck_at or next_first(schedule, timezone.now())
     while at < since:

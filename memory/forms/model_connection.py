@@ -17,6 +17,7 @@ from beacon_site.providers.llm import LlmProfile
 from memory import connections
 from memory.forms.connections import ConnectionForm
 from memory.models import Connection
+from memory.prices import stored_price
 
 JSON_MODES = [
     ("", gettext_lazy("find out by testing")),
@@ -66,6 +67,7 @@ class ModelForm(ConnectionForm):
         "remove_secret",
         "model",
         "embedding_model",
+        "costs_nothing",
         "price_in",
         "price_out",
         "context_tokens",
@@ -95,6 +97,11 @@ class ModelForm(ConnectionForm):
             attrs={"autocomplete": "off", "spellcheck": "false", "list": "model-names"}
         ),
     )
+    costs_nothing = forms.BooleanField(
+        label=gettext_lazy("It costs nothing"),
+        required=False,
+        help_text=gettext_lazy("A model of your own machine: its calls have no price."),
+    )
     price_in = _price(
         label=gettext_lazy("Dollars for a million tokens asked"),
         help_text=gettext_lazy("Empty: not known, and so said. 0: it costs nothing."),
@@ -121,8 +128,12 @@ class ModelForm(ConnectionForm):
         )
 
     def _initial(self) -> dict[str, Any]:
-        prices = {"price_in": self.row.prices.get("in"), "price_out": self.row.prices.get("out")}
-        return super()._initial() | prices
+        price_in, price_out = self.row.prices.get("in"), self.row.prices.get("out")
+        is_free = stored_price(price_in) == stored_price(price_out) == 0
+        prices = {"price_in": price_in, "price_out": price_out}
+        if is_free:  # the box says it, and the fields are free for a price
+            prices = {"price_in": None, "price_out": None}
+        return super()._initial() | prices | {"costs_nothing": is_free}
 
     def stored_fields(self) -> dict[str, Any]:
         """Return the stored address and kind, which together say where requests go."""
@@ -150,6 +161,7 @@ class ModelForm(ConnectionForm):
             self.add_error("model", _("Name the model too: the server may have several."))
         if "base_url" in given and (problem := self._complaint(given)):
             self.add_error("base_url", problem)
+        self._take_as_free(given)
         one, other = given.get("price_in"), given.get("price_out")
         if {"price_in", "price_out"} <= given.keys() and (one is None) != (other is None):
             field = "price_in" if one is None else "price_out"
@@ -157,6 +169,17 @@ class ModelForm(ConnectionForm):
                 field, _("Give both prices or neither: with one alone no cost can be told.")
             )
         return given
+
+    def _take_as_free(self, given: dict[str, Any]) -> None:
+        """Set both prices to nothing where the box is ticked; a price beside it is an error."""
+        if not given.get("costs_nothing"):
+            return
+        if given.get("price_in") or given.get("price_out"):
+            self.add_error(
+                "costs_nothing", _("It has a price below: empty the prices, or untick this.")
+            )
+        elif {"price_in", "price_out"} <= given.keys():
+            given["price_in"] = given["price_out"] = Decimal(0)
 
     def _complaint(self, given: dict[str, Any]) -> str:
         """Return what is wrong with the address for the kind chosen, or ""."""

@@ -73,6 +73,8 @@ def start_due(at: datetime | None = None) -> int:
     at = at or timezone.now()
     wanted = Schedule.objects.filter(
         Q(recheck_at=None) | Q(recheck_at__lte=at),
+        # A schedule that rests is not rechecked either; one of a topic run by hand cannot rest.
+        Q(paused=False) | Q(preset=Schedule.Preset.NONE),
         topic__settings__recheck=True,
         topic__trashed_at=None,
         topic__archived_at=None,

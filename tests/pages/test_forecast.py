@@ -146,6 +146,15 @@ def test_four_fifths_of_a_month_are_told_once(topic: Topic, alice: Any):
     assert Activity.objects.get(kind="budget-near").is_warning
 
 
+def test_a_run_that_has_ended_is_not_disturbed_by_what_its_follow_ups_spend(topic: Topic):
+    run = ran(topic, 1)
+
+    budget_warnings.tell_if_near(run, MonthLimits(tokens=1_000))
+
+    assert Activity.objects.filter(kind="budget-near").count() == 1
+    assert Run.objects.get(pk=run.pk).warnings == []
+
+
 def test_the_log_says_it_once_a_month_whatever_runs_come(topic: Topic, alice: Any):
     alice.monthly_money = Decimal(1)
     topic.owner = alice

@@ -12,6 +12,7 @@ from pytest_httpserver import HTTPServer
 from beacon_site.providers.endpoints import KINDS
 from beacon_site.providers.probing import ProbeResult
 from memory import connections
+from memory.forms.model_connection import ModelForm
 from memory.models import Connection, User
 
 HTMX = {"HX-Request": "true"}
@@ -221,6 +222,22 @@ def test_a_bad_field_of_the_model_is_explained_and_nothing_is_stored(
     assert told in body
     assert 'value="kept-name"' in body
     assert not Connection.objects.exists()
+
+
+def test_a_model_of_ones_own_machine_is_ticked_as_free(browser: Client) -> None:
+    save(browser, base_url="http://h/v1", model="m", costs_nothing="on")
+
+    assert connections.stored("model").prices == {"in": "0", "out": "0"}
+    form = ModelForm(row=connections.stored("model"))
+    assert (form.initial["costs_nothing"], form.initial["price_in"]) == (True, None)
+
+
+def test_a_model_that_is_free_and_has_a_price_is_asked_about(browser: Client) -> None:
+    given = {"costs_nothing": "on", "price_in": "1", "price_out": "2"}
+
+    answer = save(browser, base_url="http://h/v1", model="m", **given)
+
+    assert "It has a price below" in answer
 
 
 def test_a_price_left_empty_is_not_known_and_zero_costs_nothing(browser: Client) -> None:

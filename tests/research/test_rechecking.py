@@ -300,6 +300,13 @@ def test_another_run_in_the_way_puts_it_off_for_an_hour(known: Topic):
     assert timedelta(minutes=58) < soon < timedelta(minutes=61)
 
 
+def test_a_schedule_that_rests_is_not_rechecked(known: Topic):
+    monthly(known, timezone.now() - timedelta(minutes=1))
+    Schedule.objects.filter(topic=known).update(preset="weekly", cron="0 7 * * 1", paused=True)
+
+    assert start_due() == 0
+
+
 def test_the_tick_starts_them(known: Topic):
     monthly(known, timezone.now() - timedelta(minutes=1))
 
