@@ -223,12 +223,12 @@ class Rules:
 
 def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int, Rules]:
     """Return the rows behind the cursor, how many there are in all, and the rules."""
-    rules, offset = Rules.of(topic), _offset(cursor)
+    rules, offset = Rules.of(topic), offset_of(cursor)
     figures = source_figures.page_of(
         topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1
     )
     more = str(offset + PAGE_SIZE) if len(figures) > PAGE_SIZE else None
-    rows = [_row(one, rules) for one in figures[:PAGE_SIZE]]
+    rows = [row_of(one, rules) for one in figures[:PAGE_SIZE]]
     return Page(rows, more), figures[0].total if figures else 0, rules
 
 
@@ -261,7 +261,7 @@ def not_met(rules: Rules, rows: Sequence[DeskRow]) -> list[tuple[str, str]]:
     return [(place, act) for place, act in places_by_act(rules.own) if place not in shown]
 
 
-def _offset(cursor: str) -> int:
+def offset_of(cursor: str) -> int:
     return (
         min(int(cursor), MOST_OFFSET)
         if cursor.isascii() and cursor.isdigit() and len(cursor) < 10
@@ -269,7 +269,7 @@ def _offset(cursor: str) -> int:
     )
 
 
-def _row(figures: Figures, rules: Rules) -> DeskRow:
+def row_of(figures: Figures, rules: Rules) -> DeskRow:
     place = figures.place
     url = place if place != figures.domain else f"https://{figures.domain}/"
     effect, by = rules.effect_on(url, place)
@@ -289,7 +289,7 @@ def as_csv(topic: Topic, wanted: DeskWanted) -> Iterator[str]:
     rules = Rules.of(topic)
     yield _line(FIELDS)
     for figures in source_figures.all_of(topic, question(wanted, rules), most=MOST_IN_FILE):
-        row = _row(figures, rules)
+        row = row_of(figures, rules)
         values = {name: getattr(figures, name, "") for name in FIELDS}
         values |= {
             "why_unread": figures.why,

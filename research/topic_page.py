@@ -16,7 +16,7 @@ from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.text import match_key
-from research import domains, shown, staleness
+from research import blocked_facts, domains, shown, staleness
 from research.missed_slots import Notice, last_notice
 from research.models import Report, Run, TopicSettings
 from research.shown import Link, cost, link_of, started_by, took
@@ -120,6 +120,7 @@ class FactRow:
     runs: dict[int, int]
     change: Revision | None = None
     stale: str = ""  # of one that went unchecked for too long: for how long
+    is_only_blocked: bool = False  # nothing but sources that are blocked now stands behind it
 
     @property
     def link(self) -> Link:
@@ -178,11 +179,14 @@ class Facts:
 
 
 def facts_of(topic: Topic) -> Facts:
-    """Return the facts of the topic's page: three queries."""
+    """Return the facts of the topic's page: three queries, and up to four for blocked sources."""
     facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
     rows = fact_rows(topic, facts.order_by("position", "created"))
     current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
     struck = [row for row in rows if row.fact.state == TopicFact.State.STRUCK]
+    blocked = blocked_facts.only_blocked(topic, [row.fact for row in current])
+    for row in current:
+        row.is_only_blocked = row.fact.pk in blocked
     return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))
 
 

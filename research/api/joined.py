@@ -19,7 +19,7 @@ from memory.api import (
     trash,
 )
 from memory.api.frame import BeaconAPI
-from research.api import runs, topics
+from research.api import runs, sources, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -40,6 +40,7 @@ api.add_router("/recall", recall.api)
 api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/topics", topics.api)
+api.add_router("/topics", sources.api)
 api.add_router("/runs", runs.api)
 api.add_router("/files", files.api)
 api.add_router("/context", context.api)

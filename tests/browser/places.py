@@ -198,6 +198,8 @@ def _topic_pages(cast: dict[str, str]) -> list[Place]:
         for name in ("long", "rtl", "chinese", "emoji")
         for tab in ("", "facts/", "sources/")
     ]
+    pages = f"/topics/{cast['topic']}/sources/?by=page"
+    found.append(Place("topic aio source pages", pages, FULL, _unfold))
     return [*found, Place("topic failed", f"/topics/{cast['failed slug']}/")]
 
 
@@ -285,6 +287,7 @@ def _rest(cast: dict[str, str]) -> list[Place]:
         Place("soul", "/settings/soul/"),
         Place("soul unfolded", "/settings/soul/", FULL, _unfold),
         Place("soul conflict", "/settings/soul/", FULL, _stale_soul),
+        Place("source rules", "/settings/sources/"),
         Place("sign-ins", "/settings/sign-ins/"),
         Place("account delete refused", "/settings/account/delete/"),
         Place("account delete", "/settings/account/delete/", EMPTY),

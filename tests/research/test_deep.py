@@ -11,7 +11,7 @@ from werkzeug import Request, Response
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, Topic
 from memory.models import Agent as Agents
-from research import stepping
+from research import source_rules, stepping
 from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
 from tests.memory.hostile_texts import TRICKS
@@ -19,7 +19,7 @@ from tests.providers.loopback import body_of
 from tests.providers.servers import Scene, ScriptedChatServer, status
 from tests.research import cast, deep_cast
 from tests.research.conftest import Providers
-from tests.research.deep_cast import Agent, opens, search
+from tests.research.deep_cast import DONE, Agent, opens, search
 
 
 @pytest.fixture(scope="module")
@@ -319,3 +319,22 @@ def test_with_memory_off_every_result_stays_in_full(
 
     last = deep_cast.results(agent.sent["overview"][3])
     assert [cast.sentence(n) in text for n, text in zip((1, 2, 3), last, strict=True)] == [True] * 3
+
+
+def test_a_tool_lists_no_blocked_page_opens_none_and_puts_boosted_ones_first(
+    topic: Topic, found: Providers, endpoint: ScriptedChatServer
+):
+    for place, act in (("site4.example", "block"), ("site1.example", "boost")):
+        source_rules.set_rule(topic, place, act, by=topic.owner.actor)
+    found.search._hits["cell news"] = [cast.hit(n) for n in (4, 5, 1)]  # type: ignore[index]
+    news = [[search("cell news")], [opens(4)], DONE]
+    agent = deep_cast.at(endpoint, found, Agent(cast.report(1), overview=[[opens(1)]], news=news))
+
+    run = went(topic)
+
+    listed = deep_cast.results(agent.sent["news"][1])[0]
+    opened = deep_cast.results(agent.sent["news"][2])[1]
+    assert listed.index("site1.example") < listed.index("site5.example")
+    assert "site4.example" not in listed
+    assert "is not opened" in opened
+    assert run.hits.get(domain="site4.example").reading == "not read"

@@ -1,0 +1,131 @@
+"""`/topics/{slug}/sources`: what each source gave a topic, and how it is treated."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from django.http import HttpResponse
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, Field
+
+from memory.api.auth import READ, WRITE, ApiRequest, only_people
+from memory.api.frame import Body, router
+from memory.api.paging import PAGE, Listing, Paged, closed, opened
+from memory.api.problems import not_found
+from research import source_desk, source_figures, source_rules, topic_page
+from research.source_desk import DeskRow, DeskWanted, Rules
+from research.source_rules import ALL, TOPIC
+
+api = router("topics")
+_SOURCES = "/{slug:slug}/sources"
+Acts = Literal["block", "boost", "mute", "none"]
+
+
+class SourcesWanted(Paged):
+    """Which sources, in which order."""
+
+    by: Literal["domain", "page"] = "domain"
+    q: str = Field("", max_length=200, description="Words of title or address.")
+    domain: str = Field("", max_length=255, description="Only pages of this domain.")
+    state: Literal[
+        "", "block", "boost", "mute", "cited", "facts", "contradicted", "unsupported", "failed",
+        "quarantined",
+    ] = ""  # fmt: skip
+    sort: str = Field(
+        "cited", max_length=20, description="A figure, last_at or name; with ^ before, rising."
+    )
+
+
+class TopicSourceOut(BaseModel):
+    """One domain or page with what it gave the topic."""
+
+    place: str = Field(description="The domain, or the page's canonical address.")
+    domain: str
+    title: str
+    pages: int
+    returned: int
+    read: int
+    cited: int
+    facts: int = Field(description="Facts that it brought first.")
+    confirmed: int
+    contradicted: int
+    unsupported: int = Field(description="Sentences cited from it that it does not say.")
+    failed: int
+    why_unread: str
+    last_seen: datetime | None
+    here: Acts = Field(description="The topic's own rule of this very place.")
+    in_all: Acts = Field(description="The rule of all topics of this very place.")
+    effect: Acts = Field(description="What holds for it in the next run, by whichever rule.")
+
+    @classmethod
+    def of(cls, row: DeskRow) -> Self:
+        """Return the row as it is told."""
+        figures = row.figures
+        same = ("place", "domain", "title", "pages", *source_figures.FIGURES)
+        return cls(
+            why_unread=figures.why,
+            last_seen=figures.last_at,
+            here=row.here,  # type: ignore[arg-type]
+            in_all=row.in_all,  # type: ignore[arg-type]
+            effect=row.effect,  # type: ignore[arg-type]
+            **{name: getattr(figures, name) for name in same},
+        )
+
+
+class SourceRuleIn(Body):
+    """How a place is treated from the next run on."""
+
+    place: str = Field(min_length=1, max_length=2048, description="A domain, or an address.")
+    act: Acts
+    everywhere: bool = Field(False, description="In all topics of the owner.")
+
+
+class SourceRuleOut(BaseModel):
+    """A rule as it is kept, and what was there before it."""
+
+    place: str
+    act: Acts
+    before: Acts
+
+
+@api.get(_SOURCES, auth=READ, response=Listing[TopicSourceOut])
+def list_sources(
+    request: ApiRequest, slug: str, wanted: SourcesWanted = PAGE
+) -> Listing[TopicSourceOut]:
+    """List a topic's domains or pages with what they gave it."""
+    topic, name = _topic(request, slug), f"sources of {slug}"
+    asked = DeskWanted.of(wanted.model_dump())
+    rules, start = Rules.of(topic), source_desk.offset_of(opened(wanted, name))
+    question = source_desk.question(asked, rules)
+    found = source_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)
+    more = str(start + wanted.limit) if len(found) > wanted.limit else None
+    rows = [source_desk.row_of(one, rules) for one in found[: wanted.limit]]
+    return Listing(items=[TopicSourceOut.of(row) for row in rows], next=closed(more, name))
+
+
+@api.patch(_SOURCES, auth=WRITE, response=SourceRuleOut)
+def treat_source(
+    request: ApiRequest, response: HttpResponse, slug: str, rule: SourceRuleIn
+) -> SourceRuleOut:
+    """Block, boost or mute a place, or take that away (`none`).  Applies from the next run.
+
+    403 for agents: to mute is to keep from the owner, and what all topics do is theirs to say.
+    """
+    topic = _topic(request, slug)
+    if rule.everywhere or rule.act == "mute":
+        only_people(request.auth, _("Only a person mutes a source, or rules for all topics."))
+    scope = ALL if rule.everywhere else TOPIC
+    changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
+    return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]
+
+
+def _topic(request: ApiRequest, slug: str) -> Any:
+    caller = request.auth
+    topics = topic_page.topics_of(caller.owner).filter(slug=slug)
+    if not caller.by.is_person:
+        topics = topics.exclude(sensitivity="sensitive").exclude(trust="quarantined")
+    topic = topics.first()
+    if topic is None:
+        raise not_found(_("There is no such topic outside the trash, or it is not yours."))
+    return topic
