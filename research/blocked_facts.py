@@ -41,7 +41,7 @@ def _confirmed_elsewhere(settings: TopicSettings, ids: set[Any]) -> set[Any]:
     rows = list(confirmed.values_list("previous_fact", "run", "citations"))
     if not rows:
         return set()
-    cited = Hit.objects.filter(run__in={run for _fact, run, _numbers in rows})
-    cited = cited.exclude(cited_as=None).values_list("run", "cited_as", "url")
+    hits = Hit.objects.filter(run__in={run for _fact, run, _numbers in rows})
+    cited = hits.exclude(cited_as=None).values_list("run", "cited_as", "url")
     usable = {(run, number) for run, number, url in cited if not _is_blocked(settings, url)}
     return {fact for fact, run, numbers in rows if any((run, n) in usable for n in numbers)}

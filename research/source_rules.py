@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from memory import refusing
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
@@ -94,12 +95,11 @@ def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
         before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
         if before == act:
             return Changed(place, act, before)
-        refused.delete()
+        for one in refused:
+            refusing.allow(one, by=by)
         rules.delete()
         if act == Act.BLOCK and not is_page(place):
-            RefusedSource.objects.create(
-                owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place[:255]
-            )
+            refusing.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
         elif act != NONE:
             if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
                 problem = _("There are %(most)d already, which is the most. Take one away first.")

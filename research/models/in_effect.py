@@ -1,7 +1,7 @@
 """A topic's settings as a run takes them: with what its owner says of places for all topics.
 
-What the topic itself says of a place goes before that: a page that it always checks is read though
-its domain is blocked everywhere (`gathering`), and a place that it names itself keeps its own rule.
+What the topic itself says of a place goes before that, but for a domain that the owner refuses: from
+there no topic reads, whatever else was said (`memory.refused`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def in_effect(settings: TopicSettings, rules: dict[str, str]) -> TopicSettings:
     own = {place for act in Act.values for place in lists_of(settings, act)}
     own |= set(settings.allow_domains)
     for place, act in rules.items():
-        if place not in own:
+        is_refused = act == Act.BLOCK and not is_page(place)
+        if place not in own or (is_refused and place not in whole.block_domains):
             _add(whole, act, place)
     return whole
 

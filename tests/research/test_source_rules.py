@@ -90,13 +90,23 @@ def test_what_all_topics_say_gives_way_to_what_the_topic_says(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
     cast.set_up(providers, 1, 2)
-    for place in ("site1.example", "site2.example"):
+    for place in (cast.url(1), cast.url(2)):
         ruled(topic, place, "block", "all")
-    ruled(topic, "site1.example", "boost")
+    ruled(topic, cast.url(1), "boost")
     standing_rules.add(topic, "check", cast.url(2), by=topic.owner.actor)
     run = run_of(topic)
 
     assert {hit.state for hit in run.hits.all()} == {Hit.State.NEW}
+
+
+def test_from_a_domain_blocked_in_all_topics_no_topic_reads(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    cast.set_up(providers, 1)
+    ruled(topic, "site1.example", "boost")
+    ruled(topic, "site1.example", "block", "all")
+
+    assert run_of(topic).hits.get().state == Hit.State.BLOCKED
 
 
 def test_a_rule_for_all_topics_is_another_persons_not(
