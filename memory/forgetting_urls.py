@@ -18,6 +18,7 @@ from memory.actors import Actor
 from memory.canonical import canonical_url
 from memory.errors import InvalidValue
 from memory.models import Activity, SeenUrl, Source, Topic
+from memory.text import clean
 
 KIND = "url-forgotten"
 _DATES = ("published_at",)
@@ -29,7 +30,7 @@ def forget_url(topic: Topic, url: str, *, by: Actor) -> Activity:
 
     Raises InvalidValue where the topic has not seen it.
     """
-    url = canonical_url(url)
+    url = canonical_url(clean(url)[0])
     with transaction.atomic():
         Topic.objects.select_for_update().get(pk=topic.pk)
         kept = {model.__name__: _taken(model, topic, url) for model in (SeenUrl, Source)}

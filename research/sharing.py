@@ -145,6 +145,9 @@ def words_of(link: SharedLink) -> dict[str, Any]:
     run = link.report.run
     found = report_page.article(run, reader=report_sentences.STRANGER)
     sources = [_outside(source) for source in found["sources"]]
+    if found["changed"].unasked and found["quiet_text"]:
+        # How many were withheld is the owner's affair.
+        found["quiet_text"] = _("No change is announced.")
     return {name: found[name] for name in ("report", "quiet_text", "body", "contents")} | {
         "run": run,
         "listed": [_row_outside(row) for row in found["changed"].listed],

@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
-from research.models import DeltaItem, Run, TopicSettings
+from research import sharing
+from research.models import DeltaItem, Report, Run, TopicSettings
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_item, make_second_run, make_topic
@@ -145,3 +146,16 @@ def test_an_intent_is_saved_with_the_topic(browser: Client, run: Run):
 
     assert settings_of(run).intent == "prices\nor laws"
     assert settings_of(run).tell_also == [CEO]
+
+
+def test_a_shared_report_tells_nothing_of_what_was_withheld(alice: Any, run: Run):
+    listed = run.delta_items.filter(status__in=DeltaItem.LISTED, withheld="")
+    listed.update(withheld=WHY, judged=WHY, judged_by="rule")
+    Report.objects.filter(run=run).update(
+        delta="Nothing that you asked to be told. 4 changes are withheld; they are remembered."
+    )
+    link = sharing.make_link(run.report, days=7, note="", by=alice.actor)
+    page = text_of(Client().get(f"/shared/{link.token}/"))
+
+    assert "withheld" not in page
+    assert "No change is announced." in page

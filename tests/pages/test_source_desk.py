@@ -182,6 +182,13 @@ def test_forget_this_url_and_its_undo(browser: Client, topic: Topic):
     assert Source.objects.get(topic=topic, url=NEWS).last_run == 2
 
 
+@pytest.mark.parametrize("path", ["act/", "forget/", "next/", "next/not/"])
+def test_what_cannot_be_stored_is_no_server_error(browser: Client, topic: Topic, path: str):
+    odd = {"do": "block topic a\x00.example", "url": "https://a\x00", "address": "http://\x00.b/"}
+
+    assert browser.post(DESK + path, odd).status_code in (200, 302, 409)
+
+
 def test_a_page_is_given_to_the_next_run_and_taken_back(browser: Client, topic: Topic):
     page = text_of(browser.post(DESK + "next/", {"address": NEWS}, follow=True))
     assert "The next run reads" in page
