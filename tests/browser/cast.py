@@ -23,7 +23,7 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from beacon_site.providers import sample  # noqa: E402
-from memory import library  # noqa: E402
+from memory import library, notes  # noqa: E402
 from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
 from research import executing, scheduling, standing_rules  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
@@ -119,6 +119,14 @@ def delta_of_all_kinds(owner: Any) -> dict[str, str]:
         "fact": reverse("research:fact-edit", args=[topic.slug, fact.pk]),
         "history": reverse("research:fact-history", args=[topic.slug, second.pk]),
     }
+
+
+def by_keyboard(owner: Any) -> dict[str, str]:
+    """Give somebody a delta to read, proposals, conflicts, and a note in the trash."""
+    cast_review.proposed(owner)
+    thrown = notes.write_note(owner, "log", "The depot opens at seven.", by=owner.actor)
+    thrown.trash(by=owner.actor)
+    return {"kira delta": delta_of_all_kinds(owner)["delta"]}
 
 
 def scripts(owner: Any) -> dict[str, str]:
@@ -249,7 +257,8 @@ def main() -> None:
     person("otto", is_active=False)
     for name in ("vera", "viktor"):  # who decide on what waits for them
         cast_review.proposed(person(name))
-    found = delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
+    found = by_keyboard(person("kira"))
+    found |= delta_of_all_kinds(owner) | scripts(owner) | unfinished(owner)
     found |= cast_plans.waiting_plan(owner) | cast_deep.deep_runs(owner)
     found |= library_and_people(owner) | sample_topic(owner)
     found |= cast_compare.comparison(owner) | {"writing": cast_compare.writing(owner)}
