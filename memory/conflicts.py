@@ -7,7 +7,8 @@ revisions that this made, by which it is taken back.  All in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -41,6 +42,7 @@ from memory.observing.writing import edit_observation
 How = Conflict.How
 MODELS: dict[str, Any] = {"note": Note, "observation": Observation, "topicfact": TopicFact}
 MOST_TOLD = 3
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
 
 
 class Settled(MemoryRefused):
@@ -291,6 +293,7 @@ class Many:
 
     at: datetime
     done: int = 0
+    left: int = 0
     problems: list[str] = field(default_factory=list)
 
     def in_words(self) -> str:
@@ -301,13 +304,22 @@ class Many:
             why = " ".join(dict.fromkeys(self.problems[:MOST_TOLD]))
             left = ngettext("One waits on: %(why)s", "%(n)d wait on: %(why)s", len(self.problems))
             said.append(left % {"n": len(self.problems), "why": why})
+        if self.left:
+            rest = ngettext(
+                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+            )
+            said.append(rest % {"n": self.left})
         return " ".join(said)
 
 
-def keep_both_of(rows: Iterable[Conflict], *, by: Actor) -> Many:
-    """Keep both sides of each, as they are."""
+def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> Many:
+    """Keep both sides of each, as they are, for as long as a request may last."""
     done = Many(timezone.now())
-    for row in rows:
+    ends = time.monotonic() + seconds
+    for place, row in enumerate(rows):
+        if time.monotonic() > ends:
+            done.left = len(rows) - place
+            break
         try:
             settle(row, How.BOTH, by=by, at=done.at)
         except MemoryRefused as exc:

@@ -65,7 +65,10 @@ class Choice:
                 self.pages,
             )
             return f"{words} {have % {'n': self.pages}}"
-        words = _("Whatever it wants to write is refused, and it is told so; what it wrote stays.")
+        words = _(
+            "Its notes, rules, observations and changes of files are refused, and it is told so; "
+            "what it wrote stays."
+        )
         if not self.waiting:
             return words
         waits = ngettext(

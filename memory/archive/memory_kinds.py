@@ -192,6 +192,7 @@ MEMORY_KINDS = [
         gettext_lazy("conflicts"),
         memory.Conflict,
         citing=("topic_ids",),
+        own_alone=True,  # what a settling did is taken back by what the row says of it
         problem=talk_kinds.conflict_problem,
         prepare=talk_kinds.stand_back,
     ),
