@@ -7,11 +7,13 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest
+from memory.models import Remembered, Revision
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:
@@ -38,6 +40,16 @@ def refused(request: BeaconRequest, why: str) -> HttpResponse:
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
     return response
+
+
+def undo_tag(record: Remembered) -> str:
+    """Return the tag of a toast whose Undo takes the record's last change back."""
+    told = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
+    last = told.order_by("-id").values_list("pk", flat=True).first()
+    if last is None:
+        return ""
+    address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last])
+    return f"undo:{address}"
 
 
 def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:

@@ -28,11 +28,22 @@ from django.db.models.functions import Cast, Concat
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory import origins, trash_along
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
-from memory.models import ContentItem, LibraryDocument, PutAway, Revision, Sensitivity, Trust, User
+from memory.models import (
+    ContentItem,
+    LibraryDocument,
+    PutAway,
+    Remembered,
+    Revision,
+    Sensitivity,
+    Trust,
+    Use,
+    User,
+)
 from memory.paging import Page, cursor_of, keyset
 from memory.record_kinds import kind_of
 from memory.record_kinds import models as record_models
@@ -245,6 +256,23 @@ def _tell_along(rows: Sequence[TrashRow]) -> None:
         along |= kind_of(name).along(ids)
     for row in rows:
         row.along = along.get(row.pk, ())
+
+
+def what_goes(record: Remembered) -> list[str]:
+    """Return in words what is deleted with one record for good, beside itself."""
+    kind, pk = kind_of(record.record_type()), record.pk
+    history = Revision.objects.filter(record_type=record.record_type(), record_id=pk).count()
+    uses = Use.objects.filter(record_id=pk).count()
+    told = [
+        ngettext("%(n)d version in its history", "%(n)d versions in its history", history)
+        % {"n": history},
+        *trash_along.counted((one, [pk]) for one in kind.hanging).get(pk, ()),
+        *kind.along([pk]).get(pk, ()),
+    ]
+    if uses:
+        words = ngettext("that it entered %(n)d prompt", "that it entered %(n)d prompts", uses)
+        told.append(words % {"n": uses})
+    return told
 
 
 def counts(user: User) -> dict[str, int]:

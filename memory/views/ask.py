@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site import health
 from beacon_site.http import BeaconRequest
 from memory import ask_page, connections, conversation, conversation_end
-from memory.answers import go_to, refused
+from memory.answers import go_to, refused, undo_tag
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.ask import MessageForm, TitleForm
 from memory.models import Message, Session
@@ -167,7 +167,7 @@ def session_rename(request: BeaconRequest, pk: UUID) -> HttpResponse:
             context = {"form": TitleForm(initial=typed), "session": found, "problem": str(exc)}
             return render(request, _rename_template(request), context)
         else:
-            messages.success(request, _("Renamed."))
+            messages.success(request, _("Renamed."), extra_tags=undo_tag(found))
             return go_to(request, found.get_absolute_url())
     return render(request, _rename_template(request), {"form": form, "session": found})
 

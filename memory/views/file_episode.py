@@ -13,7 +13,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import file_editing
-from memory.answers import go_to, say_cleaned
+from memory.answers import go_to, say_cleaned, undo_tag
 from memory.errors import MemoryRefused
 from memory.forms.fields import cleaned_of
 from memory.forms.files import EpisodeForm
@@ -33,7 +33,8 @@ def episode_new(request: BeaconRequest) -> HttpResponse:
             form.add_error(None, str(exc))
         else:
             told = {"path": saved.file.path, "version": saved.file.version}
-            messages.success(request, _("Added to %(path)s, version %(version)d.") % told)
+            said = _("Added to %(path)s, version %(version)d.") % told
+            messages.success(request, said, extra_tags=undo_tag(saved.file))
             say_cleaned(request, cleaned_of(form))
             for warning in saved.warnings:
                 messages.warning(request, warning)

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
 from memory import identity
+from memory.answers import undo_tag
 from memory.errors import MemoryRefused, StaleWrite
 from memory.forms.identity import PersonaForm, SoulForm
 from memory.models import Note
@@ -38,7 +39,9 @@ def persona(request: BeaconRequest) -> HttpResponse:
             form.take(exc)
         else:
             messages.success(
-                request, _("The persona is saved; it holds from the next question on.")
+                request,
+                _("The persona is saved; it holds from the next question on."),
+                extra_tags=undo_tag(note),
             )
             if not request.htmx:
                 return redirect("memory:persona")

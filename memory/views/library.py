@@ -26,6 +26,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from memory import library, library_folder, library_reading
+from memory.answers import undo_tag
 from memory.days import in_utc
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
@@ -121,7 +122,8 @@ def library_add(request: BeaconRequest) -> HttpResponse:
             for field, errors in exc.errors.items():
                 form.add_error(field, errors)
         else:
-            messages.success(request, _("“%(title)s” is in the library.") % {"title": document})
+            words = _("“%(title)s” is in the library.") % {"title": document}
+            messages.success(request, words, extra_tags=_trash_it(document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_add.html" if request.htmx else "memory/library_add.html"
@@ -195,7 +197,8 @@ def library_edit(request: BeaconRequest, pk: UUID) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error(None, str(exc))
         else:
-            messages.success(request, _("“%(title)s” is saved.") % {"title": document})
+            words = _("“%(title)s” is saved.") % {"title": document}
+            messages.success(request, words, extra_tags=undo_tag(document))
             _say_what_was_removed(request, form)
             return _gone_to(request, document.get_absolute_url())
     template = "memory/_library_edit.html" if request.htmx else "memory/library_edit.html"
@@ -207,6 +210,10 @@ def _conflict(form: EditDocumentForm, why: str, document: LibraryDocument) -> di
     document.refresh_from_db()
     typed = {**form.cleaned_data, "version": document.version}
     return {"form": EditDocumentForm(initial=typed), "theirs": document, "why_refused": why}
+
+
+def _trash_it(document: LibraryDocument) -> str:
+    return "undo:" + reverse("memory:library-trash", args=[document.pk])
 
 
 @require_POST
@@ -237,7 +244,8 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
-        messages.success(request, _("“%(title)s” is back in the library.") % {"title": document})
+        words = _("“%(title)s” is back in the library.") % {"title": document}
+        messages.success(request, words, extra_tags=_trash_it(document))
     back = request.POST.get("next", "")
     ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
     return _gone_to(request, back if ours else reverse("memory:library"))

@@ -68,7 +68,8 @@ def disable(request: BeaconRequest, pk: int) -> HttpResponse:
         messages.error(request, str(exc))
     else:
         text = _("%(name)s is signed out and cannot sign in any more. Nothing was deleted.")
-        messages.success(request, text % {"name": person})
+        undo = "undo:" + reverse("memory:person-enable", args=[pk])
+        messages.success(request, text % {"name": person}, extra_tags=undo)
     return _done(request)
 
 
@@ -78,7 +79,10 @@ def enable(request: BeaconRequest, pk: int) -> HttpResponse:
     """Open a disabled account again."""
     person = get_object_or_404(User, pk=pk)
     people.enable(person, by=request.user)
-    messages.success(request, _("%(name)s can sign in again.") % {"name": person})
+    if person.pk != request.user.pk:
+        undo = "undo:" + reverse("memory:person-disable", args=[pk])
+        words = _("%(name)s can sign in again.") % {"name": person}
+        messages.success(request, words, extra_tags=undo)
     return _done(request)
 
 

@@ -14,17 +14,18 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory import record_acts, record_kinds, record_page, trash_acts, undoing
+from memory import record_acts, record_kinds, record_page, trash_acts, trash_page, undoing
 from memory.answers import go_back, go_to, next_of, refused
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Note, Remembered, Revision
 
-OWN_PAGES = ("topic", "report")  # whose other acts are research's, on pages of their own
+# Whose acts are research's, on pages of their own, and which of them are done here.
+OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
 
 
 def _record(request: BeaconRequest, type: str, pk: UUID, *, act: str = "restore") -> Any:
     model = record_kinds.models().get(type)
-    if model is None or (type in OWN_PAGES and act != "restore"):
+    if model is None or act not in OWN_PAGES.get(type, (act,)):
         raise Http404
     record: Remembered = get_object_or_404(model.objects.of(request.user), pk=pk)
     record.owner = request.user
@@ -114,6 +115,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "name": record_acts.typed_name(record),
         "next": next_of(request, reverse("memory:trash")),
         "predecessors": record.supersedes.count() if isinstance(record, Note) else 0,
+        "goes": trash_page.what_goes(record),
     }
     if request.method == "POST":
         typed = request.POST.get("name", "")

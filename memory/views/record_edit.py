@@ -16,7 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import notes, record_editing, record_history
-from memory.answers import go_to, next_of, say_cleaned
+from memory.answers import go_to, next_of, say_cleaned, undo_tag
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms import records as forms
 from memory.models import Note
@@ -42,7 +42,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The note is remembered."))
+            messages.success(request, _("The note is remembered."), extra_tags=undo_tag(note))
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, note.get_absolute_url()))
     return _form(request, form, "note", _("New note"))
@@ -63,7 +63,9 @@ def observation_new(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The observation is remembered."))
+            messages.success(
+                request, _("The observation is remembered."), extra_tags=undo_tag(made)
+            )
             say_cleaned(request, form.cleaned_labels)
             return go_to(request, next_of(request, made.get_absolute_url()))
     return _form(request, form, "observation", _("New observation"))

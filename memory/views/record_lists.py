@@ -19,6 +19,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import bulk_acts, bulk_words, record_facets, record_list, saved_views
+from memory.answers import undo_tag
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.forms.record_inline import InlineForm
 from memory.models import BulkAct, Observation
@@ -127,7 +128,8 @@ def record_inline(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         except Locked as exc:
             form.add_error(None, str(exc))
         else:
-            messages.success(request, _("Saved; what stood there before is in its history."))
+            said = _("Saved; what stood there before is in its history.")
+            messages.success(request, said, extra_tags=undo_tag(record))
             if request.htmx:
                 return _row(request, listed, pk)
             return redirect(f"memory:{listed.page}")

@@ -29,7 +29,9 @@ def views_save(request: BeaconRequest) -> HttpResponse:
     except MemoryRefused as exc:
         messages.warning(request, str(exc))
     else:
-        messages.success(request, _("“%(name)s” is saved as a view of this list.") % {"name": view})
+        words = _("“%(name)s” is saved as a view of this list.") % {"name": view}
+        undo = "undo:" + reverse("memory:view-delete", args=[view.pk])
+        messages.success(request, words, extra_tags=undo)
     return _gone_back(request)
 
 

@@ -16,7 +16,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import scratchpad, scratchpad_page
-from memory.answers import go_to, next_of, say_cleaned
+from memory.answers import go_to, next_of, say_cleaned, undo_tag
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.scratchpad import EditEntryForm, EntryForm
@@ -80,7 +80,8 @@ def _tell(form: Any, exc: InvalidValue) -> None:
 
 
 def _saved(request: BeaconRequest, entry: ScratchpadEntry, form: Any) -> HttpResponse:
-    messages.success(request, _("“%(key)s” is saved.") % {"key": entry})
+    words = _("“%(key)s” is saved.") % {"key": entry}
+    messages.success(request, words, extra_tags=undo_tag(entry))
     say_cleaned(request, cleaned_of(form))
     wanted = scratchpad_page.Wanted(scope=entry.scope)
     here = f"{reverse('memory:scratchpad')}?{wanted.address('')}".rstrip("?")

@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import content_list, snapshot_page
-from memory.answers import go_back, go_to, refused
+from memory.answers import go_back, go_to, refused, undo_tag
 from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms.snapshots import RestoreForm, TakeForm, UploadSnapshotForm
@@ -63,7 +63,8 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
                 "%(n)s item is kept as it is now.", "%(n)s items are kept as they are now.",
                 made.count,
             )  # fmt: skip
-            messages.success(request, words % {"n": f"{made.count:,}"})
+            words %= {"n": f"{made.count:,}"}
+            messages.success(request, words, extra_tags=undo_tag(made))
             return go_to(request, made.get_absolute_url())
     return _list(request, take=form)
 
@@ -83,7 +84,7 @@ def snapshot_upload(request: BeaconRequest) -> HttpResponse:
             form.refuse(str(exc))
         else:
             said = _("The snapshot is here. Nothing is in the store yet: restore it into a scope.")
-            messages.success(request, said)
+            messages.success(request, said, extra_tags=undo_tag(made))
             return go_to(request, made.get_absolute_url())
     return _list(request, upload=form)
 

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.answers import undo_tag
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
@@ -33,11 +34,12 @@ def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         words = form.cleaned_data
         try:
-            TopicFact.objects.add(topic, words["text"], by=request.actor, url=words["url"])
+            added = TopicFact.objects.add(topic, words["text"], by=request.actor, url=words["url"])
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            messages.success(request, _("The fact is added. Runs leave it as it is."))
+            said = _("The fact is added. Runs leave it as it is.")
+            messages.success(request, said, extra_tags=undo_tag(added))
             if not request.htmx:
                 return redirect("research:topic-facts", slug)
             form = FactForm()
@@ -134,7 +136,8 @@ def fact_edit(request: BeaconRequest, slug: str, pk: uuid.UUID) -> HttpResponse:
         except MemoryRefused as exc:
             form.add_error("text", str(exc))
         else:
-            messages.success(request, _("The fact is corrected. Runs leave it as it is from now."))
+            said = _("The fact is corrected. Runs leave it as it is from now.")
+            messages.success(request, said, extra_tags=undo_tag(found))
             if request.htmx:
                 return _row(request, found)
             return redirect(f"{reverse('research:topic-facts', args=[slug])}#fact-{pk}")

@@ -39,7 +39,8 @@ def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         except InvalidValue as exc:
             form.take(exc)
         else:
-            messages.success(request, _("The link works now: copy it."))
+            undo = "undo:" + reverse("research:shared-link-end", args=[made.pk])
+            messages.success(request, _("The link works now: copy it."), extra_tags=undo)
             if not request.htmx:
                 return redirect("research:report-share", slug, run_id)
             form = ShareForm()
@@ -90,8 +91,9 @@ def link_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Take back the end of a link."""
     link = _link(request, pk)
     if sharing.resume(link, by=request.actor):
+        undo = "undo:" + reverse("research:shared-link-end", args=[pk])
         text = _("The link to “%(title)s” works again.")
-        messages.success(request, text % {"title": link.report.title})
+        messages.success(request, text % {"title": link.report.title}, extra_tags=undo)
     else:
         messages.info(request, _("Its time has passed, or it works already: nothing was changed."))
     return go_back(request, reverse("research:shared-links"))

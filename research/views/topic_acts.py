@@ -113,7 +113,8 @@ def topic_unarchive(request: BeaconRequest, slug: str) -> HttpResponse:
         topic_editing.unarchive_topic(topic, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
-    messages.success(request, _("“%(topic)s” is back from the archive.") % {"topic": topic})
+    words = _("“%(topic)s” is back from the archive.") % {"topic": topic}
+    messages.success(request, words, extra_tags=_undo("topic-archive", topic))
     return go_back(request, _page_of(topic))
 
 

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
+from memory.answers import undo_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.text import clean
@@ -142,7 +143,9 @@ def _settings_names(state: dict[str, Any]) -> list[str]:
 def _after_creating(request: BeaconRequest, topic: Topic) -> HttpResponse:
     page = reverse("research:topic", args=[topic.slug])
     if "run" not in request.POST:
-        messages.success(request, _("“%(topic)s” is made.") % {"topic": topic})
+        undo = "undo:" + reverse("research:topic-trash", args=[topic.slug])
+        words = _("“%(topic)s” is made.") % {"topic": topic}
+        messages.success(request, words, extra_tags=undo)
         return go_to(request, page)
     try:
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
@@ -185,6 +188,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     else:
         form = _form(request, topic=topic, initial=initial_of(topic))
     theirs: dict[str, Any] = {}
+    version = topic.version
     if form.is_bound and _is_saving(request) and form.is_valid():
         try:
             topic = topic_editing.edit_topic(
@@ -197,7 +201,9 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             form.add_error("title", str(exc))
         else:
             _say_what_was_removed(request, form)
-            messages.success(request, _("Saved. It applies from the next run."))
+            # Of several changes (a name and settings) each is taken back in Activity.
+            undo = undo_tag(topic) if topic.version == version + 1 else ""
+            messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)

@@ -61,6 +61,18 @@ def test_a_removed_run_stands_in_no_list(browser: Client, run: Run) -> None:
     assert TopicFact.objects.filter(topic=run.topic).current().count() == 3
 
 
+def test_it_is_deleted_for_good_by_name_and_it_is_said_what_goes(browser: Client, run: Run) -> None:
+    browser.post(page_of(run), {"why": "a hoax"})
+    purge = reverse("memory:record-purge", args=["report", run.report.pk])
+    assert purge in browser.get("/trash/").content.decode()
+    html = text_of(browser.get(purge))
+    assert "With it go: 1 version in its history, 1 topic fact" in html
+    assert "That is not it" in text_of(browser.post(purge, {"name": "Run"}))
+    name = "PostgreSQL releases, Run #2"
+    assert browser.post(purge, {"name": name}).status_code == 302
+    assert not Run.objects.filter(pk=run.pk).exists()
+
+
 def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Run) -> None:
     make_run(Topic.objects.get(pk=run.topic_id), saved=False)
     html = text_of(browser.get(page_of(run)))
