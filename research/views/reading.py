@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
@@ -75,8 +73,8 @@ def _topic(request: BeaconRequest, slug: str) -> Topic:
 
 
 def _reports(topic: Topic) -> ReportQuerySet:
-    found: Any = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
-    return found
+    found: ReportQuerySet = Report.objects.live().filter(run__topic=topic)
+    return found.exclude(run__number=None)
 
 
 def _number(text: str) -> int | None:

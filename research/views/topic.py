@@ -59,7 +59,7 @@ def topic_timeline(request: BeaconRequest, slug: str) -> HttpResponse:
     runs = timeline_chart.runs_of(found)
     by_number = {run.number: run.pk for run in runs}
     page = topic_page.timeline_of(found, by_number, cursor=request.GET.get("cursor", ""))
-    shown = {"rows": page.rows, "next_cursor": page.next_cursor}
+    shown: dict[str, Any] = {"rows": page.rows, "next_cursor": page.next_cursor}
     if not request.htmx:
         shown["chart"] = timeline_chart.chart_of(found, runs, request.GET.get("until", ""))
     return _show(request, "timeline", found, **shown)
