@@ -11,6 +11,7 @@ ROUTES = {
     "research.tasks.execute_run": {"queue": "research"},
     "research.tasks.carry_out_follow_up": {"queue": "reflect"},
     "research.tasks.deliver": {"queue": "reflect"},
+    "research.tasks.forget_deliveries": {"queue": "maintenance"},
     "research.tasks.tick": {"queue": "maintenance"},
     "memory.tasks.carry_out_archive": {"queue": "research"},
     "memory.tasks.*": {"queue": "maintenance"},
@@ -29,6 +30,7 @@ def every(seconds: float, task: str, queue: str = "maintenance") -> dict[str, An
 TICKS = {
     "tick": every(15.0, "research.tasks.tick"),
     "empty-the-trash": every(6 * 3600.0, "memory.tasks.empty_trash"),
+    "forget-deliveries": every(6 * 3600.0, "research.tasks.forget_deliveries"),
     "retire-content": every(6 * 3600.0, "memory.tasks.retire_content"),
     "forget-api-answers": every(3600.0, "memory.tasks.forget_api_answers"),
     "maintain-notes": every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),

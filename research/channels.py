@@ -23,6 +23,7 @@ from memory.models import Activity, Topic, User
 from memory.text import one_line
 from research import sending
 from research.models import Channel, Delivery, TopicNotices
+from research.models.channels import LONGEST_NAME
 
 Kind = Channel.Kind
 MOST_CHANNELS = 20  # of one person
@@ -71,7 +72,7 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
     """Return a new channel.  Raises InvalidValue; nothing is stored then."""
     address = check_address(kind, address, by=owner)
     channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(told))
-    channel.name = one_line(name) or channel.address
+    channel.name = one_line(name) or channel.address[:LONGEST_NAME]
     if kind == Kind.WEBHOOK:
         channel.keep_secret(url=address, key=webhooks.new_key())
     elif kind == Kind.APPRISE:
@@ -100,7 +101,7 @@ def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told:
         if channel.needs_secret:
             channel.keep_secret(**{**_new_key(channel), **channel.opened(), "url": address})
             fields["secret"] = channel.secret
-    fields["name"] = one_line(name) or fields.get("address", channel.address)
+    fields["name"] = one_line(name) or fields.get("address", channel.address)[:LONGEST_NAME]
     if fields.get("enabled") and not channel.enabled:
         fields |= {"failed_in_row": 0, "off_because": ""}
     with transaction.atomic():
@@ -178,7 +179,7 @@ def end_for(channel: Channel, topic: Topic | None) -> None:
     What whoever reads the mails wishes, by the address in each of them: the owner sees it in the
     settings of the topic or the channel, and in Activity.
     """
-    by = Actor("address", channel.address)
+    by = Actor("address", channel.address[:150])
     with transaction.atomic():
         if topic is None:
             Channel.objects.filter(pk=channel.pk).update(digest=False)

@@ -143,6 +143,7 @@ def _runs(owner: User, since: datetime) -> Any:
     found = Run.objects.of(owner).filter(
         status__in=ENDED, finished_at__gt=since, digest_entry=None, topic__trashed_at=None
     )
+    found = found.exclude(report__trashed_at__isnull=False)
     return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
 
 
@@ -206,14 +207,19 @@ class Content:
     @property
     def line(self) -> str:
         """Return it in a line: “3 changes in 2 topics · 4 quiet · 1 failed”."""
-        words = ngettext("%(n)d change in", "%(n)d changes in", self.changes) % {"n": self.changes}
-        topics = len(self.parts)
-        said = [f"{words} {ngettext('%(n)d topic', '%(n)d topics', topics) % {'n': topics}}"]
+        said = []
+        topics = sum(bool(part.items) for part in self.parts)
+        if topics:
+            words = ngettext("%(n)d change in", "%(n)d changes in", self.changes)
+            of = ngettext("%(n)d topic", "%(n)d topics", topics)
+            said.append(f"{words % {'n': self.changes}} {of % {'n': topics}}")
+        if first := len(self.parts) - topics:
+            said.append(ngettext("%(n)d first report", "%(n)d first reports", first) % {"n": first})
         if self.quiet:
             said.append(_("%(n)d quiet") % {"n": len(self.quiet)})
         if self.failed:
             said.append(_("%(n)d failed") % {"n": len(self.failed)})
-        return " · ".join(said)
+        return " · ".join(said) or _("nothing new")
 
 
 def run_url(run: Run) -> str:

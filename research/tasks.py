@@ -35,6 +35,12 @@ def deliver(delivery_id: str) -> None:
 
 
 @shared_task(acks_late=True)
+def forget_deliveries() -> None:
+    """Delete what was sent long ago, and channels that were removed a month ago."""
+    sending.forget_old()
+
+
+@shared_task(acks_late=True)
 def tick() -> None:
     """Every 15 s: free stalled runs, start what is due, and send what the outbox holds.
 
@@ -50,7 +56,6 @@ def tick() -> None:
         digests.make_due,
         sending.dispatch,
         failing_schedules.pause_failing,
-        sending.forget_old,
         _forget_old_processes,
     ):
         try:
