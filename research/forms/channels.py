@@ -179,7 +179,7 @@ class FeedForm(_TakesRefusals):
     """A new feed: of one topic or of all, with or without what is private."""
 
     topic = forms.ModelChoiceField(
-        label=_("Of"), queryset=Topic.objects.none(), required=False, empty_label=_("all topics")
+        label=_("Topic"), queryset=Topic.objects.none(), required=False, empty_label=_("all topics")
     )
     with_private = forms.BooleanField(
         label=_("Private topics too"),
