@@ -56,6 +56,7 @@ class RunCounts(BaseModel):
     known: int
     returning: int
     read: int
+    unsupported: int = Field(description="Sentences of its report that no source supports.")
 
 
 _OF_RUN = (
@@ -179,8 +180,66 @@ class QuoteOut(BaseModel):
     """A sentence of the report, and the words of the source that bear it out."""
 
     sentence: str
-    quote: str
+    quote: str = Field(description="The very words that stand in the kept page, where found.")
     found: bool
+    in_snippet: bool = Field(False, description="In the search result alone.")
+    start: int | None = Field(None, description="Where it stands in the kept text, in characters.")
+    end: int | None = None
+    before: str = ""
+    after: str = ""
+    checked_at: str | None = None
+
+    @classmethod
+    def of(cls, stored: dict[str, Any]) -> Self:
+        """Return a quote as a report keeps it; one of an earlier version may lack what came later."""
+        return cls(
+            sentence=stored.get("sentence", ""),
+            quote=stored.get("quote", ""),
+            found=bool(stored.get("found")),
+            in_snippet=bool(stored.get("in_snippet")),
+            start=stored.get("start"),
+            end=stored.get("end"),
+            before=stored.get("before") or "",
+            after=stored.get("after") or "",
+            checked_at=stored.get("checked_at"),
+        )
+
+
+class KinOut(BaseModel):
+    """Another page with the same text, or of the same publisher."""
+
+    n: int | None = Field(description="Its number in the list, if it is cited.")
+    domain: str
+    link: str
+    published_at: str | None = None
+    why: str = Field("", description="`text` or `publisher`, of the one that it is derived from.")
+
+
+class SentenceOut(BaseModel):
+    """A cited sentence: whether its sources say it, and what a person said of it."""
+
+    key: str
+    sentence: str
+    supported: bool
+    why: str = Field(description="Why it is not: `quote`, `numbers`, `words` or `uncited`.")
+    sources: int
+    independent: int
+
+    @classmethod
+    def of(cls, check: dict[str, Any]) -> Self:
+        """Return one entry of a report's checks."""
+        return cls(**{name: check[name] for name in cls.model_fields})
+
+
+class RemarkOut(BaseModel):
+    """What a person said of a sentence: `checked` by hand, or `corrected`."""
+
+    kind: str
+    key: str
+    sentence: str
+    right: str
+    by: str
+    created: datetime
 
 
 class SourceOut(BaseModel):
@@ -193,6 +252,9 @@ class SourceOut(BaseModel):
     domain: str
     published_at: str | None
     state: str
+    trust: str = ""
+    derived_from: KinOut | None = Field(None, description="Null: it is independent.")
+    carried_by: list[KinOut] = []
     quotes: list[QuoteOut]
 
     @classmethod
@@ -203,14 +265,10 @@ class SourceOut(BaseModel):
         return cls(
             n=stored["n"],
             published_at=str(at) if at else None,
-            quotes=[
-                QuoteOut(
-                    sentence=one.get("sentence", ""),
-                    quote=one.get("quote", ""),
-                    found=bool(one.get("found")),
-                )
-                for one in stored.get("quotes") or []
-            ],
+            quotes=[QuoteOut.of(one) for one in stored.get("quotes") or []],
+            trust=stored.get("trust") or "",
+            derived_from=stored.get("derived_from") or None,
+            carried_by=stored.get("carried_by") or [],
             **{name: stored.get(name) or "" for name in named},
         )
 
@@ -234,12 +292,14 @@ class ReportOut(BaseModel):
     delta_since: str
     delta_items: list[DeltaItemOut]
     sources: list[SourceOut]
+    sentences: list[SentenceOut] = Field(description="The cited ones, as they were checked.")
+    remarks: list[RemarkOut]
 
     @classmethod
     def of(cls, report: Report) -> Self:
         """Return the report with its delta items and its sources as they are cited."""
         run = report.run
-        made = {"run", "topic", "number", "delta_items", "sources"}
+        made = {"run", "topic", "number", "delta_items", "sources", "sentences", "remarks"}
         numbered = {source["n"]: source for source in report.sources}
         return cls(
             run=run.pk,
@@ -247,5 +307,10 @@ class ReportOut(BaseModel):
             number=run.number,
             delta_items=[DeltaItemOut.of(item, numbered) for item in run.delta_items.all()],
             sources=[SourceOut.of(source) for source in report.sources],
+            sentences=[SentenceOut.of(check) for check in report.checks],
+            remarks=[
+                RemarkOut(**{name: getattr(one, name) for name in RemarkOut.model_fields})
+                for one in report.remarks()
+            ],
             **{name: getattr(report, name) for name in cls.model_fields.keys() - made},
         )

@@ -97,6 +97,13 @@ def _card(visitor: Visitor) -> None:
     visitor.page.locator(".cite-card").wait_for()
 
 
+def _correct_nothing(visitor: Visitor) -> None:
+    visitor.page.locator(".sentences a.btn").first.click()
+    visitor.page.locator("[name=wrong]").fill(" ")
+    visitor.press("Correct it")
+    visitor.page.locator(".errorlist").first.wait_for()
+
+
 def _keys(visitor: Visitor) -> None:
     visitor.page.keyboard.press("?")
     visitor.page.locator("dialog[open]").wait_for()
@@ -246,6 +253,11 @@ def _runs(cast: dict[str, str]) -> list[Place]:
         Place("topic waiting", f"/topics/{cast['waiting slug']}/"),
         Place("run unfolded", cast["delta"], FULL, _unfold),
         Place("run card", cast["report 1"], FULL, _card),
+        Place("run source", cast["report 1"] + "sources/1/"),
+        Place("run sentences", cast["report 1"] + "sentences/"),
+        Place("run sentences unsupported", cast["report 1"] + "sentences/?show=unsupported"),
+        Place("run sentence wrong", cast["report 1"] + "sentences/", FULL, _correct_nothing),
+        Place("topic corrections", f"/topics/{cast['sample']}/corrections/"),
         Place("run trace", cast["delta"] + "trace/"),
         Place("run removing", cast["delta"] + "trash/"),
     ]

@@ -45,7 +45,15 @@ from memory.models import (
 )
 from memory.notes import get_notes, supersede, write_note
 from memory.recall import bm25
-from research import channels, digests, feed_out, sharing, standing_rules
+from research import (
+    channels,
+    correcting,
+    digests,
+    feed_out,
+    report_sentences,
+    sharing,
+    standing_rules,
+)
 from research.models import Report, Run, Schedule
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -102,6 +110,11 @@ def full(topic: Topic, providers: Providers) -> User:
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
     take_snapshot(owner, run.source, by=by)
+    first, second = report_sentences.sentences_of(run.report)[:2]
+    correcting.check(run.report, first, by=by)
+    fact = TopicFact.objects.filter(topic=topic).current()[0]
+    seen = [correcting.FactSeen(fact, fact.version)]
+    correcting.correct(run.report, second, wrong="It is not so.", facts=seen, by=by)
     sharing.end(sharing.make_link(run.report, days=7, note="the board", by=by), by=by)
     told(topic, run)
     Use.objects.get_or_create(

@@ -1,0 +1,86 @@
+// Each sentence of a report can be corrected: selected, or reached by Tab and the arrow keys, it offers a
+// button that leads to the form.  Without scripts the list of sentences below the report leads there.
+(() => {
+  const lineOf = () => document.querySelector("[data-sentences]");
+  const sentences = () => [...document.querySelectorAll("article.report .said[id]")];
+  let button = null;
+
+  const partsOf = (key) => document.querySelectorAll(`article.report .said[data-s="${key}"]`);
+  const clear = () => {
+    document.querySelectorAll(".said.here").forEach((part) => part.classList.remove("here"));
+    button?.remove();
+    button = null;
+  };
+
+  const addressOf = (key) => `${lineOf().dataset.sentences}${key}/correct/`;
+
+  const offer = (part) => {
+    if (button?.dataset.of === part.dataset.s) return;
+    clear();
+    const key = part.dataset.s;
+    partsOf(key).forEach((one) => one.classList.add("here"));
+    button = document.createElement("a");
+    button.className = "btn btn-sm correct-this no-print";
+    button.href = addressOf(key);
+    button.dataset.of = key;
+    button.textContent = lineOf().dataset.correct;
+    part.after(button);
+  };
+
+  // One stop of the Tab key for all of them; the arrow keys go on from there.
+  const ready = () => {
+    const line = lineOf();
+    const all = sentences();
+    if (!line || !all.length || all[0].hasAttribute("tabindex")) return;
+    let hint = document.getElementById("said-hint");
+    if (!hint) {
+      hint = document.createElement("span");
+      hint.id = "said-hint";
+      hint.hidden = true;
+      hint.textContent = line.dataset.hint;
+      line.append(hint);
+    }
+    all.forEach((one, place) => {
+      one.tabIndex = place ? -1 : 0;
+      one.setAttribute("aria-describedby", hint.id);
+    });
+  };
+
+  const go = (from, step) => {
+    const all = sentences();
+    const next = all[all.indexOf(from) + step];
+    if (!next) return;
+    all.forEach((one) => (one.tabIndex = -1));
+    next.tabIndex = 0;
+    next.focus();
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const { target, key } = event;
+    if (!target.matches?.(".said[tabindex]") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === "ArrowDown" || key === "ArrowUp") {
+      event.preventDefault();
+      go(target, key === "ArrowDown" ? 1 : -1);
+    } else if (key === "Enter") {
+      event.preventDefault();
+      location.assign(addressOf(target.dataset.s));
+    } else if (key === "Escape") clear();
+  });
+  document.addEventListener("focusin", ({ target }) => {
+    if (!lineOf()) return;
+    if (target.matches(".said[tabindex]") && target.matches(":focus-visible")) offer(target);
+    else if (button && target !== button) clear();
+  });
+  document.addEventListener("selectionchange", () => {
+    const selection = getSelection();
+    if (!lineOf() || selection.isCollapsed || !selection.toString().trim()) return;
+    const node = selection.anchorNode;
+    const part = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("article.report .said");
+    if (part) offer(part);
+  });
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (button && !button.contains(target)) clear();
+  });
+  document.addEventListener("htmx:afterSettle", ready);
+  ready();
+})();

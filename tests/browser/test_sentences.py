@@ -1,0 +1,51 @@
+"""By keyboard alone: a citation is opened, a sentence is reached, corrected, and taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+
+
+def test_a_sentence_is_reached_corrected_and_taken_back_by_keyboard(
+    visit: Callable[..., Visitor], cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace")
+    visitor.goto(cast["report 2"])
+    page = visitor.page
+    sentence = page.locator(".body .said[id]").first
+    sentence.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    expect(sentence).to_be_focused()
+    expect(page.locator(".correct-this")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # from the button to the sentence's citation
+    card = page.locator(".cite-card")
+    expect(card).to_contain_text("read it in the kept page")
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
+    sentence.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/correct/"))
+    page.locator("[name=wrong]").focus()
+    page.keyboard.type("It is not so.")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url(re.compile("#s-"))
+    expect(page.locator(".body .remark").first).to_contain_text("corrected by you")
+    assert visitor.violations() == []
+
+    visitor.press("Undo")
+
+    expect(page.get_by_text("Taken back: facts, lesson and mark")).to_be_visible()
