@@ -33,7 +33,7 @@ class TopicBlock:
 def topic_block(topic: Topic) -> TopicBlock:
     """Return what a run of `topic` would be told now; nothing is noted as used."""
     loaded, lessons = load(topic), taught.of_topic(topic)
-    chosen = observations_for(topic, TASKS[-1](topic), loaded.memory)
+    chosen = observations_for(topic, TASKS[-1](topic), loaded.memory, lessons)
     parts = [loaded.memory.as_prompt()] if loaded.memory else []
     if lessons:
         told = {"taught": taught.as_prompt(lessons)}
@@ -44,12 +44,20 @@ def topic_block(topic: Topic) -> TopicBlock:
     return TopicBlock("\n\n".join(parts), loaded.memory, chosen, loaded.problem)
 
 
-def observations_for(topic: Topic, task: str, known: TopicMemory | None) -> list[Observation]:
+def observations_for(
+    topic: Topic,
+    task: str,
+    known: TopicMemory | None,
+    lessons: Sequence[Observation] | None = None,
+) -> list[Observation]:
     """Return the best observations for the topic's prompts (R95).
 
-    What the prompt tells as known facts is not told twice, and what was struck not at all.
+    What the prompt tells as known facts or as `lessons` (None: they are looked up) is not told
+    twice, and what was struck not at all.
     """
     struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
     facts: Sequence[str] = [fact.text for fact in known.facts] if known else []
-    lessons = [one.content for one in taught.of_topic(topic)]
-    return best_for(topic.owner, task, topic=topic, known=[*facts, *struck, *lessons])
+    told = taught.of_topic(topic) if lessons is None else lessons
+    return best_for(
+        topic.owner, task, topic=topic, known=[*facts, *struck, *(one.content for one in told)]
+    )
