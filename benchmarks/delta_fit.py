@@ -207,7 +207,8 @@ def folded(every: list[Choice], always: list[Choice]) -> list[tuple[str, str, in
 
 HEAD = '''"""The weights of the comparison: made by `python -m benchmarks.delta_fit --write`, not by hand.
 
-Fitted on the open half of benchmarks/data/delta alone: {sentences} labelled sentences of {scenarios} scenarios.
+Fitted on the open half of benchmarks/data/delta ({sentences} labelled sentences of {scenarios} scenarios) and on
+benchmarks/data/delta_practice.txt, which was written for it.
 A figure (`pairing.py`, `values.py`, `subjects.py`) that speaks for a choice has a weight above
 nought.  docs/benchmarks.md tells what they reach.
 """

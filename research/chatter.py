@@ -17,6 +17,9 @@ _CALL = re.compile(
     r"|call|see|look|visit|here (?:are|is)|related|sponsored|opinion|already|all prices|prices are|thanks|this (?:site|page|press)"
     r"|come on|reporting|letters|para|diesen|abonnez)\b|欢迎|[|]"
 )
+_NUMBER = re.compile(
+    r"\d+|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|thousand|million|half|third)\b"
+)
 _SAID = re.compile(r"\b(?:said|says)\b")
 
 
@@ -34,9 +37,13 @@ def chatter(text: str, cues: dict[str, float]) -> dict[str, float]:
         "exclaims": "!" in text,
         "said": _SAID.search(folded),
     }
-    capitals = sum(word[:1].isupper() for word in text.split()[1:])
+    words = text.split()
+    capitals = sum(word[:1].isupper() for word in words[1:])
     return {name: float(bool(sign)) for name, sign in signs.items()} | {
         "capitals": min(1.0, capitals / 3),
         "long": min(1.0, len(text) / 200),
         "moves": cues["moves"],
+        "numbers": min(1.0, len(_NUMBER.findall(folded)) / 3),
+        "words": min(1.5, len(words) / 20),
+        "commas": min(1.0, text.count(",") / 2),
     }

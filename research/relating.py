@@ -28,7 +28,7 @@ CLOSEST = 6
 LINKED = 0.57
 NO_FACT = 0.5
 # From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
-SURE = 0.8
+SURE = 0.85
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
@@ -114,10 +114,21 @@ class Comparison:
     def lone(self, number: int) -> tuple[Features, Features]:
         """Return the figures that speak for a new sentence, and for one that tells no fact."""
         of = self._slots[self.known + number]
-        signs = chatter(of.text, of.cues)
+        signs = chatter(of.text, of.cues) | self._related(number)
         fresh = {name: of.cues[name] for name in ("other", "never", "stays", "was")}
         fresh |= {"digits": signs["digits"], "long": signs["long"]}
         return fresh, signs
+
+    def _related(self, number: int) -> Features:
+        """Return how near the sentence is to the nearest fact: what tells nothing is near to none."""
+        place = self.known + number
+        ours = self._slots[place].terms
+        shares = [self._scene.share(ours, old.terms) for old in self._slots[: self.known]]
+        near = {"related": max(shares, default=0.0)}
+        if self._vectors:
+            cosines = [self._vectors.cosine(place, old) for old in range(self.known)]
+            near["related_cos"] = max(cosines, default=0.0)
+        return near
 
     def options(self, number: int, earlier: Sequence[int] = ()) -> list[Option]:
         """Return the facts that the sentence may speak of, with the figures of each pair."""
