@@ -111,7 +111,7 @@ def _domains(owner: User, about: Any, source: str) -> list[str]:
     pages = ContentItem.objects.of(owner).filter(
         scope=source, type=ContentItem.Type.WEB_CONTENT
     ).exclude(url="")  # fmt: skip
-    said = []
+    said: list[str] = []
     for line in _lines(about)[:5]:
         said += pages.filter(content__icontains=line)[:3].values_list("url", flat=True)
     return _known([*said, *pages.order_by("created").values_list("url", flat=True)[:50]])

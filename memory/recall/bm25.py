@@ -110,7 +110,7 @@ def _row(space: SearchSpace, record: Searchable) -> list[Any]:
     ]  # fmt: skip
 
 
-def mark(records: Iterable[Searchable], *, trust: str, sensitivity: str) -> None:
+def mark(records: Iterable[Any], *, trust: str, sensitivity: str) -> None:
     """Let the index say how far the records are believed, where their words stay as they are.
 
     A file's sections take the file's: to count all their terms anew would take a hundred times
