@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -76,6 +77,8 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
     memory.Embedding.objects.create(model="m", dimensions=2, values=[0.5, 0.5], **about)
     memory.EmbeddingDue.objects.create(**about)
     memory.SavedView.objects.create(owner=owner, page="notes", name=f"view {n}")
+    memory.SourceRule.objects.create(owner=owner, place=f"{n}.example", act="mute")
+    memory.PutAway.objects.create(owner=owner, record_type="note", record_id=uuid.uuid4())
     memory.RefusedSource.objects.create(owner=owner, kind="domain", name=f"{n}.example")
     note = memory.Note.objects.of(owner).latest("created")
     memory.Conflict.objects.note(owner, "contradiction", note, observation, reason=SECRET_TEXT)
