@@ -184,7 +184,7 @@ class CorrectedFactAdmin(ReadOnlyAdmin):
     list_select_related: ClassVar[Any] = ("correction__owner", "correction__topic")
     list_display = ("label", "correction_id", "act", "version")
     list_filter = ("act",)
-    MASKED = ("before", "after")
+    MASKED = ("correction", "before", "after")  # a correction is named by its sentence
     PAGE = ("research:topic-corrections", ("correction__topic__slug",))
 
 
