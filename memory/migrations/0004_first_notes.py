@@ -19,8 +19,8 @@ from memory.recall.terms import stemmed_as, vector_of
 SOURCE, ACTOR = "explicit", "system"
 INDEX = (
     "INSERT INTO memory_searchentry "
-    "(space_id, record_id, length, words, kind, topic_id, created, until, stands) "
-    "VALUES (%s, %s, %s, %s::tsvector, %s, NULL, %s, NULL, true) "
+    "(space_id, record_id, length, words, kind, topic_id, created, until, stands, trust, sensitivity) "
+    "VALUES (%s, %s, %s, %s::tsvector, %s, NULL, %s, NULL, true, 'owner', 'normal') "
     "ON CONFLICT (space_id, record_id) DO NOTHING"
 )
 
