@@ -6,9 +6,9 @@ It makes one owner's space of memories (as benchmarks/recall.py does) in an embe
 own with the settings that Beacon ships, starts web and worker as `make up` does, and asks over HTTP
 with a bearer token.  Recall's requests leave at fixed times, whether or not earlier ones have been
 answered, and each is timed from the moment at which it was to leave; questions have 1 to 8 words.
-`cpu` is what a request cost the web processes and Postgres' connections
-together (Linux): beside other work it says more than the wall does.  Both kinds are measured twice: beside a worker that waits, and beside one that carries out runs of
-the sample topic one after another.
+`cpu` is what a request cost the web processes and Postgres' connections together (Linux): beside
+other work it says more than the wall does.  Both kinds are measured twice: beside a worker that
+waits, and beside one that carries out runs of the sample topic one after another.
 
 To be reached at 100,000 memories and 20 requests a second on two cores: recall's p95 under 100 ms,
 remembering under 50 ms (p50), both beside a running worker.  Ends with exit code 1 if it is not.

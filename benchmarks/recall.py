@@ -43,7 +43,7 @@ INSERTS = 300
 FILTERS = {  # operators, and what they let through
     "lexical, a third": " kind:log",
     "lexical, a fortieth": " kind:log after:30d",
-    "lexical, a tenth (record's)": " trust:owner",
+    "lexical, a tenth (trust)": " trust:owner",
 }
 
 
