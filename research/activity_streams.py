@@ -30,7 +30,7 @@ ACTORS = {
     "agent": (_("agents"), ("agent",)),
     "research": (_("research"), ("research",)),
     "reflector": (_("reflector"), ("reflector",)),
-    "maintenance": (_("maintenance"), ("maintenance",)),
+    "maintenance": (_("upkeep"), ("maintenance",)),
     "system": (_("system"), ("system",)),
 }
 # On whose behalf a model is called, by the beginning of the call's source.

@@ -135,7 +135,7 @@ _OWN_ACTORS = {
     "research": _L("research"),
     "session": _L("a session of Ask"),
     "reflector": _L("the reflector"),
-    "maintenance": _L("maintenance"),
+    "maintenance": _L("the upkeep"),
     "system": _L("Beacon"),
     "disk": _L("an edit on disk"),
 }

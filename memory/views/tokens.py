@@ -89,7 +89,7 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
 @login_required
 def agent_list(request: BeaconRequest) -> HttpResponse:
     """List the agents that act for the person, with their settings."""
-    context = {"agents": agent_settings.agents_of(request.user), "tab": "tokens"}
+    context = {"agents": agent_settings.agents_of(request.user), "tab": "agents"}
     return render(request, "memory/settings_agents.html", context)
 
 
@@ -112,4 +112,4 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
                 return redirect("memory:agents")
             form = AgentForm(instance=agent)
     template = "memory/_agent.html" if request.htmx else "memory/settings_agent.html"
-    return render(request, template, {"agent": agent, "form": form, "tab": "tokens"})
+    return render(request, template, {"agent": agent, "form": form, "tab": "agents"})

@@ -60,7 +60,7 @@ def test_one_stream_tells_who_changed_what_and_when(browser: Client, alice: User
     lines = browser.get(LIST, {"kind": "changes", "type": "note"}).context["lines"]
 
     assert [line.who for line in lines][:5] == [
-        "the reflector", "maintenance", "research", "you", "you",
+        "the reflector", "the upkeep", "research", "you", "you",
     ]  # fmt: skip
     assert [(line.said, line.details) for line in lines][:5] == [
         ("moved to the trash", []), ("changed", ["tags"]), ("changed", ["tags"]),
