@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from memory import merging, undoing
 from memory.actors import Actor
-from memory.conflicts import MODELS, Settled
+from memory.conflicts import MODELS, Settled, held, held_sides
 from memory.errors import MemoryRefused
 from memory.models import Activity, Conflict, Note, Revision, TopicFact, User
 from memory.models.history import as_json
@@ -48,8 +48,8 @@ def take_back(conflict: Conflict, *, by: Actor) -> None:
     was changed since; nothing is changed then.
     """
     with transaction.atomic():
-        row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
-        row.owner = conflict.owner
+        held_sides(conflict)
+        row = held(conflict)
         if row.is_open or row.settled_how == Conflict.How.GONE:
             raise Settled(_("It waits already; nothing was changed."))
         _undo_all(row, by)

@@ -76,12 +76,11 @@ def settle(
         told = {"how": how[:40], "known": ", ".join(_WAYS)}
         raise InvalidValue(_("“%(how)s” settles nothing. Choose one of: %(known)s.") % told)
     with transaction.atomic():
-        row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
-        row.owner = conflict.owner
+        sides = held_sides(conflict)
+        row = held(conflict)
         if not row.is_open:
             told = {"how": row.get_settled_how_display()}
             raise Settled(_("It was settled meanwhile (%(how)s); nothing was changed.") % told)
-        sides = _held_sides(row)
         if sides is None:
             Conflict.settle_themselves([row], by=by)
             row.refresh_from_db()
@@ -97,11 +96,18 @@ def settle(
     return row
 
 
-def _held_sides(row: Conflict) -> tuple[Any, Any] | None:
+def held(conflict: Conflict) -> Conflict:
+    """Return the conflict as it is now, held until the transaction ends; its sides are held first."""
+    row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
+    row.owner = conflict.owner
+    return row
+
+
+def held_sides(row: Conflict) -> tuple[Any, Any] | None:
     """Return both records, held until the transaction ends; None where one no longer stands.
 
-    A fact's topic is held before it, as whoever changes facts does: else two would wait for each
-    other.
+    In the order in which whoever changes a record takes them, or two would wait for each other:
+    the topics of facts, the records, and then what names them, the conflict itself.
     """
     wanted = [(row.left_type, row.left_id), (row.right_type, row.right_id)]
     facts = [key for name, key in wanted if name == "topicfact"]

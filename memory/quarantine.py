@@ -6,13 +6,15 @@ as much as where it comes from does, never as their own word.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import CharField, Value
+from django.db.models import CharField, QuerySet, Value
+from django.db.models.functions import Left
 from django.utils.translation import gettext as _
 
 from memory import origins
@@ -37,6 +39,10 @@ from memory.text import shorten
 PAGE = 20
 MOST = 1_000  # of one act
 MOST_SHOWN = 600  # characters of a text in the list
+LOOKED_AT = (
+    20_000  # characters of a page in which the list looks for the reason: a page may be long
+)
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
 MODELS: dict[str, Any] = {
     "note": Note,
     "observation": Observation,
@@ -53,7 +59,11 @@ def reason_of(record: Any) -> str:
     """Return why the record is set aside, in words; "" for one that is not."""
     if record.trust != Trust.QUARANTINED:
         return ""
-    texts = [getattr(record, name, "") for name in ("title", "content", "text", "key", "value")]
+    names = ("title", "content", "text", "key", "value")
+    return _reason(getattr(record, name, "") for name in names)
+
+
+def _reason(texts: Iterable[Any]) -> str:
     for text in filter(None, texts):
         if smell := smells_of_instructions(str(text)):
             return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
@@ -106,26 +116,44 @@ def page(owner: User, *, cursor: str = "") -> Page:
     records: dict[Any, Any] = {}
     for name in {one["record_type"] for one in shown}:
         ids = [one["id"] for one in shown if one["record_type"] == name]
-        rows = MODELS[name].objects.of(owner).filter(pk__in=ids)
+        rows = _without_long(MODELS[name].objects.of(owner).filter(pk__in=ids))
         has_topic = any(f.name == "topic" for f in MODELS[name]._meta.concrete_fields)
         records |= {row.pk: row for row in (rows.select_related("topic") if has_topic else rows)}
     named = origins.of(owner, [record.source for record in records.values()])
     return Page([_row(records[one["id"]], named) for one in shown if one["id"] in records], more)
 
 
+def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Leave the texts of pages where they are, megabytes each, but for their beginnings."""
+    if rows.model is not ContentItem:
+        return rows
+    return rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
+
+
 def _row(record: Any, named: Any) -> Row:
     kind = kind_of(record.record_type())
-    texts = (getattr(record, name, "") for name in ("content", "text", "value"))
-    text = next(filter(None, texts), "")
+    if isinstance(record, ContentItem):
+        text = getattr(record, "begins", "")
+        why = _reason([record.title, text]) if record.size <= len(text) else _of_long(record, text)
+    else:
+        texts = (getattr(record, name, "") for name in ("content", "text", "value"))
+        text, why = next(filter(None, texts), ""), reason_of(record)
     return Row(
         record,
         record.record_type(),
         str(kind.noun),
         kind.address(record),
-        reason_of(record),
+        why,
         shorten(str(text), MOST_SHOWN),
         named.get(record.source),
     )
+
+
+def _of_long(record: ContentItem, begins: str) -> str:
+    smell = smells_of_instructions(record.title) or smells_of_instructions(begins)
+    if smell:
+        return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
+    return _("Its page says why: it is long, and the reason stands further down in it.")
 
 
 # --- a person's acts ------------------------------------------------------------------------------
@@ -133,10 +161,14 @@ def _row(record: Any, named: Any) -> Row:
 
 @dataclass(slots=True)
 class Done:
-    """What became of the records of one act; `key` names the act, by which it is taken back."""
+    """What became of the records of one act; `key` names the act, by which it is taken back.
+
+    `left` of them were not come to: there was no time for them.
+    """
 
     key: uuid.UUID
     number: int = 0
+    left: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -152,7 +184,7 @@ def chosen(owner: User, wanted: Sequence[str]) -> list[Any]:
     found: list[Any] = []
     for name, keys in by_type.items():
         if name in MODELS:
-            found += _rows(owner, MODELS[name]).filter(pk__in=keys)
+            found += _without_long(_rows(owner, MODELS[name]).filter(pk__in=keys))
     return found
 
 
@@ -160,20 +192,25 @@ def everything(owner: User) -> list[Any]:
     """Return all that is in quarantine, as much as one act may change."""
     found: list[Any] = []
     for model in MODELS.values():
-        found += _rows(owner, model)[: MOST - len(found)]
+        found += _without_long(_rows(owner, model))[: MOST - len(found)]
     return found
 
 
-def act(owner: User, records: Iterable[Any], name: str, *, by: Actor) -> Done:
-    """Release the records, or move them to the trash; each by itself.
+def act(
+    owner: User, records: Sequence[Any], name: str, *, by: Actor, seconds: float = SECONDS
+) -> Done:
+    """Release the records, or move them to the trash; each by itself, for as long as a request may.
 
     What is released counts for as much as its source does from then on.
     """
     if not by.is_person or name not in ACTS:
         raise InvalidValue(_("Only a person releases what is in quarantine, or throws it away."))
-    done = Done(uuid.uuid4())
+    done, ends = Done(uuid.uuid4()), time.monotonic() + seconds
     told: dict[str, Any] = {"by": by, "source": f"{_SOURCE}{done.key}"}
-    for record in records:
+    for place, record in enumerate(records):
+        if time.monotonic() > ends:
+            done.left = len(records) - place
+            break
         try:
             with transaction.atomic():
                 if name == "trash":
@@ -191,15 +228,21 @@ def act(owner: User, records: Iterable[Any], name: str, *, by: Actor) -> Done:
     return done
 
 
-def take_back(owner: User, key: uuid.UUID, *, by: Actor) -> Done:
-    """Put back into quarantine what one act released or threw away, and nobody changed since."""
+def take_back(owner: User, key: uuid.UUID, *, by: Actor, seconds: float = SECONDS) -> Done:
+    """Put back into quarantine what one act released or threw away, and nobody changed since.
+
+    For as long as a request may last; asked again it goes on with the rest.
+    """
     changes = Revision.objects.of(owner).filter(source=f"{_SOURCE}{key}")
-    done = Done(key)
+    done, ends = Done(key), time.monotonic() + seconds
     for change in changes.order_by("-id"):
         model = MODELS.get(change.record_type)
-        rows = model.objects.of(owner).filter(pk=change.record_id) if model else None
+        rows = _without_long(model.objects.of(owner).filter(pk=change.record_id)) if model else None
         record = rows.first() if rows is not None else None
         if record is None or record.version != change.version:
+            continue
+        if time.monotonic() > ends:
+            done.left += 1
             continue
         try:
             with transaction.atomic():

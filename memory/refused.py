@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
@@ -19,17 +20,18 @@ def check(owner: User, by: Actor, source: str = "") -> None:
     """Raise Refused, and count it, where the owner wants nothing from this agent or source."""
     if by.kind != "agent":
         return
-    told = [(Kind.AGENT.value, by.name), (Kind.SOURCE.value, source)]
-    for row in RefusedSource.objects.of(owner).exclude(kind=Kind.DOMAIN):
-        if (row.kind, row.name) in told:
-            RefusedSource.objects.filter(pk=row.pk).count_refusals()
-            raise Refused(
-                _(
-                    "The owner wants nothing from “%(name)s” any more, so nothing was stored. Do "
-                    "not try again; the owner can let it in again under Review, Refused sources."
-                )
-                % {"name": row.name}
-            )
+    told = Q(kind=Kind.AGENT, name=by.name) | Q(kind=Kind.SOURCE, name=source)
+    row = RefusedSource.objects.of(owner).filter(told).first()
+    if row is None:
+        return
+    RefusedSource.objects.filter(pk=row.pk).count_refusals()
+    raise Refused(
+        _(
+            "The owner wants nothing from “%(name)s” any more, so nothing was stored. Do "
+            "not try again; the owner can let it in again under Review, Refused sources."
+        )
+        % {"name": row.name}
+    )
 
 
 def refused_domains(owner: User) -> list[str]:

@@ -7,27 +7,38 @@ from there is rejected) -> every later write or page from there is turned away a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Case, Count, IntegerField, Q, When
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory import origins, review
 from memory.actors import Actor
 from memory.canonical import domain_of
-from memory.errors import InvalidValue
-from memory.models import Activity, ContentItem, Proposal, RefusedSource, Remembered, User
+from memory.errors import InvalidValue, LimitReached
+from memory.models import (
+    Activity,
+    ContentItem,
+    Proposal,
+    RefusedSource,
+    Remembered,
+    Source,
+    User,
+)
 from memory.models.refused_sources import LONGEST_NAME
 from memory.text import clean, shorten
 
 Kind = RefusedSource.Kind
+MOST = 500  # refused sources of one person: each run, and each write of an agent, asks for them
 MOST_DOMAINS = 8  # of the pages of a run, those first whose text holds the words
 # Sources that are over, or a person's own: refusing them would refuse nothing, or the person.
 _NEVER = ("run", "session", "human", "explicit", "research", "reflector", "maintenance", "system")
 _AT_LEAST = 20  # characters of a line that is looked for in the pages
+MOST_LINES, MOST_PAGES = 5, 60  # looked for, and looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +105,24 @@ def choices_of(owner: User, about: Proposal | Remembered) -> list[Choice]:
         waiting = _waiting(owner, Kind.SOURCE, source).count()
         found.append(Choice(Kind.SOURCE, source, waiting=waiting))
     domains = _domains(owner, about, source)
-    pages = ContentItem.objects.of(owner).live().filter(type=ContentItem.Type.WEB_CONTENT)
     found += [
-        Choice(Kind.DOMAIN, one, pages=pages.filter(url__icontains=f"//{one}").count())
-        for one in domains
+        Choice(Kind.DOMAIN, one, pages=number) for one, number in _pages_of(owner, domains).items()
     ]
     return found
+
+
+def _pages_of(owner: User, domains: Sequence[str]) -> dict[str, int]:
+    """Return how many pages were read or cited of each domain and those below it: one query."""
+    if not domains:
+        return {}
+    counts = {
+        f"n{place}": Count(
+            "url", distinct=True, filter=Q(domain=one) | Q(domain__endswith=f".{one}")
+        )
+        for place, one in enumerate(domains)
+    }
+    counted = Source.objects.of(owner).aggregate(**counts)
+    return {one: counted[f"n{place}"] for place, one in enumerate(domains)}
 
 
 def _domains(owner: User, about: Any, source: str) -> list[str]:
@@ -111,10 +134,11 @@ def _domains(owner: User, about: Any, source: str) -> list[str]:
     pages = ContentItem.objects.of(owner).filter(
         scope=source, type=ContentItem.Type.WEB_CONTENT
     ).exclude(url="")  # fmt: skip
-    said: list[str] = []
-    for line in _lines(about)[:5]:
-        said += pages.filter(content__icontains=line)[:3].values_list("url", flat=True)
-    return _known([*said, *pages.order_by("created").values_list("url", flat=True)[:50]])
+    holding = Q(pk=None)
+    for line in _lines(about)[:MOST_LINES]:
+        holding |= Q(content__icontains=line)
+    says = Case(When(holding, then=0), default=1, output_field=IntegerField())
+    return _known(pages.order_by(says, "created").values_list("url", flat=True)[:MOST_PAGES])
 
 
 def _lines(about: Any) -> list[str]:
@@ -150,13 +174,18 @@ def _waiting(owner: User, kind: str, name: str) -> Any:
 def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> RefusedSource:
     """Refuse the source from now on, and reject what waits from there; the same again adds nothing.
 
-    Raises InvalidValue for what is no source that can be refused.
+    Raises InvalidValue for what is no source that can be refused, LimitReached beyond MOST.
     """
-    name = clean(name)[0].strip()
+    name, why = clean(name)[0].strip(), clean(why)[0]
     if not by.is_person:
         raise InvalidValue(_("Only a person refuses a source."))
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:
         raise InvalidValue(_("That is no source that can be refused: choose one of those named."))
+    if RefusedSource.objects.of(owner).count() >= MOST:
+        problem = _(
+            "You refuse %(most)d sources, which is the most: let one of them in again first."
+        )
+        raise LimitReached(problem % {"most": MOST})
     with transaction.atomic():
         try:
             with transaction.atomic():

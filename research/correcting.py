@@ -132,6 +132,7 @@ def correct(
     wrong, right = checked_words(wrong, right)
     try:
         with transaction.atomic():
+            _hold(report.run.topic_id)
             correction = Correction.objects.create(
                 owner=report.owner,
                 topic_id=report.run.topic_id,
@@ -213,6 +214,11 @@ def _change_facts(
     return CorrectedFact.objects.bulk_create(done)
 
 
+def _hold(topic_id: Any) -> None:
+    """Hold the topic before its facts, as a run's save does: else two would wait for each other."""
+    Topic.objects.select_for_update().get(pk=topic_id)
+
+
 def _check_seen(seen: FactSeen) -> None:
     """Raise InvalidValue where the fact says something else than when the person looked."""
     fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
@@ -245,6 +251,7 @@ def take_back(correction: Correction, *, by: Actor) -> bool:
     Raises MemoryRefused where a fact was changed again since; then nothing is taken back.
     """
     with transaction.atomic():
+        _hold(correction.topic_id)
         mine = Correction.objects.filter(pk=correction.pk).standing().select_for_update()
         if not mine.exists():
             return False

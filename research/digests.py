@@ -99,16 +99,30 @@ def make_due(at: datetime | None = None) -> int:
     """
     at = at or timezone.now()
     taken = 0
-    for chosen in DigestSettings.objects.due(at).select_related("owner")[:_AT_ONCE]:
-        slot = chosen.next_at
-        with transaction.atomic():
-            mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
-            if not mine.update(next_at=next_at(chosen, at)):
-                continue
-            taken += 1
-            with timezone.override(zone_of(chosen.owner.time_zone)):
-                make(chosen, slot or at)
+    due = DigestSettings.objects.due(at).select_related("owner").order_by("next_at")
+    failure: Exception | None = None
+    for chosen in due[:_AT_ONCE]:
+        try:
+            taken += _take(chosen, at)
+        except Exception as exc:
+            # One account whose rows are broken must not keep the others from their digests.
+            logger.exception("digest failed", owner=chosen.owner_id)
+            failure = exc
+    if failure is not None:
+        raise failure
     return taken
+
+
+def _take(chosen: DigestSettings, at: datetime) -> bool:
+    """Claim one person's due slot and make its digest; False if another beat has it."""
+    slot = chosen.next_at
+    with transaction.atomic():
+        mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
+        if not mine.update(next_at=next_at(chosen, at)):
+            return False
+        with timezone.override(zone_of(chosen.owner.time_zone)):
+            make(chosen, slot or at)
+    return True
 
 
 def make(chosen: DigestSettings, slot: datetime) -> Digest | None:

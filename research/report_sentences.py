@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from html.parser import HTMLParser
+from itertools import islice
 from typing import Any
 
 from django.urls import reverse
@@ -244,13 +245,13 @@ def _block_html(block: _Block, tags: Callable[[str], SafeString], seen: set[str]
     spans = list(_spans(block.text))
     out: list[str] = []
     owed: list[str] = []  # the keys of sentences that have ended, whose tags are to be written
-    for piece in block.pieces:
+    for place, piece in enumerate(block.pieces):
         if (
             owed and (piece.text is not None or piece.name.removeprefix("/") not in _INLINE_ENDS)
         ) or (owed and not piece.name.startswith("/")):
             _pay(out, owed, tags)
         if piece.text is None:
-            out.append(_cited(piece, block, spans) if piece.name == "a" else piece.raw)
+            out.append(_cited(block, place, spans) if piece.name == "a" else piece.raw)
             continue
         _text_html(piece, spans, out, owed, tags, seen)
     _pay(out, owed, tags)
@@ -262,11 +263,12 @@ def _pay(out: list[str], owed: list[str], tags: Callable[[str], SafeString]) -> 
     owed.clear()
 
 
-def _cited(piece: _Piece, block: _Block, spans: list[tuple[int, int, str]]) -> str:
-    """Return a citation's link with the key of the sentence that it belongs to."""
+def _cited(block: _Block, place: int, spans: list[tuple[int, int, str]]) -> str:
+    """Return the link at `place` of a block; a citation's with the key of its own sentence."""
+    piece = block.pieces[place]
     if _CITES not in piece.raw:
         return piece.raw
-    after = block.pieces[block.pieces.index(piece) + 1 :]
+    after = islice(block.pieces, place + 1, None)
     at = next((one.place for one in after if one.text is not None), -1)
     key = next((key for start, end, key in spans if start <= at < end), "")
     return piece.raw.replace(">", f' data-of="{key}">', 1) if key else piece.raw

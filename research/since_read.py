@@ -25,6 +25,16 @@ from research.merged_delta import Merged, merge
 from research.models import DeltaItem, Report, Run
 
 _RUN = ("run_id", "run__number", "created", "run__is_baseline")  # as ReadRun names them
+# What a list needs of an item; a page of topics may hold thousands of them.
+_IN_A_LIST = (
+    "run_id",
+    "position",
+    "status",
+    "sentence",
+    "previous_text",
+    "previous_fact_id",
+    "withheld",
+)
 MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
 
 
@@ -207,7 +217,7 @@ def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaI
                 fact=Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
             )
         else:
-            items = items.exclude(status=DeltaItem.Status.GONE_QUIET)
+            items = items.exclude(status=DeltaItem.Status.GONE_QUIET).only(*_IN_A_LIST)
         for item in items.order_by("run", "position"):
             found[item.run_id].append(item)
     return found

@@ -53,13 +53,23 @@ def quarantine_act(request: BeaconRequest) -> HttpResponse:
         words = ngettext(
             "%(n)d record moved to the trash.", "%(n)d records moved to the trash.", done.number
         )
-    undo = f"undo:{reverse('memory:quarantine-undo')}?{urlencode({'key': str(done.key)})}"
     if done.number:
-        messages.success(request, words % {"n": done.number}, extra_tags=undo)
+        messages.success(request, words % {"n": done.number}, extra_tags=_undo(done))
+    _say_left(request, done)
     if done.problems:
         why = " ".join(done.problems[:MOST_TOLD])
         messages.warning(request, _("Left as it is: %(why)s") % {"why": why})
     return go_back(request, reverse("memory:quarantine"))
+
+
+def _undo(done: aside.Done) -> str:
+    return f"undo:{reverse('memory:quarantine-undo')}?{urlencode({'key': str(done.key)})}"
+
+
+def _say_left(request: BeaconRequest, done: aside.Done) -> None:
+    if done.left:
+        words = ngettext("%(n)d is left: press again.", "%(n)d are left: press again.", done.left)
+        messages.warning(request, words % {"n": done.left})
 
 
 @require_POST
@@ -73,7 +83,10 @@ def quarantine_undo(request: BeaconRequest) -> HttpResponse:
     done = aside.take_back(request.user, key, by=request.actor) if key else None
     if done is not None and done.number:
         words = ngettext("It is back in quarantine.", "%(n)d are back in quarantine.", done.number)
-        messages.success(request, words % {"n": done.number})
+        messages.success(
+            request, words % {"n": done.number}, extra_tags=_undo(done) * bool(done.left)
+        )
+        _say_left(request, done)
     else:
         messages.info(request, _("There is nothing to put back: it was changed meanwhile."))
     return go_back(request, reverse("memory:quarantine"))

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site.http import BeaconRequest
 from memory import refusing
 from memory.answers import go_back, next_of
+from memory.errors import MemoryRefused
 from memory.models import Proposal, RefusedSource
 from memory.quarantine import MODELS
 
@@ -25,8 +26,8 @@ from memory.quarantine import MODELS
 @login_required
 def refused_sources(request: BeaconRequest) -> HttpResponse:
     """Show what is refused, how often that turned something away, and the way back."""
-    rows = RefusedSource.objects.of(request.user)
-    return render(request, "memory/refused_sources.html", {"rows": rows[:500]})
+    rows = RefusedSource.objects.of(request.user)[: refusing.MOST]
+    return render(request, "memory/refused_sources.html", {"rows": rows})
 
 
 @require_http_methods(["GET", "POST"])
@@ -41,18 +42,21 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
     choices = refusing.choices_of(request.user, about)
     wanted = request.POST.get("choice", "")
     chosen = next((one for one in choices if one.value == wanted), None)
+    problem = _("Choose what is to be refused.") if request.method == "POST" else ""
     if request.method == "POST" and chosen is not None:
         why = request.POST.get("why", "")[:300]
-        made = refusing.refuse(request.user, chosen.kind, chosen.name, by=request.actor, why=why)
+        try:
+            made = refusing.refuse(
+                request.user, chosen.kind, chosen.name, by=request.actor, why=why
+            )
+        except MemoryRefused as exc:
+            context = {"about": about, "choices": choices, "problem": str(exc)}
+            return render(request, "memory/source_refuse.html", context)
         words = _("Nothing is taken from %(what)s any more.") % {"what": chosen.words}
         undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
         messages.success(request, words, extra_tags=undo)
         return redirect(next_of(request, reverse("memory:refused-sources")))
-    context = {
-        "about": about,
-        "choices": choices,
-        "problem": _("Choose what is to be refused.") if request.method == "POST" else "",
-    }
+    context = {"about": about, "choices": choices, "problem": problem}
     return render(request, "memory/source_refuse.html", context)
 
 

@@ -19,7 +19,7 @@ from research.models import DeltaItem, Run
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int) -> Run:
-    mine = Run.objects.of(request.user).filter(topic__slug=slug, topic__trashed_at=None)
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.exclude(report=None).select_related("report"), pk=run_id)
     return run
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memory import conflict_finding, conflict_undo, conflicts, notes
 from memory.errors import InvalidValue
@@ -104,6 +107,28 @@ def test_two_windows_settle_it_once(alice: Any):
     settled(one, "left")
     with pytest.raises(conflicts.Settled, match="kept left"):
         settled(one, "right")
+
+
+def test_topics_and_records_are_held_before_what_names_them(alice: Any):
+    # A run's save takes them in this order too: the other way round, each would wait for the other.
+    row = facts(alice)
+    with CaptureQueriesContext(connection) as asked:
+        conflicts.settle(row, "left", by=alice.actor)
+    assert _held(asked) == [
+        "memory_topic",
+        "memory_topicfact",
+        "memory_topicfact",
+        "memory_conflict",
+    ]
+
+    with CaptureQueriesContext(connection) as asked:
+        conflict_undo.take_back(row, by=alice.actor)
+    assert _held(asked).index("memory_topic") < _held(asked).index("memory_conflict")
+
+
+def _held(asked: CaptureQueriesContext) -> list[str]:
+    rows = (one["sql"] for one in asked.captured_queries if "FOR UPDATE" in one["sql"])
+    return [re.findall(r'FROM "(\w+)"', sql)[0] for sql in rows]
 
 
 def test_an_agent_settles_nothing(alice: Any):

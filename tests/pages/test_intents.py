@@ -93,6 +93,11 @@ def test_pressed_twice_the_second_press_is_explained(browser: Client, item: Delt
     assert "not withheld by the topic" in text_of(response)
 
 
+def test_of_a_report_in_the_trash_nothing_is_told(browser: Client, alice: Any, item: DeltaItem):
+    item.run.report.trash(by=alice.actor)
+    assert browser.post(tell(item)).status_code == 404
+
+
 def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem):
     assert client_of(bob).post(tell(item)).status_code == 404
     item.refresh_from_db()

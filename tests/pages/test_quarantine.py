@@ -10,7 +10,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, RefusedSource, User
-from tests.memory.review_cast import proposed_note
+from tests.memory.review_cast import proposed_file, proposed_note
 from tests.memory.test_quarantine import aside, page
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +78,19 @@ def test_a_stranger_releases_nothing(alice: User, bob: User, client_of: Callable
     client_of(bob).post(ACT, {"record": [f"note:{note.pk}"], "act": "release"})
     note.refresh_from_db()
     assert note.trust == "quarantined"
+
+
+def test_what_can_be_refused_of_many_pages_is_asked_in_few_queries(
+    browser: Client, alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    held = proposed_file(
+        alice, "\n".join(f"- The maker promises {n} minutes a charge." for n in range(9))
+    )
+    for number in range(12):
+        page(alice, url=f"https://site{number}.example/a", trust="external")
+    with django_assert_max_num_queries(12):
+        told = browser.get(reverse("memory:source-refuse", args=["proposal", held.pk]))
+    assert len(told.context["choices"]) == 8
 
 
 def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, alice: User):

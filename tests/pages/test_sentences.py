@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,16 @@ def test_the_report_says_how_many_sources_are_independent_and_what_is_unsupporte
     assert "! 1 unsupported sentence" in shown
     assert "<mark>Version 18.1 closes two faults.</mark>" in shown
     assert "copy.example" in shown
+
+
+def test_each_mark_of_one_source_leads_to_its_own_sentence(run: Run):
+    other = "Users should update soon."
+    shown = report_sentences.wrapped(
+        f'<p>{TRUE} <sup><a href="#source-1">[1]</a></sup> {other} '
+        f'<sup><a href="#source-1">[1]</a></sup></p>',
+        lambda key: "",
+    )
+    assert re.findall(r'data-of="(\w+)"', shown) == [sentence_key(TRUE), sentence_key(other)]
 
 
 def test_a_source_is_shown_as_it_was_read_with_the_quote_at_its_place(browser: Client, run: Run):

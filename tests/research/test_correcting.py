@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memory import taught
 from memory.errors import InvalidValue, MemoryRefused
@@ -184,3 +186,13 @@ def test_the_next_run_is_told_and_does_not_find_it_again(
     plan = after.steps.get(name="plan")
     assert "taught: 1 lesson" in plan.detail
     assert not Run.objects.get(pk=after.pk).report.delta.count(cast.sentence(1))
+
+
+def test_the_topic_is_held_before_anything_that_hangs_on_it(report: Report, alice: Any):
+    # A run's save takes it first too: the other way round, each would wait for the other.
+    make_fact(report.run.topic, WRONG, report.run)
+    with CaptureQueriesContext(connection) as asked:
+        correcting.take_back(corrected(report, alice), by=alice.actor)
+    rows = [one["sql"] for one in asked.captured_queries]
+    acts = [sql for sql in rows if sql.startswith(("INSERT", "UPDATE")) or "FOR UPDATE" in sql]
+    assert 'FROM "memory_topic"' in acts[0] and "FOR UPDATE" in acts[0]

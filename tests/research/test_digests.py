@@ -92,6 +92,27 @@ def test_each_run_stands_in_one_digest_only(alice: User, chosen: DigestSettings)
     assert told == [["A fact."], ["Another fact."]]
 
 
+def test_one_account_that_fails_keeps_no_other_from_its_digest(
+    alice: User, bob: User, chosen: DigestSettings, monkeypatch: Any
+):
+    digests.save_settings(bob, by=bob.actor, often="daily", hour=7, weekday=1)
+    DigestSettings.objects.filter(pk=bob.pk).update(next_at=timezone.now())
+    saved_run(make_topic(bob), "A fact.")
+    whole = digests.make
+
+    def broken(settings: DigestSettings, slot: datetime) -> Digest | None:
+        if settings.owner_id == alice.pk:
+            raise ValueError("alice's rows are broken")
+        return whole(settings, slot)
+
+    monkeypatch.setattr(digests, "make", broken)
+    with pytest.raises(ValueError, match="alice"):
+        digests.make_due()
+
+    assert Digest.objects.get().owner == bob
+    assert DigestSettings.objects.get(owner=alice).next_at <= timezone.now()
+
+
 def test_two_beats_make_one_digest(alice: User, chosen: DigestSettings, monkeypatch: Any):
     saved_run(make_topic(alice), "A fact.")
     email(alice)
