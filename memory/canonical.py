@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+import idna
+
 # Parameters that say where a reader came from, never which page is meant.
 _TRACKING = re.compile(
     r"^(utm_.*|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_cid|mc_eid|_ga|_gl|ref_src|cmpid)$",
@@ -46,11 +48,19 @@ def canonical_url(url: str) -> str:
 
 
 def _ascii_host(host: str) -> str:
-    """Return an international host name as it goes over the wire (`xn--…`), if it can be written so."""
+    """Return an international host name as it goes over the wire (`xn--…`), if it can be written so.
+
+    By the rules of today, as the client that opens it does and as people's domains are kept: those
+    of 2003, which Python itself knows, take `straße.example` for `strasse.example`.
+    """
     if host.isascii():
         return host
     try:
-        return host.encode("idna").decode("ascii")
+        return idna.encode(host, uts46=True).decode("ascii").rstrip(".")
+    except UnicodeError:  # an emoji, say: the old rules know it
+        pass
+    try:
+        return host.encode("idna").decode("ascii").rstrip(".")
     except UnicodeError:
         return host
 
@@ -75,12 +85,12 @@ def domain_of(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:  # no address at all, such as "http://[half"
         return ""
-    host = (parts.hostname or "").removeprefix("www.")
+    host = (parts.hostname or "").rstrip(".").removeprefix("www.")
     return host or parts.scheme
 
 
 def is_in_domain(url: str, domain: str) -> bool:
     """Whether `url` lies at `domain` or below it (`blog.example.org` is in `example.org`)."""
-    host = domain_of(url)
+    host = _ascii_host(domain_of(url))
     domain = domain.lower().removeprefix("www.")
     return host == domain or host.endswith("." + domain)

@@ -327,7 +327,7 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
             return Hit.State.RETURNING, _("always checked, as you asked")
         return Hit.State.NEW, ""
     allowed = settings.allow_domains
-    if allowed and not any(is_in_domain(hit.link, domain) for domain in allowed):
+    if allowed and not any(is_in_domain(hit.url, domain) for domain in allowed):
         return Hit.State.BLOCKED, _("not among the domains that the topic allows")
     if hit.url in seen:
         return Hit.State.KNOWN, ""

@@ -15,7 +15,10 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.canonical import canonical_url, domain_of
+from beacon_site.providers import sample
+from beacon_site.providers.errors import ProviderRejected
+from memory import refused
+from memory.canonical import canonical_url, domain_of, is_in_domain
 from memory.text import for_prompt, shorten
 from research.models import Hit, Run, TopicSettings
 from research.standing_rules import is_address, place_of, places_of, reason_against, shown
@@ -158,6 +161,30 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
         % {"n": count, "place": shorten(shown(place), 120)}
         for place, count in counts.items()
     ]
+
+
+# --- a page that led elsewhere --------------------------------------------------------------------
+
+
+def check_where_it_led(work: Work, hit: Hit, address: str) -> None:
+    """Raise ProviderRejected if a page's address led to where the run does not look.
+
+    Only the search's own address was held against the rules: a redirect may lead anywhere.  The
+    sample's articles lie here, whatever address they were published at.
+    """
+    led_to = canonical_url(address)
+    if led_to == hit.url or not led_to.startswith("http") or sample.is_sample_url(hit.link):
+        return
+    settings, asked = work.settings, is_always(work.settings, hit)
+    place = "" if asked else reason_against(settings, led_to)
+    place = place or place_of(led_to, refused.refused_domains(work.topic.owner))
+    if place:
+        words = _("its address leads to %(place)s, where you said not to look")
+        raise ProviderRejected(words % {"place": shown(place)})
+    allowed = [] if asked else settings.allow_domains
+    if allowed and not any(is_in_domain(led_to, domain) for domain in allowed):
+        words = _("its address leads to %(place)s, which is not among the domains that you allow")
+        raise ProviderRejected(words % {"place": shown(domain_of(led_to))})
 
 
 # --- what a page shows ----------------------------------------------------------------------------

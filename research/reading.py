@@ -97,6 +97,7 @@ def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
     """Keep what fetching a page gave: its text as a content item, or why there is none."""
     try:
         page = get()
+        obeying.check_where_it_led(work, hit, page.final_url)
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
             raise ProviderRejected(_("the page holds no text"))

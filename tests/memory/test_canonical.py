@@ -39,6 +39,9 @@ def test_spellings_of_one_page_are_one(url: str):
         ("http://example.org:80/a", "http://example.org/a"),
         ("https://example.org", "https://example.org/"),
         ("https://bücher.example/a", "https://xn--bcher-kva.example/a"),
+        # Since 2010 ß is a letter of its own: what the client opens, not strasse.example.
+        ("https://straße.example/a", "https://xn--strae-oqa.example/a"),
+        ("https://example.org。/a", "https://example.org/a"),
     ],
 )
 def test_two_spellings_meet(left: str, right: str):
@@ -84,4 +87,6 @@ def test_the_domain_is_the_host_without_www():
 def test_a_host_lies_in_its_own_and_in_higher_domains_only():
     assert is_in_domain("https://blog.example.org/a", "Example.org")
     assert is_in_domain("https://example.org/a", "www.example.org")
+    assert is_in_domain("https://www.example.org./a", "example.org")
+    assert is_in_domain("https://neu.straße.example/a", "xn--strae-oqa.example")
     assert not is_in_domain("https://notexample.org/a", "example.org")
