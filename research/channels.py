@@ -95,16 +95,22 @@ def _told(told: dict[str, Any]) -> dict[str, Any]:
 def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told: Any) -> None:
     """Change a channel; without a new address the stored one stays.  Raises InvalidValue."""
     fields: dict[str, Any] = _told(told)
-    if address and address != channel.address:
+    if channel.kind == Kind.EMAIL:
+        address = address or channel.address  # one that an archive brought was never looked at
+    elif address == channel.address:
+        address = ""  # what is shown of it, given back
+    if address:
         address = check_address(channel.kind, address, by=channel.owner)
         fields["address"] = shown(channel.kind, address)
-        if channel.needs_secret:
-            channel.keep_secret(**{**_new_key(channel), **channel.opened(), "url": address})
-            fields["secret"] = channel.secret
     fields["name"] = one_line(name) or fields.get("address", channel.address)[:LONGEST_NAME]
-    if fields.get("enabled") and not channel.enabled:
-        fields |= {"failed_in_row": 0, "off_because": ""}
     with transaction.atomic():
+        # Held: another tab may be making a new key at this moment.
+        held = Channel.objects.select_for_update().get(pk=channel.pk)
+        if address and held.needs_secret:
+            held.keep_secret(**{**_new_key(held), **held.opened(), "url": address})
+            fields["secret"] = held.secret
+        if fields.get("enabled") and not held.enabled:
+            fields |= {"failed_in_row": 0, "off_because": ""}
         Channel.objects.filter(pk=channel.pk).update(**fields)
         Activity.log(channel.owner, by, "channel-changed", subject=channel)
     channel.refresh_from_db()
@@ -182,12 +188,13 @@ def end_for(channel: Channel, topic: Topic | None) -> None:
     by = Actor("address", channel.address[:150])
     with transaction.atomic():
         if topic is None:
-            Channel.objects.filter(pk=channel.pk).update(digest=False)
-            Activity.log(channel.owner, by, "unsubscribed", subject=channel)
+            if Channel.objects.filter(pk=channel.pk, digest=True).update(digest=False):
+                Activity.log(channel.owner, by, "unsubscribed", subject=channel)
             return
         chosen, _made = TopicNotices.objects.get_or_create(topic=topic)
-        chosen.left_out.add(channel)
-        Activity.log(channel.owner, by, "unsubscribed", subject=topic, channel=channel.name)
+        if not chosen.left_out.filter(pk=channel.pk).exists():
+            chosen.left_out.add(channel)
+            Activity.log(channel.owner, by, "unsubscribed", subject=topic, channel=channel.name)
 
 
 def of_token(key: str) -> Channel | None:

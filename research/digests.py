@@ -132,6 +132,8 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
     anything or failed: those stand in the next digest.
     """
     owner = chosen.owner
+    if Digest.objects.of(owner).filter(slot=slot).exists():
+        return None  # an archive brought it: what has ended since stands in the next one
     last = Digest.objects.of(owner).first()
     now = timezone.now()
     since = last.created if last else now - _FIRST.get(Often(chosen.often), timedelta(days=7))
@@ -212,6 +214,11 @@ class Content:
     quiet: list[TopicPart] = field(default_factory=list)
     failed: list[TopicPart] = field(default_factory=list)
     withheld: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no topic stands in it: all went to the trash since it was made."""
+        return not (self.parts or self.quiet or self.failed)
 
     @property
     def changes(self) -> int:

@@ -12,7 +12,7 @@ from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
 from memory.record_kinds import RecordKind, register
 from memory.trash_along import Hanging
-from research import fact_editing, models, run_trash, topic_editing
+from research import fact_editing, models, run_trash, sent_words, topic_editing
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 
@@ -60,8 +60,8 @@ def register_kinds() -> None:
         ),
     )
 
-    models.Report.ON_PURGE.append(run_trash.forget_run)
-    Topic.ON_PURGE.append(run_trash.check_nothing_goes_on)
+    models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_report]
+    Topic.ON_PURGE += [run_trash.check_nothing_goes_on, sent_words.forget_topic]
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:

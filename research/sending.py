@@ -32,8 +32,8 @@ from beacon_site.providers.mailing import MailUnsure
 from memory.actors import SYSTEM
 from memory.models import Activity
 from memory.text import clean
-from research import notice_text
-from research.models import Channel, Delivery
+from research import digests, notice_text
+from research.models import Channel, Delivery, TopicNotices
 
 logger = structlog.get_logger(__name__)
 
@@ -108,9 +108,14 @@ def test(channel: Channel) -> Delivery:
     return made
 
 
-def again(delivery: Delivery) -> bool:
-    """Let it be sent again as a person wishes; False if it is still to be sent."""
+def again(delivery: Delivery, *, seen: int = 0) -> bool:
+    """Let it be sent again as a person wishes; False if it is still to be sent.
+
+    `seen` is the round of which the person saw the end: pressed twice, it is sent once.
+    """
     over = Delivery.objects.filter(pk=delivery.pk).exclude(state__in=[State.WAITING, State.SENDING])
+    if seen:
+        over = over.filter(round=seen)
     done = over.update(
         state=State.WAITING, round=F("round") + 1, tried=0, not_before=Now(), handed_at=None,
         nudged_at=None, ended_at=None, error="",
@@ -129,7 +134,8 @@ def _carry_out(delivery: Delivery) -> None:
         if why:
             _end(delivery, State.DROPPED, error=why)
             return
-        if delivery.handed_at is not None:
+        is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
+        if delivery.handed_at is not None or is_second_test:
             _unsure(delivery, _("The worker was lost while it was handed over."))
             return
         _try(delivery)
@@ -151,6 +157,21 @@ def _not_wanted(delivery: Delivery) -> str:
         return _("The report is in the trash.")
     if delivery.kind == Kind.REPORT and report is None:
         return _("The report is not there any more.")
+    if delivery.kind == Kind.FAILURE and run is not None and run.status != run.Status.FAILED:
+        return _("The run was retried since, so it has not failed.")
+    return _not_wanted_there(delivery)
+
+
+def _not_wanted_there(delivery: Delivery) -> str:
+    """Return why this channel is no longer told of it: the person, or who reads the mails, said so."""
+    if delivery.kind == Kind.DIGEST and delivery.digest is not None:
+        if not delivery.channel.digest:
+            return _("The channel gets no digests any more.")
+        if digests.content(delivery.digest).is_empty:
+            return _("All that it told of lies in the trash.")
+    chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
+    if delivery.topic_id is not None and chosen.exists():
+        return _("The channel is told nothing of this topic any more.")
     return ""
 
 

@@ -170,6 +170,11 @@ class DeliveryQuerySet(OwnedQuerySet):
         # Who comes second (a run that is saved again) finds the place taken.
         return len(self.bulk_create(rows, ignore_conflicts=True)) if rows else 0
 
+    def waiting_failures(self) -> Self:
+        """Keep messages about failures that were not handed over yet."""
+        waits = Delivery.State.WAITING
+        return self.filter(kind=Delivery.Kind.FAILURE, state=waits, handed_at=None)
+
     def due(self) -> Self:
         """Keep those that wait and whose time has come, and those whose worker was lost."""
         waiting = Q(state=Delivery.State.WAITING, not_before__lte=Now())

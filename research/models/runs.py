@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -330,8 +331,14 @@ class Run(models.Model):
                 done = bool(ended.update(**fields))
                 if done:
                     reopen_steps(self, step)
+                    self._untell()
                     Activity.log(self.topic.owner, by, RETRIED, subject=self, step=step)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()
             raise RunInTheWay(others.first()) from exc
         return done
+
+    def _untell(self) -> None:
+        """Let how it ends now be told anew: by messages that still wait, and by the next digest."""
+        Delivery.objects.filter(run=self).waiting_failures().delete()
+        apps.get_model("research", "DigestEntry").objects.filter(run=self).delete()

@@ -198,6 +198,11 @@ def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return render(request, "research/delivery.html", context)
 
 
+def _round(request: BeaconRequest) -> int:
+    said = request.POST.get("round", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 10 else 0
+
+
 @require_POST
 @login_required
 def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
@@ -205,10 +210,10 @@ def delivery_again(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     row = _delivery(request, pk)
     if row.kind == Delivery.Kind.TEST:
         messages.info(request, _("A test is not sent again: send a new one."))
-    elif sending.again(row):
+    elif sending.again(row, seen=_round(request)):
         messages.success(request, _("It is sent again."))
     else:
-        messages.info(request, _("It is still to be sent."))
+        messages.info(request, _("It is being sent already, or was meanwhile: look below."))
     return go_back(request, reverse("research:delivery", args=[pk]))
 
 

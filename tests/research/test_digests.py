@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory.models import Activity, Topic, User
 from research import digests, sending
 from research.models import Delivery, Digest, DigestEntry, DigestSettings, Run
-from tests.research.factories import make_item, make_run, make_topic
+from tests.research.factories import make_item, make_report, make_run, make_topic
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import email, saved_run
 
@@ -207,6 +207,40 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
 
     with django_assert_num_queries(3):
         digests.content(digest)
+
+
+def test_a_slot_that_an_archive_took_is_passed_over_and_its_runs_wait(
+    alice: User, chosen: DigestSettings
+):
+    saved_run(make_topic(alice), "A fact.")
+    early = timezone.now() - timedelta(days=2)
+    slot = DigestSettings.objects.get().next_at
+    Digest.objects.create(owner=alice, slot=slot, created=early)
+    digests.make_due()
+    assert not DigestEntry.objects.exists()
+    due_again()
+    digests.make_due()
+
+    assert DigestEntry.objects.count() == 2
+
+
+def test_a_failure_that_was_told_and_then_mended_is_told_as_what_it_became(
+    alice: User, chosen: DigestSettings
+):
+    run = make_run(make_topic(alice), saved=False, status="failed", error="no service answered",
+                   finished_at=timezone.now())  # fmt: skip
+    digests.make_due()
+    assert DigestEntry.objects.filter(run=run).exists()
+
+    assert run.retry(by=alice.actor)
+    Run.objects.filter(pk=run.pk).update(status="succeeded", number=1, finished_at=timezone.now())
+    make_report(run)
+    due_again()
+    digests.make_due()
+
+    newest = Digest.objects.of(alice).first()
+    assert newest is not None
+    assert [entry.run for entry in newest.entries.all()] == [run]
 
 
 def test_a_topic_that_is_purged_leaves_nothing_in_a_digest(alice: User, chosen: DigestSettings):
