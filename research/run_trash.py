@@ -241,21 +241,30 @@ def restore_run(report: Report, *, by: Actor) -> None:
         if report.trashed_at is None:
             return
         _check_now(run)
+        told = _told(report)
         report.restore(by=by)
-        source = PutAway.source_of(report.pk)
         why = _("came back with %(run)s") % {"run": run}
         for model in _ALONG:
-            _put_back(model, topic, source, by, why)
-        review_acts.put_back_for(topic.owner, source, by=by)
+            _put_back(model, topic, told, by, why)
+        review_acts.put_back_for(topic.owner, PutAway.source_of(report.pk), by=by)
         run_trash_rows.put_back(report)
         Activity.log(topic.owner, by, "run-restored", subject=run, label=str(report))
         transaction.on_commit(lambda: publishing.publish(topic.pk))
 
 
-def _put_back(model: type[Any], topic: Topic, source: str, by: Actor, why: str) -> None:
-    told = Revision.objects.filter(
-        owner=topic.owner_id, source=source, record_type=model.record_type()
-    ).order_by("record_id", "-id")
+def _told(report: Report) -> QuerySet[Any]:
+    """Return what was changed as the report went to the trash, the last time that it did.
+
+    What an earlier time changed came back then, and is whatever became of it since.
+    """
+    came_back = Revision.objects.filter(record_id=report.pk, after__trashed_at=None)
+    since = came_back.order_by("-id").values_list("id", flat=True).first() or 0
+    source = PutAway.source_of(report.pk)
+    return Revision.objects.filter(owner=report.owner_id, source=source, pk__gt=since)
+
+
+def _put_back(model: type[Any], topic: Topic, told: QuerySet[Any], by: Actor, why: str) -> None:
+    told = told.filter(record_type=model.record_type()).order_by("record_id", "-id")
     last = {revision.record_id: revision for revision in told.distinct("record_id")}
     records = model.objects.filter(owner=topic.owner_id, pk__in=last).select_for_update()
     wanted = []
@@ -330,9 +339,8 @@ def forget_run(report: Report, by: Actor) -> None:
 
 
 def _lying_with(report: Report) -> Iterable[Remembered]:
-    told = Revision.objects.filter(owner=report.owner_id, source=PutAway.source_of(report.pk))
     for model in (TopicFact, Observation, Note):
-        ids = told.filter(record_type=model.record_type(), after__has_key="trashed_at")
+        ids = _told(report).filter(record_type=model.record_type(), after__has_key="trashed_at")
         rows = model.objects.filter(owner=report.owner_id).in_trash()
         yield from rows.filter(pk__in=list(ids.values_list("record_id", flat=True)))
 

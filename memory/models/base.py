@@ -241,7 +241,7 @@ class Remembered(models.Model):
     def purge(self, *, by: Actor) -> None:
         """Delete the record and its history for good; the activity log keeps that, not the text.
 
-        Raises InvalidValue if it was in the trash when it was read, and was restored since.
+        Raises InvalidValue if it was in the trash when it was read, and is not there any more.
         """
         with transaction.atomic():
             self._hold_in_trash()
@@ -261,7 +261,10 @@ class Remembered(models.Model):
         if self.trashed_at is None:
             return
         row = type(self).objects.filter(pk=self.pk).select_for_update()
-        if list(row.values_list("trashed_at", flat=True)) == [None]:
+        found = list(row.values_list("trashed_at", flat=True))
+        if not found:  # another tab was quicker; its name may hang on what is gone too
+            raise InvalidValue(_("It is deleted for good already."))
+        if found == [None]:
             raise InvalidValue(
                 _("“%(label)s” is no longer in the trash, so it was not deleted.")
                 % {"label": shorten(str(self), 80)}

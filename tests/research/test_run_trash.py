@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from memory import record_acts, topic_memory, undoing
+from memory.actors import RESEARCH
 from memory.errors import InvalidValue
 from memory.models import (
+    Activity,
     Note,
     Observation,
     PutAway,
@@ -155,6 +157,46 @@ def test_what_was_changed_in_the_trash_stays_as_it_was_changed(topic: Topic, bad
     note.refresh_from_db()
     assert note.trashed_at is None
     assert Report.objects.get(run=bad).trashed_at is None
+
+
+def test_what_a_person_made_of_a_fact_between_two_removals_stays(topic: Topic, bad: Run) -> None:
+    fact = TopicFact.objects.filter(topic=topic).current().exclude(first_run=bad.number)[0]
+    fact.retire(by=RESEARCH, why="not among the facts of Run #2", run=bad.number)
+    remove(bad)
+    restore(bad)
+    fact.refresh_from_db()
+    assert fact.state == "retired"
+    fact.unstrike(by=topic.owner.actor)
+
+    remove(bad)
+    restore(bad)
+
+    fact.refresh_from_db()
+    assert fact.state == "current"
+
+
+def test_while_its_topic_lies_in_the_trash_too_it_comes_back_and_the_topic_after_it(
+    topic: Topic, bad: Run
+) -> None:
+    before, by = texts(topic), topic.owner.actor
+    remove(bad)
+    topic.refresh_from_db()
+    topic.trash(by=by)
+    restore(bad)
+    topic.refresh_from_db()
+    topic.restore(by=by)
+
+    assert texts(topic) == before
+
+
+def test_deleted_for_good_in_two_tabs_it_is_told_once(topic: Topic, bad: Run) -> None:
+    remove(bad)
+    one, other = (Report.objects.get(run=bad) for _tab in range(2))
+    one.purge(by=topic.owner.actor)
+
+    with pytest.raises(InvalidValue, match="deleted for good already"):
+        other.purge(by=topic.owner.actor)
+    assert Activity.objects.filter(kind="purged", subject_type="report").count() == 1
 
 
 def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
