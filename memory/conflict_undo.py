@@ -50,7 +50,9 @@ def take_back(conflict: Conflict, *, by: Actor) -> None:
     with transaction.atomic():
         held_sides(conflict)
         row = held(conflict)
-        if row.is_open or row.settled_how == Conflict.How.GONE:
+        pair = Conflict.objects.of(row.owner).between(row.left_id, row.right_id)
+        if pair.open().exists() or row.settled_how == Conflict.How.GONE:
+            # Itself, or a later one of the same two: they are looked at side by side already.
             raise Settled(_("It waits already; nothing was changed."))
         _undo_all(row, by)
         for side in ("left", "right"):

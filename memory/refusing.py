@@ -30,7 +30,7 @@ from memory.models import (
     User,
 )
 from memory.models.refused_sources import LONGEST_NAME
-from memory.text import clean, shorten
+from memory.text import clean, one_line, shorten
 
 Kind = RefusedSource.Kind
 MOST = 500  # refused sources of one person: each run, and each write of an agent, asks for them
@@ -176,7 +176,7 @@ def refuse(owner: User, kind: str, name: str, *, by: Actor, why: str = "") -> Re
 
     Raises InvalidValue for what is no source that can be refused, LimitReached beyond MOST.
     """
-    name, why = clean(name)[0].strip(), clean(why)[0]
+    name, why = clean(name)[0].strip(), one_line(clean(why)[0])
     if not by.is_person:
         raise InvalidValue(_("Only a person refuses a source."))
     if kind not in Kind.values or not name or len(name) > LONGEST_NAME:

@@ -32,7 +32,7 @@ from memory.archive import jobs
 from memory.content import retention
 from memory.errors import InvalidValue
 from memory.files import mirror
-from memory.models import Activity, ApiAnswer, Remembered, User
+from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.one_at_a_time import alone
 from memory.recall import following
 
@@ -114,8 +114,12 @@ def _purge(record: Remembered) -> bool:
 
 @shared_task
 def forget_api_answers() -> None:
-    """Delete the API's answers that are not given again any more: their day is over."""
+    """Delete the API's answers that are not given again any more: their day is over.
+
+    With them go reservations of calls whose process died: they count no more.
+    """
     ApiAnswer.objects.old().delete()
+    CallReservation.objects.run_out().delete()
 
 
 @shared_task

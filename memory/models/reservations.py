@@ -20,6 +20,10 @@ class CallReservationQuerySet(models.QuerySet[Any]):
         """Keep what `user` owns: the one owner filter."""
         return self.filter(owner=user)
 
+    def run_out(self) -> Self:
+        """Keep those that count no more: whoever made them died before the call was counted."""
+        return self.filter(created__lte=timezone.now() - LIFETIME)
+
     def held(self) -> Self:
         """Keep those of calls that can still be under way."""
         return self.filter(created__gt=timezone.now() - LIFETIME)

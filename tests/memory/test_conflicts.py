@@ -17,7 +17,7 @@ from memory.models import Activity, Conflict, Note, TopicFact, Trust
 from memory.observing import write_observation
 from memory.tasks import maintain
 from memory.undoing import ChangedSince
-from tests.memory.conflict_cast import NEW, OLD, facts, observations, texts, two_notes
+from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.memory.review_cast import AGENT
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +58,20 @@ def test_the_kept_side_of_a_contradiction_is_the_persons_word(alice: Any):
     conflict_undo.take_back(one, by=alice.actor)
     right.refresh_from_db()
     assert (right.trust, right.touched_by_person) == ("external", False)
+
+
+def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: Any):
+    one = two_notes(alice, "near-duplicate")
+    settled(one, "both")
+    left = Note.objects.get(pk=one.left_id)
+    notes.edit_note(left, by=alice.actor, expected_version=left.version, content=f"{OLD} Still.")
+    again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
+    assert again != one
+
+    with pytest.raises(conflicts.Settled, match="waits already"):
+        conflict_undo.take_back(one, by=alice.actor)
+    assert conflict_undo.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
+    assert Conflict.objects.standing().get() == again
 
 
 def test_of_two_that_say_the_same_the_other_fact_is_retired_not_struck(alice: Any):

@@ -16,6 +16,7 @@ from memory import month_budget, reserving
 from memory.asking import BudgetReached
 from memory.models import CallReservation, ModelCall, User
 from memory.month_budget import check_month
+from memory.tasks import forget_api_answers
 
 
 def call_of(user: User) -> ModelCall:
@@ -56,7 +57,10 @@ def test_what_a_process_that_died_had_reserved_runs_out(alice: User):
     hold(alice)
     CallReservation.objects.update(created=timezone.now() - timedelta(minutes=16))
 
-    assert hold(alice).pk
+    held = hold(alice)
+    forget_api_answers()
+
+    assert list(CallReservation.objects.all()) == [held]
 
 
 def test_a_refused_call_reserves_nothing(alice: User, bob: User):

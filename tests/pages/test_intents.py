@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
-from research import sharing
+from research import run_trash, sharing
 from research.models import DeltaItem, Report, Run, TopicSettings
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
@@ -102,6 +102,13 @@ def test_a_stranger_tells_nothing(client_of: ClientOf, bob: Any, item: DeltaItem
     assert client_of(bob).post(tell(item)).status_code == 404
     item.refresh_from_db()
     assert item.withheld == WHY
+
+
+def test_of_a_run_in_the_trash_nothing_is_told(browser: Client, run: Run, item: DeltaItem):
+    run_trash.trash_run(run.report, by=run.topic.owner.actor)
+
+    assert browser.post(tell(item)).status_code == 404
+    assert settings_of(run).tell_also == []
 
 
 def test_what_no_source_supports_cannot_be_told(browser: Client, run: Run):

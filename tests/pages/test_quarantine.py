@@ -99,8 +99,9 @@ def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, 
     assert "1 proposal of it that waits is rejected" in browser.get(address).content.decode()
 
     assert "Choose what" in browser.post(address, {"choice": "agent:other"}).content.decode()
-    told = browser.post(address, {"choice": "agent:desk", "why": "chatter"}, follow=True)
+    told = browser.post(address, {"choice": "agent:desk", "why": "chat\x00ter"}, follow=True)
     assert "0 times turned away" in told.content.decode()
+    assert RefusedSource.objects.get().reason == "chatter"
     held.refresh_from_db()
     assert held.state == "rejected"
     one = RefusedSource.objects.get()
