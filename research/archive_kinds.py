@@ -23,8 +23,43 @@ def _unfinished(run: Any) -> str:
 
 
 def _to_be_done(step: Any) -> str:
+    if not all(type(count) in (int, float) for count in step.counts.values()):
+        return _("its counts are no numbers")
     waits = step.is_follow_up and step.state in ("waiting", "running")
     return _("it is still to be done there") if waits else ""
+
+
+_MOST_SOURCES = 10_000  # numbers of sources are at most
+
+
+def _unsound(report: Any) -> str:
+    """Return why a report's sources or checks are none: its page, digests and feeds read them."""
+    numbers = set()
+    for source in report.sources:
+        number = source.get("n") if isinstance(source, dict) else None
+        if type(number) is not int or not 0 < number <= _MOST_SOURCES:
+            return _("a source of it has no number")
+        numbers.add(number)
+        if not all(isinstance(source.get(name), str) for name in ("title", "link", "domain")):
+            return _("a source of it lacks its title, link or domain")
+        quotes = source.get("quotes", [])
+        if not isinstance(quotes, list) or not all(map(_is_quote, quotes)):
+            return _("a source of it has quotes that are none")
+    if len(numbers) < len(report.sources):
+        return _("two sources of it have one number")
+    return "" if all(map(_is_check, report.checks)) else _("its checks are no checks")
+
+
+def _is_check(check: Any) -> bool:
+    if not isinstance(check, dict) or not isinstance(check.get("key"), str):
+        return False
+    counts = (check.get(name, 0) for name in ("sources", "independent"))
+    return "supported" in check and all(type(count) is int for count in counts)
+
+
+def _is_quote(quote: Any) -> bool:
+    is_found = quote.get("found") if isinstance(quote, dict) else ""
+    return is_found is None or isinstance(is_found, bool)
 
 
 def _let_go(run: Any, _taking_in: Any) -> None:
@@ -118,7 +153,7 @@ KINDS = [
         key=("run_id", "part", "position"),
         only=~Q(run__status__in=models.Run.UNFINISHED),
     ),
-    Kind("reports", gettext_lazy("reports"), models.Report),
+    Kind("reports", gettext_lazy("reports"), models.Report, problem=_unsound),
     Kind(
         "delta-items",
         gettext_lazy("delta items"),

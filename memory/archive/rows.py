@@ -124,6 +124,11 @@ def _value(field: models.Field[Any, Any], value: Any) -> Any:
             return None
         raise Unfit(_("“%(field)s” is empty") % {"field": field.name})
     if isinstance(field, models.JSONField):
+        shape = field.get_default()
+        if isinstance(shape, list | dict) and not isinstance(value, type(shape)):
+            is_list = isinstance(shape, list)
+            words = _("“%(field)s” is no list") if is_list else _("“%(field)s” is no object")
+            raise Unfit(words % {"field": field.name})
         return value
     if isinstance(field, ArrayField):
         if not isinstance(value, list):

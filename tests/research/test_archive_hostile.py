@@ -1,0 +1,130 @@
+"""Archives that somebody changed by hand: what cannot be is refused, and no page breaks by the rest."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from memory.models import User
+from research import channels, digests, feed_out, sharing
+from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
+from tests.research.factories import make_second_run, make_topic
+from tests.research.test_archive import exported, imported
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def archive(alice: User, tmp_path: Path) -> Path:
+    run = make_second_run(make_topic(alice))
+    sharing.make_link(run.report, days=365, note="the board", by=alice.actor)
+    feed_out.add(alice, topic=None, with_private=True, by=alice.actor)
+    channels.add(
+        alice, kind="webhook", name="Hook", address="https://h.example/s3cret", by=alice.actor
+    )
+    digests.save_settings(alice, by=alice.actor, often="daily", hour=7, weekday=1)
+    return exported(alice, tmp_path / "archive.zip")
+
+
+def changed(path: Path, kind: str, change: Change) -> Path:
+    """Return the archive with each row of a kind changed."""
+    out = path.with_name("changed.zip")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            held = old.read(name)
+            if name == f"data/{kind}.jsonl":
+                rows = [json.loads(line) for line in held.splitlines()]
+                for row in rows:
+                    change(row)
+                held = "".join(json.dumps(row) + "\n" for row in rows).encode()
+            new.writestr(name, held)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "why"),
+    [
+        ("reports", lambda row: row.update(sources={"n": 1}), "“sources” is no list"),
+        ("reports", lambda row: row.update(sources=["x"]), "has no number"),
+        ("reports", lambda row: row.update(sources=[{"n": 1, "title": "T"}]), "lacks its title"),
+        ("reports", lambda row: row["sources"].append(row["sources"][0]), "have one number"),
+        ("reports", lambda row: row["sources"][0].update(quotes=["x"]), "quotes that are none"),
+        (
+            "reports",
+            lambda row: row["sources"][0].update(quotes=[{"found": "perhaps"}]),
+            "quotes that are none",
+        ),
+        ("reports", lambda row: row["sources"][0].update(n=10**12), "has no number"),
+        ("reports", lambda row: row.update(checks=[{"sentence": "x"}]), "no checks"),
+        ("steps", lambda row: row.update(counts={"queries": "many"}), "counts are no numbers"),
+        ("steps", lambda row: row.update(output=[]), "“output” is no object"),
+        ("runs", lambda row: row.update(warnings="boo"), "“warnings” is no list"),
+        ("hits", lambda row: row.update(queries={}), "“queries” is no list"),
+        ("delta-items", lambda row: row.update(previous_source=[1]), "is no object"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(
+    archive: Path, bob: User, kind: str, change: Change, why: str
+):
+    counts = imported(changed(archive, kind, change), bob, own=False)
+
+    assert counts[kind].new == 0 and counts[kind].refused > 0
+    assert why in counts[kind].whys[0]
+
+
+def test_in_another_account_no_link_feed_or_channel_of_it_works(archive: Path, bob: User):
+    alices = [SharedLink.objects.get().token, Feed.objects.get().token]
+    imported(archive, bob, own=False)
+
+    assert not SharedLink.objects.of(bob).working().exists()
+    assert not Feed.objects.of(bob).working().exists()
+    channel = Channel.objects.of(bob).get()
+    assert (channel.enabled, channel.secret) == (False, "")
+    assert DigestSettings.objects.get(owner=bob).next_at is None
+    assert not Delivery.objects.of(bob).exists()
+    visitor = Client()
+    assert visitor.get(f"/shared/{alices[0]}/").status_code == 200  # Alice's own still works
+    for link in (*SharedLink.objects.of(bob), *Feed.objects.of(bob)):
+        place = "shared" if isinstance(link, SharedLink) else "feeds"
+        assert visitor.get(f"/{place}/{link.token}/").status_code == 410
+
+
+def test_once_the_account_is_gone_its_addresses_open_nothing_and_an_import_wakes_none(
+    archive: Path, alice: User, bob: User
+):
+    shared, feed = SharedLink.objects.get().token, Feed.objects.get().token
+    alice.delete()
+    visitor = Client()
+    assert visitor.get(f"/shared/{shared}/").status_code == 404
+    assert visitor.get(f"/feeds/{feed}/").status_code == 404
+
+    imported(archive, bob, own=False)
+
+    assert visitor.get(f"/shared/{shared}/").status_code == 410
+    assert visitor.get(f"/feeds/{feed}/").status_code == 410
+
+
+def test_no_secret_of_a_channel_stands_in_an_archive(archive: Path):
+    with zipfile.ZipFile(archive) as held:
+        everything = b"".join(held.read(name) for name in held.namelist())
+
+    assert b"s3cret" not in everything and b"whsec_" not in everything
+
+
+def test_a_digest_of_an_archive_whose_hour_is_still_to_come_stops_nobodys(
+    archive: Path, alice: User, bob: User
+):
+    slot = DigestSettings.objects.get(owner=alice).next_at
+    assert slot is not None
+    Digest.objects.create(owner=alice, slot=slot)
+    DigestSettings.objects.filter(owner=alice).update(next_at=slot)
+
+    assert digests.make_due(slot) == 1
+    assert Digest.objects.of(alice).count() == 1
+    assert Report.objects.of(alice).count() == 2
