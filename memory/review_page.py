@@ -184,7 +184,7 @@ def title_of(proposal: Proposal) -> str:
 def act_of(proposal: Proposal) -> str:
     """Return what would become of it: made anew, changed, or replaced."""
     if proposal.record_type == "memoryfile":
-        return _("would be changed") if proposal.version_seen else _("would be made")
+        return _("would be changed") if proposal.version_seen else _("would be written")
     if proposal.target_id is not None:
         return _("would replace the one that stands")
     return _("would be remembered")

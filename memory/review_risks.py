@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
+from memory.actors import REFLECTOR, RESEARCH, Actor
 from memory.files.summaries import by_rule, line_of
 from memory.injection import smells_of_instructions
 from memory.models import MemoryFile, Message, Note, Remembered, Revision, Trust, User
@@ -94,7 +94,12 @@ def _trust_of(write: Write) -> str:
     if write.trust == Trust.QUARANTINED:
         return _("it comes from text that is quarantined")
     if write.trust == Trust.EXTERNAL and write.leaves_topic:
-        return _("it comes from web pages, and would be used outside its topic")
+        if write.by in (RESEARCH, REFLECTOR):
+            return _("it comes from web pages, and would be used outside its topic")
+        return _(
+            "its writer was shown text from web pages just before, and it would be used outside "
+            "a topic"
+        )
     return ""
 
 

@@ -49,7 +49,10 @@ def test_an_agents_own_plain_words_are_stored_at_once(alice: Any):
 
 @pytest.mark.parametrize("kind", ["note", "file", "observation"])
 def test_what_comes_from_the_web_does_not_leave_its_topic_unseen(alice: Any, kind: str):
-    assert "web pages" in held(alice, kind, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."])
+    assert "was shown" in held(alice, kind, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."])
+    assert "it comes from web pages" in held(
+        alice, kind, by=REFLECTOR, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."]
+    )
     assert not held(
         alice, kind, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."], leaves_topic=False
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from beacon_memory.client import USUAL, Beacon
 from beacon_memory.errors import BeaconError, Refused
+from beacon_memory.records import Written
 
 OK, WENT_WRONG, HELD, UNFINISHED = 0, 1, 3, 4
 SHOWN = 200  # characters of a hit, so that a report does not fill the terminal
@@ -91,10 +92,15 @@ def _remember(beacon: Beacon, asked: argparse.Namespace) -> int:
     if asked.json:
         _print_json(written.raw)
     elif written.is_held:
-        print("Held: it is stored once a person accepts it under Review.", file=sys.stderr)
+        _say_held(written)
     else:
         print(written.id)
     return HELD if written.is_held else OK
+
+
+def _say_held(written: Written) -> None:
+    why = f" ({written.why})" if written.why else ""
+    print(f"Held: it is stored once a person accepts it under Review{why}.", file=sys.stderr)
 
 
 def _run(beacon: Beacon, asked: argparse.Namespace) -> int:
@@ -142,7 +148,7 @@ def _write_file(beacon: Beacon, asked: argparse.Namespace) -> int:
     if asked.json:
         _print_json(written.raw)
     elif written.is_held:
-        print("Held: it is stored once a person accepts it under Review.", file=sys.stderr)
+        _say_held(written)
     else:
         print(f"{asked.path} is written, {len(content.encode())} bytes.", file=sys.stderr)
     return HELD if written.is_held else OK

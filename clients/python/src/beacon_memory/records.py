@@ -46,6 +46,11 @@ class Written:
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
     @property
+    def why(self) -> str:
+        """Return why it is held, in Beacon's words."""
+        return str(self.raw.get("why") or "")
+
+    @property
     def is_held(self) -> bool:
         """Whether a person is to look at it first; nothing is stored until then."""
         return bool(self.proposal)
