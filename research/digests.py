@@ -181,6 +181,12 @@ class Item:
     before: str
     quote: str
     sources: list[dict[str, str]]
+    unsure: bool = False
+
+    @property
+    def keeps_both(self) -> bool:
+        """Whether what was known stands beside it, until a person decides."""
+        return self.unsure or self.status == DeltaItem.Status.CONTRADICTED
 
 
 @dataclass(slots=True)
@@ -315,6 +321,7 @@ def _item(row: DeltaItem, report: Report) -> Item:
             for n in row.citations
             if n in sources
         ],
+        unsure=row.unsure,
     )
 
 

@@ -67,7 +67,7 @@ class MemoryChanges:
         found = [
             ("new", _("Facts learnt"), self.new),
             ("confirmed", _("Facts confirmed"), self.confirmed),
-            ("contradicted", _("Your facts that sources contradict"), self.contradicted),
+            ("contradicted", _("Facts that sources contradict"), self.contradicted),
             ("retired", _("Facts retired to the timeline"), self.retired),
         ]
         return [group for group in found if group[2]]

@@ -109,16 +109,20 @@ def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     return _channel_page(request, _channel(request, pk), form)
 
 
+def _deliveries(mine: Channel) -> list[Delivery]:
+    """Return what was sent to a channel, the newest first."""
+    rows = mine.deliveries.select_related("run__topic", "digest")
+    return list(rows.defer("request", "response", "message", "tries")[:MOST_DELIVERIES])
+
+
 def _channel_page(
     request: BeaconRequest, mine: Channel, form: ChannelForm, **more: Any
 ) -> HttpResponse:
-    rows = mine.deliveries.select_related("run__topic", "digest")
-    rows = rows.defer("request", "response", "message", "tries")
     context: dict[str, Any] = {
         "tab": "notifications",
         "channel": mine,
         "form": form,
-        "deliveries": list(rows[:MOST_DELIVERIES]),
+        "deliveries": _deliveries(mine),
         "mail": settings.BEACON_MAIL,
     }
     return render(request, "research/channel.html", context | more)
@@ -136,7 +140,8 @@ def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     else:
         tested = {"sent": sent}
     if request.htmx:
-        return render(request, "research/_channel_tested.html", {"channel": mine, **tested})
+        context = {"channel": mine, "deliveries": _deliveries(mine), "is_swap": True, **tested}
+        return render(request, "research/_channel_tested.html", context)
     form = ChannelForm(kind=mine.kind, channel=mine)
     return _channel_page(request, _channel(request, pk), form, **tested)
 

@@ -118,6 +118,18 @@ def test_a_test_shows_what_was_really_answered(
     assert Delivery.objects.get().state == "failed"  # a test is not tried again
 
 
+def test_over_htmx_a_test_stands_in_the_list_of_what_was_sent(
+    browser: Client, alice: User, settings: Any
+):
+    made = email(alice)
+    with MailServer() as server:
+        use(server, settings)
+        shown = text(browser.post(f"{HERE}{made.pk}/test/", headers=HTMX))
+
+    assert 'id="deliveries" hx-swap-oob="true"' in shown and "Nothing yet" not in shown
+    assert shown.count(f"/settings/deliveries/{made.deliveries.get().pk}/") == 2
+
+
 def test_a_test_by_mail_works_without_javascript(browser: Client, alice: User, settings: Any):
     made = email(alice)
     with MailServer() as server:

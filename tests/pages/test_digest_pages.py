@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 from xml.etree import ElementTree
 
@@ -104,6 +105,28 @@ def test_the_feed_is_valid_atom_and_carries_the_changes(feed: Feed, topic: Topic
     assert changed.link.endswith(f"/runs/{run.pk}/")
     assert "Costs &lt; 5 &amp; “rising”." in changed.summary
     assert 'href="https://example.org/1"' in changed.summary
+
+
+@pytest.mark.parametrize(("status", "unsure"), [("contradicted", False), ("changed", True)])
+def test_what_a_source_disputes_is_not_told_as_gone(
+    browser: Client, alice: User, feed: Feed, topic: Topic, status: str, unsure: bool
+):
+    run = saved_run(topic, "The limit is 90.")
+    run.delta_items.update(status=status, unsure=unsure, previous_text="The limit is 80.")
+    make_digest(alice)
+
+    for shown in (text(browser.get("/digest/")), unescape(text(read(feed)))):
+        assert "Known: The limit is 80." in shown
+        assert "<s " not in shown and "<del>" not in shown
+
+
+def test_what_gave_way_is_struck_out(browser: Client, alice: User, feed: Feed, topic: Topic):
+    run = saved_run(topic, "The limit is 90.")
+    run.delta_items.update(status="changed", previous_text="The limit is 80.")
+    make_digest(alice)
+
+    assert ">The limit is 80.</s>" in text(browser.get("/digest/"))
+    assert "<del>The limit is 80.</del>" in unescape(text(read(feed)))
 
 
 def assert_valid(root: Any) -> None:

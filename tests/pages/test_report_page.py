@@ -122,7 +122,7 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
 
     shown = section(page(browser, run), "what-changed")
 
-    assert "To be looked at" in shown and shown.count("Both stay until you decide.") == 2
+    assert "To be looked at" in shown and shown.count("Both were kept: you decide, on the") == 2
 
 
 def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):

@@ -68,6 +68,22 @@ def test_a_reader_sees_where_the_old_sentence_stood_but_no_page_of_ours(link: Sh
     assert "/library/" not in shown and "/facts/" not in shown
 
 
+def test_a_reader_is_not_told_that_what_is_disputed_holds_now(link: SharedLink, run: Run):
+    run.delta_items.exclude(status="contradicted").update(withheld="no source says it")
+
+    shown = read(link).content.decode()
+
+    assert "Known</span>" in shown and "A source says</span>" in shown
+    assert "Before</span>" not in shown and "Now</span>" not in shown
+
+
+def test_over_htmx_the_link_comes_with_its_undo(browser: Client, run: Run):
+    shown = browser.post(page_of(run), WANTED, headers={"HX-Request": "true"}).content.decode()
+
+    made = SharedLink.objects.get()
+    assert "The link works now" in shown and f"/shared-links/{made.pk}/end/" in shown
+
+
 def test_a_link_is_made_and_stands_on_the_page_whole(browser: Client, run: Run, settings: Any):
     settings.BEACON_URL = "https://beacon.example"
     browser.post(page_of(run), WANTED)
