@@ -8,6 +8,7 @@ Redis did not take, or a killed process left, is tried again by beat each minute
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -62,6 +63,24 @@ def work_off_all() -> None:
     for owner_id, slug in PublishDue.objects.order_by().values_list("owner_id", "slug").distinct():
         if not work_off(owner_id, slug, again=True):
             return
+
+
+def renew_all() -> None:
+    """Mark every copy as behind, also those of topics that are no more: after a restore."""
+    owner = User.objects.filter(username=settings.BEACON_PUBLISH_OWNER).first()
+    if owner is None:
+        return
+    slugs = set(Topic.objects.of(owner).live().values_list("slug", flat=True))
+    try:
+        with _server() as server:
+            slugs |= {key.decode().removeprefix(KEY.format(slug="")) for key in _copies(server)}
+    except redis.RedisError as exc:
+        logger.warning("copies in Redis not looked at", error=type(exc).__name__)
+    PublishDue.objects.bulk_create(PublishDue(owner=owner, slug=slug[:80]) for slug in slugs)
+
+
+def _copies(server: redis.Redis) -> Iterator[bytes]:
+    yield from server.scan_iter(match=KEY.format(slug="*"), count=1000)
 
 
 def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""`manage.py backup FILE`: the whole database in one file, also while Beacon runs."""
+"""`manage.py backup FILE`: all of Beacon in one file, also while it runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site.dumps import DumpFailed, dump
-from beacon_site.embedded import EmbeddedError
+from beacon_site import backups
+from beacon_site.dumps import DumpFailed
 from beacon_site.own_command import OwnCommand
+from memory.files import mirror, mirror_left
 
 
 class Command(OwnCommand):
     """Write every account's everything to a file, and say what else to keep with it."""
 
-    help = "Write the whole database to a file, also while Beacon runs."
+    help = "Write all of Beacon to one file, also while it runs."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the file."""
@@ -26,14 +27,20 @@ class Command(OwnCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the file."""
         file: Path = options["file"]
+        mirror.catch_up()  # what was edited on disk just now is part of what is remembered
+        left = mirror_left.refused_edits(mirror_left.folder())
         try:
-            dump(settings.DATABASES["default"], file)
-        except (DumpFailed, EmbeddedError) as exc:
-            raise CommandError(str(exc)) from exc
-        self.stdout.write(
-            _("Written to %(file)s, %(size)s bytes.")
-            % {"file": file, "size": f"{file.stat().st_size:,}"}
-        )
+            manifest = backups.write(settings.DATABASES["default"], file, left)
+        except DumpFailed as exc:
+            raise CommandError(_("No backup was made. %(why)s") % {"why": exc}) from exc
+        told = {
+            "file": file,
+            "size": f"{file.stat().st_size:,}",
+            "rows": f"{manifest.rows:,}",
+            "tables": len(manifest.tables),
+        }
+        said = _("Written to %(file)s, %(size)s bytes: %(rows)s rows of %(tables)d tables.")
+        self.stdout.write(said % told)
         if (key := settings.DATA_DIR / "secret_key").is_file():
             self.stderr.write(
                 _("Keep %(key)s with it: without it the keys stored in Settings cannot be read.")

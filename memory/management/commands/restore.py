@@ -2,52 +2,174 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import DatabaseError, connections
+from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from beacon_site.dumps import DumpFailed, load, others
-from beacon_site.embedded import EmbeddedError
+from beacon_site import backups, dumps
+from beacon_site.backups import Manifest
+from beacon_site.dumps import DumpFailed
+from beacon_site.embedded import locks
+from memory import publishing
+from memory.files import mirror_left
+
+WORD = "replace"  # what is typed to let go of what is there
 
 
 class Command(BaseCommand):
     """Bring a backup back, all of it or nothing; Beacon must not run meanwhile."""
 
-    help = "Put a file that backup wrote in the place of the whole database; stop Beacon first."
+    help = "Put what backup wrote in the place of all that Beacon holds; stop Beacon first."
     requires_system_checks = ()  # the database may be empty, or of another version
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the file."""
+        """Take the file, and how sure the caller is."""
         parser.add_argument("file", type=Path)
+        parser.add_argument("--check", action="store_true", help="read the file, change nothing")
+        parser.add_argument("--replace", action="store_true", help="let go of what is there now")
+        parser.add_argument("--yes", action="store_true", help="do not ask before that")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Bring the file back."""
         file: Path = options["file"]
         if not file.is_file():
             raise CommandError(_("There is no file %(file)s.") % {"file": file})
-        if others():
+        known = [f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations]
+        try:
+            manifest = backups.read(file)
+            self._tell(manifest)
+            _check_version(manifest, known)
+            if options["check"]:
+                self.stdout.write(_("The file is whole. Nothing was changed."))
+                return
+            self._check_place(replace=options["replace"], yes=options["yes"])
+            with _alone():
+                connections.close_all()  # so that no table is held while it is replaced
+                backups.bring_back(settings.DATABASES["default"], file, manifest)
+        except DumpFailed as exc:
+            raise CommandError(
+                _("Nothing was restored, and what was there stays. %(why)s") % {"why": exc}
+            ) from exc
+        self._follow_up(file, manifest, known)
+        self.stdout.write(_("Restored from %(file)s. Now start Beacon.") % {"file": file})
+
+    def _tell(self, manifest: Manifest) -> None:
+        told = {
+            "when": manifest.made_at,
+            "rows": f"{manifest.rows:,}",
+            "tables": len(manifest.tables),
+            "people": manifest.tables.get("memory_user", dumps.Counted(0, "")).rows,
+        }
+        said = _("A backup of %(when)s: %(rows)s rows of %(tables)d tables, accounts: %(people)d.")
+        self.stdout.write(said % told)
+        if manifest.key != backups.key_mark():
+            self.stderr.write(
+                _(
+                    "It was made under another SECRET_KEY: keys of services, addresses of channels "
+                    "and shared links in it cannot be read until that key is put back (the file "
+                    "secret_key of that data folder, or the variable)."
+                )
+            )
+
+    def _check_place(self, *, replace: bool, yes: bool) -> None:
+        """Raise CommandError unless the database is free, and empty or given up in so many words."""
+        with dumps.opened(settings.DATABASES["default"]) as raw:
+            people = backups.accounts(raw)
+        if people is not None and dumps.is_in_use():
             raise CommandError(
                 _(
                     "Nothing was restored: the database is in use. Stop Beacon first "
                     "(make down, or its services), then restore, then start it again."
                 )
             )
-        connections.close_all()  # so that no table is held while it is replaced
-        try:
-            load(settings.DATABASES["default"], file)
-        except (DumpFailed, EmbeddedError) as exc:
+        if not people:
+            return
+        here = ngettext(
+            "this Beacon holds %(n)d account with all that it remembers",
+            "this Beacon holds %(n)d accounts with all that they remember",
+            people,
+        ) % {"n": people}
+        if not replace:
             raise CommandError(
-                _("Nothing was restored, and what was there stays. %(why)s") % {"why": exc}
-            ) from exc
-        told = put_aside(Path(settings.BEACON_MIRROR_DIR or settings.DATA_DIR / "memory"))
-        if told:
+                _(
+                    "Nothing was restored: %(here)s. With --replace the backup takes its place; "
+                    "make a backup of what is here first."
+                )
+                % {"here": here}
+            )
+        if yes:
+            return
+        self.stdout.write(_("As of now %(here)s. All of it goes.") % {"here": here})
+        if not sys.stdin.isatty():
+            raise CommandError(_("Nothing was restored: add --yes where nobody can be asked."))
+        if input(_("Type %(word)s to go on: ") % {"word": WORD}).strip() != WORD:
+            raise CommandError(_("Nothing was restored."))
+
+    def _follow_up(self, file: Path, manifest: Manifest, known: list[str]) -> None:
+        """Bring along what follows the database: its version, the disk, copies in Redis.
+
+        The tables of vectors are made when Beacon starts.
+        """
+        copies = mirror_left.folder()
+        if told := put_aside(copies):
             self.stderr.write(told)
-        self.stdout.write(_("Restored from %(file)s. Now start Beacon.") % {"file": file})
+        try:
+            if manifest.files:
+                backups.unpack(file, manifest, copies)
+        except OSError as exc:
+            said = _("Edits on disk that had been refused were not written to %(folder)s: %(why)s.")
+            self.stderr.write(said % {"folder": copies, "why": exc.strerror or exc})
+        try:
+            if backups.older(manifest, known):
+                call_command("migrate", interactive=False, verbosity=0)
+                self.stdout.write(_("It was made by an older version and was brought up to date."))
+            publishing.renew_all()
+        except DatabaseError as exc:
+            raise CommandError(
+                _(
+                    "The backup was restored, but could not be brought up to date: %(why)s. Start "
+                    "Beacon with the version that made it, or mend that and run “manage.py migrate”."
+                )
+                % {"why": str(exc).strip()}
+            ) from exc
+
+
+def _check_version(manifest: Manifest, known: list[str]) -> None:
+    if newer := backups.newer(manifest, known):
+        told = {"names": ", ".join(newer[:3]) + (" …" if len(newer) > 3 else "")}
+        raise CommandError(
+            _(
+                "Nothing was restored: the backup was made by a newer version of Beacon (this one "
+                "does not know %(names)s). Restore it with that version, or a later one."
+            )
+            % told
+        )
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep `make up` from starting on this data folder meanwhile.  Raises CommandError if it runs."""
+    lock = Path(settings.DATA_DIR) / "up.lock"
+    if not lock.parent.is_dir():
+        yield
+        return
+    if not locks.take(lock, wait=False):
+        raise CommandError(_("Nothing was restored: Beacon runs. Stop it first (make down)."))
+    try:
+        yield
+    finally:
+        locks.release(lock)
 
 
 def put_aside(copies: Path) -> str:
