@@ -35,3 +35,4 @@ class MemoryConfig(AppConfig):
         files = importlib.import_module("memory.models.files")
         files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()
+        importlib.import_module("memory.doctor.all").register()

@@ -14,10 +14,12 @@ from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
 from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
+from redis.exceptions import RedisError
 
 from beacon_site import health
 from beacon_site.providers.catalogue import BY_NAME
@@ -30,6 +32,8 @@ from memory.recall import vector_tables
 GOOD, WARN, BAD = "good", "warn", "bad"
 # Each returns the services that failed when last asked; research, which asks them, adds its own.
 FAILING: list[Callable[[], list[str]]] = []
+LAST_EXAMINED = "doctor:last"  # where the doctor keeps what it found, in the cache
+DRIFT = "drift"
 LOW_DISK = 2 * 1024**3  # bytes: below it a database may stop at any moment
 
 
@@ -42,6 +46,7 @@ class Check:
     said: str
     todo: str = ""
     at: datetime | None = None
+    key: str = ""
 
 
 def checks() -> list[Check]:
@@ -57,6 +62,7 @@ def checks() -> list[Check]:
         _data_folder(),
         _library(),
         *_mirror(),
+        _drift(),
     ]
 
 
@@ -94,11 +100,12 @@ def _processes() -> Iterator[Check]:
     for kind, age in health.ages().items():
         name, meaning = names[kind]
         if age is not None and age <= health.OLDEST[kind]:
-            yield Check(name, GOOD, _("Spoke %(seconds)d s ago.") % {"seconds": age})
+            said = _("Spoke %(seconds)d s ago.") % {"seconds": age}
+            yield Check(name, GOOD, said, key=kind)
             continue
         said = _("Never heard of.") if age is None else _spoke(age)
         todo = _("“make up” starts it; with Docker, “docker compose up -d”. Then look at its log.")
-        yield Check(name, BAD, f"{said} {meaning}", todo)
+        yield Check(name, BAD, f"{said} {meaning}", todo, key=kind)
 
 
 def _spoke(age: float) -> str:
@@ -106,6 +113,26 @@ def _spoke(age: float) -> str:
     if minutes < 120:
         return _("Last spoke %(minutes)d min ago.") % {"minutes": max(minutes, 1)}
     return _("Last spoke %(hours)d h ago.") % {"hours": round(minutes / 60)}
+
+
+def _drift() -> Check:
+    """Tell what the doctor found when it looked last: at each night, or by its command."""
+    name = _("Doctor")
+    try:
+        told = cache.get(LAST_EXAMINED)
+    except (RedisError, OSError):
+        told = None
+    if not isinstance(told, dict):
+        said = _("It has not looked yet whether what belongs together still does.")
+        todo = _("It looks each day; “manage.py doctor” looks now.")
+        return Check(name, GOOD, said, todo, key=DRIFT)
+    found = [*told["bad"], *told["warned"]]
+    if not found:
+        said = _("Found nothing that does not belong together.")
+        return Check(name, GOOD, said, at=told["at"], key=DRIFT)
+    said = _("Found something about: %(names)s.") % {"names": ", ".join(found)}
+    todo = _("“manage.py doctor” explains it; with --fix it mends what can be mended.")
+    return Check(name, BAD if told["bad"] else WARN, said, todo, told["at"], DRIFT)
 
 
 # --- what is outside -------------------------------------------------------------------------------

@@ -29,7 +29,9 @@ from memory import (
 )
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
+from memory.checkup import GOOD
 from memory.content import retention
+from memory.doctor import examining
 from memory.errors import InvalidValue
 from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
@@ -196,6 +198,14 @@ def follow_languages() -> None:
         for owner in User.objects.filter(pk=owner_id):
             read = following.rebuild(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
+
+
+@shared_task
+def look_for_drift() -> None:
+    """Let the doctor look once a day, and mend nothing; Health shows what it found."""
+    for one in examining.look_for_drift(quick=True):
+        if one.state != GOOD:
+            logger.warning("drift", what=one.key, state=one.state, said=one.said)
 
 
 @shared_task

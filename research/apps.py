@@ -34,5 +34,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.tool_research").register()
         importlib.import_module("research.account_end").register()
         importlib.import_module("research.staleness").register()
+        importlib.import_module("research.doctor").register()
         blocks = importlib.import_module("memory.topic_block")
         blocks.TASKS.append(importlib.import_module("research.offering").task_of)

@@ -30,6 +30,7 @@ COMMANDS_ON_DATA = frozenset(
         "first_account_link",
         "api_token",
         "backup",
+        "doctor",
         "export_memory",
         "import_memory",
         "memory_export",

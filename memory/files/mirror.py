@@ -22,7 +22,7 @@ from django.db.models import Exists, OuterRef
 
 from memory.files import mirror_account, mirror_copy, mirror_folder, mirror_git
 from memory.files.mirror_copy import Copy
-from memory.files.mirror_disk import ChangedMeanwhile, Disk
+from memory.files.mirror_disk import ChangedMeanwhile, Disk, digest_of
 from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
 from memory.one_at_a_time import alone
 
@@ -74,6 +74,39 @@ def catch_up() -> int:
         if folder is not None:
             mirror_git.commit_due(folder)
     return len(due)
+
+
+def differing() -> list[tuple[int, str]]:
+    """Return owner and path of each file whose copy is not what is stored, by its very bytes.
+
+    An edit that was refused is not among them: a person has to look at it.
+    """
+    folder = mirror_folder.opened() if mirror_folder.is_on() else None
+    if folder is None:
+        return []
+    refused = MirroredFile.objects.exclude(problem="").values_list("owner_id", "path")
+    return sorted((_due(folder) | set(_unnoticed(folder))) - set(refused))
+
+
+def bring_together() -> int:
+    """Look at those files anew, whatever their stamps say; return how many they were."""
+    found = differing()
+    for owner_id, path in found:
+        MirroredFile.objects.filter(owner=owner_id, path=path).update(stamp="")
+    catch_up()
+    return len(found)
+
+
+def _unnoticed(folder: MirrorFolder) -> Iterator[tuple[int, str]]:
+    """Yield the files that differ though stamp and version say that they do not."""
+    for row in MirroredFile.objects.exclude(digest="").select_related("owner").iterator():
+        file = MemoryFile.objects.of(row.owner).live().at(row.path).first()
+        if file is None or file.version != row.version:
+            continue
+        with suppress(OSError, ChangedMeanwhile):
+            lies = mirror_folder.disk_of(folder, row.owner).read(row.path).digest
+            if not lies == row.digest == digest_of(file.content.encode()):
+                yield row.owner_id, row.path
 
 
 def _due(folder: MirrorFolder) -> set[tuple[int, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
+
+from django.db.models import QuerySet
 
 from memory.models.library import FOLDER, OWN, LibraryDocument
 from memory.models.recalled import Recalled
@@ -35,21 +36,21 @@ def rebuild(owner: Any) -> dict[str, int]:
     Returns how many records of each type were read.
     """
     read = {}
-    for kind in KINDS.values():
-        rows = kind.model.objects.filter(owner=owner).live().order_by("created", "pk")
-        if kind.topic_path:
-            rows = rows.select_related(kind.topic_path)
-        read[kind.type] = bm25.rebuild(owner, kind.type, rows.iterator(chunk_size=500))
-    for search_type in (OWN, FOLDER):
-        read[search_type] = bm25.rebuild(owner, search_type, _documents(owner, search_type))
+    for search_type, rows in indexed_rows().items():
+        chunk = 100 if search_type in (OWN, FOLDER) else 500  # documents are long
+        mine = rows.filter(owner=owner).order_by("created", "pk").iterator(chunk_size=chunk)
+        read[search_type] = bm25.rebuild(owner, search_type, mine)
     return read
 
 
-def _documents(owner: Any, search_type: str) -> Iterator[LibraryDocument]:
-    """Return the owner's documents of the library that are ranked under this type."""
-    rows = LibraryDocument.objects.filter(owner=owner, problem="").live()
-    rows = rows.filter(path="") if search_type == OWN else rows.exclude(path="")
-    return rows.order_by("created", "pk").iterator(chunk_size=100)
+def indexed_rows() -> dict[str, QuerySet[Any]]:
+    """Return everybody's records that are to stand in the index, by the type they are ranked among."""
+    rows: dict[str, QuerySet[Any]] = {}
+    for kind in KINDS.values():
+        live = kind.model.objects.live()
+        rows[kind.type] = live.select_related(kind.topic_path) if kind.topic_path else live
+    documents = LibraryDocument.objects.filter(problem="").live()
+    return rows | {OWN: documents.filter(path=""), FOLDER: documents.exclude(path="")}
 
 
 def owners_in_another_language() -> list[int]:

@@ -1,0 +1,11 @@
+"""What memory has the doctor look at."""
+
+from __future__ import annotations
+
+from memory.doctor import disk, examining, search_index, site, vectors
+
+
+def register() -> None:
+    """Tell the doctor, in the order in which it looks: what the rest stands on first."""
+    for part in (site, search_index, vectors, disk):
+        examining.register(*part.EXAMINATIONS)

@@ -1,0 +1,178 @@
+"""The search index against the records: entries both ways, figures, and word for word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memory.checkup import BAD
+from memory.doctor.examining import Examination, Found
+from memory.models import SearchEntry, SearchSpace, User
+from memory.recall import bm25, following
+
+BATCH = 200
+_MATTERS = gettext_lazy(
+    "Recall, Ask, agents and the next runs find by this index: what is missing in it is not found, "
+    "what is too much or miscounted changes the order of what is."
+)
+# Bounds of a term may be too wide (they cost time then), never too narrow (a hit would be lost).
+_MISCOUNTED = """
+SELECT DISTINCT space.owner_id FROM memory_searchspace space CROSS JOIN LATERAL (
+       SELECT count(*) AS documents, coalesce(sum(entry.length), 0) AS length
+         FROM memory_searchentry entry WHERE entry.space_id = space.id) counted
+ WHERE space.documents <> counted.documents OR space.length <> counted.length
+    OR EXISTS (
+       SELECT 1 FROM (SELECT lexeme, documents, most, shortest FROM memory_searchterm
+                       WHERE space_id = space.id) held
+         FULL JOIN (SELECT word.lexeme COLLATE "C" AS lexeme, count(*) AS documents,
+                           coalesce(max(cardinality(word.positions)), 1) AS most,
+                           min(entry.length) AS shortest
+                      FROM memory_searchentry entry, unnest(entry.words) word
+                     WHERE entry.space_id = space.id GROUP BY 1) told USING (lexeme)
+        WHERE coalesce(held.documents, 0) <> coalesce(told.documents, 0)
+           OR held.most < told.most OR held.shortest > told.shortest)
+ ORDER BY 1
+"""
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _miscounted() -> list[int]:
+    """Return the owners whose figures are not those of their entries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MISCOUNTED)
+        return [owner_id for (owner_id,) in cursor.fetchall()]
+
+
+def look_at_figures() -> Found:
+    """Compare how often each term is said to occur with how often it does."""
+    owners = _miscounted()
+    if not owners:
+        return Found(_("The figures are those of the entries."))
+    said = ngettext(
+        "The figures of %(n)d account's index are not those of its entries.",
+        "The figures of %(n)d accounts' indexes are not those of their entries.",
+        len(owners),
+    )
+    return Found(said % {"n": len(owners)}, BAD)
+
+
+def mend_figures() -> str:
+    """Make the indexes anew whose figures are wrong."""
+    return _rebuilt(_miscounted())
+
+
+def _rebuilt(owners: list[int]) -> str:
+    read = 0
+    for owner in User.objects.filter(pk__in=owners).order_by("pk"):
+        read += sum(following.rebuild(owner).values())
+    told = {"n": len(owners), "records": f"{read:,}"}
+    said = ngettext(
+        "The index of %(n)d account was made anew from %(records)s records.",
+        "The indexes of %(n)d accounts were made anew from %(records)s records.",
+        len(owners),
+    )
+    return said % told
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def _missing() -> Iterator[QuerySet[Any]]:
+    """Yield, for each type, the records that have no entry."""
+    for search_type, rows in following.indexed_rows().items():
+        entries = SearchEntry.objects.filter(
+            space__owner=OuterRef("owner"),
+            space__record_type=search_type,
+            record_id=OuterRef("pk"),
+        )
+        yield rows.filter(~Exists(entries))
+
+
+def _needless() -> Iterator[QuerySet[SearchEntry]]:
+    """Yield, for each type, the entries of no record; those of types that there are not come last."""
+    known = following.indexed_rows()
+    for search_type, rows in known.items():
+        about = rows.filter(pk=OuterRef("record_id"), owner=OuterRef("space__owner"))
+        yield SearchEntry.objects.filter(~Exists(about), space__record_type=search_type)
+    yield SearchEntry.objects.exclude(space__record_type__in=known)
+
+
+def look_at_entries() -> Found:
+    """Compare which records there are with which are indexed."""
+    missing = sum(rows.order_by().count() for rows in _missing())
+    needless = sum(rows.count() for rows in _needless())
+    if not missing and not needless:
+        indexed = SearchEntry.objects.count()
+        return Found(_("Each of %(n)s records has its entry.") % {"n": f"{indexed:,}"})
+    said = _("Records that are not in the index: %(missing)s. Entries of no record: %(needless)s.")
+    return Found(said % {"missing": f"{missing:,}", "needless": f"{needless:,}"}, BAD)
+
+
+def mend_entries() -> str:
+    """Index what is missing, and take out what is too much."""
+    made = gone = 0
+    for rows in _missing():
+        records = list(rows)
+        bm25.index(records)
+        made += len(records)
+    for entries in _needless():
+        gone += entries.delete()[0]
+    SearchSpace.objects.exclude(record_type__in=following.indexed_rows()).delete()
+    told = {"made": f"{made:,}", "gone": f"{gone:,}"}
+    return _("Indexed: %(made)s. Taken out of the index: %(gone)s.") % told
+
+
+# --- word for word --------------------------------------------------------------------------------
+
+
+def _stale() -> Iterator[Any]:
+    """Yield the records of which the index says something else than they do."""
+    for rows in following.indexed_rows().values():
+        some: list[Any] = []
+        for record in rows.order_by("owner_id", "pk").iterator(chunk_size=BATCH):
+            some.append(record)
+            if len(some) == BATCH:
+                yield from bm25.differing(some)
+                some = []
+        yield from bm25.differing(some)
+
+
+def look_at_words() -> Found:
+    """Compare what each entry says with what its record says."""
+    kinds = Counter(record.search_type() for record in _stale())
+    if not kinds:
+        return Found(_("Each entry says what its record says."))
+    told = ", ".join(f"{kind}: {n:,}" for kind, n in sorted(kinds.items()))
+    said = _("Entries that say something else than their record (%(kinds)s).")
+    return Found(said % {"kinds": told}, BAD)
+
+
+def mend_words() -> str:
+    """Index those records anew."""
+    stale = list(_stale())
+    bm25.index(stale)
+    return _("Indexed anew: %(n)s.") % {"n": f"{len(stale):,}"}
+
+
+EXAMINATIONS = (
+    Examination(
+        "search-entries", gettext_lazy("Search index: entries"), _MATTERS,
+        look_at_entries, mend_entries,
+    ),
+    Examination(
+        "search-figures", gettext_lazy("Search index: figures"), _MATTERS,
+        look_at_figures, mend_figures,
+    ),
+    Examination(
+        "search-words", gettext_lazy("Search index: words"), _MATTERS,
+        look_at_words, mend_words, is_slow=True,
+    ),
+)  # fmt: skip
