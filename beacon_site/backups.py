@@ -1,7 +1,8 @@
 """One file that holds all of Beacon: written of one moment, checked before anything is brought back.
 
 A zip of `manifest.json`, `database.sql` and a few files.  The manifest says of each table how many
-rows it has and their sum, and of each part of the zip its length and SHA-256.  A restore reads the
+rows it has and their sum, and of each part of the zip its length and SHA-256; it is sealed with
+SECRET_KEY, so that a backup which somebody else wrote is no backup of ours.  A restore reads the
 whole file against that first, then fills the database in one transaction, counts again, and only
 then lets it stand.  What a stored secret is sealed with (SECRET_KEY) is no part of it: a file that
 held both the locks and the key would be worth more to a thief than to its owner.
@@ -73,8 +74,18 @@ class Manifest:
     format: int = FORMAT
 
     def as_json(self) -> bytes:
-        """Return it as it stands in the zip."""
-        return json.dumps(asdict(self), indent=1).encode()
+        """Return it as it stands in the zip, with its seal."""
+        return json.dumps(asdict(self) | {"seal": self.seal()}, indent=1).encode()
+
+    def seal(self) -> str:
+        """Return what only this SECRET_KEY makes of it: so nobody else writes one, or changes it."""
+        told = json.dumps(asdict(self), sort_keys=True).encode()
+        return hmac.new(_sealing(), told, hashlib.sha256).hexdigest()
+
+    @property
+    def is_of_this_key(self) -> bool:
+        """Whether it was made under the present SECRET_KEY, by which its seal can be told."""
+        return hmac.compare_digest(self.key.encode(), key_mark().encode())
 
     @property
     def rows(self) -> int:
@@ -184,10 +195,13 @@ def _applied(raw: Any) -> list[str]:
     return [name for (name,) in rows]
 
 
+def _sealing() -> bytes:
+    return hashlib.sha256(b"beacon backup seal\0" + settings.SECRET_KEY.encode()).digest()
+
+
 def key_mark() -> str:
     """Return what tells this SECRET_KEY from another."""
-    said = hmac.new(settings.SECRET_KEY.encode(), b"beacon backup", hashlib.sha256)
-    return said.hexdigest()[:16]
+    return hmac.new(_sealing(), b"which key", hashlib.sha256).hexdigest()[:16]
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -231,7 +245,11 @@ def _manifest(zipped: zipfile.ZipFile) -> Manifest:
             )
             % {"has": told.get("format"), "reads": FORMAT}
         )
-    return _typed(told)
+    manifest = _typed(told)
+    seal = str(told.get("seal", ""))
+    if manifest.is_of_this_key and not hmac.compare_digest(seal.encode(), manifest.seal().encode()):
+        raise _damaged(_("it was changed after it was made"))
+    return manifest
 
 
 def _typed(told: dict[str, Any]) -> Manifest:

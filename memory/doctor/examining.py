@@ -41,7 +41,8 @@ class Examination:
     """One thing that may have drifted: how it is looked at, and how mended (None: by a person).
 
     `matters` says what goes wrong where it is not as it should be.  `mend` returns what it did and
-    may be called again and again.  A slow one reads every record.
+    may be called again and again.  A slow one reads every record; where the ground is not there
+    nothing else is looked at.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Examination:
     look: Callable[[], Found]
     mend: Callable[[], str] | None = None
     is_slow: bool = False
+    is_ground: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,13 @@ def examine(*, fix: bool = False, quick: bool = False) -> list[Finding]:
 
 def look_for_drift(*, fix: bool = False, quick: bool = False) -> list[Finding]:
     """Do so with all that Health does not show anyway."""
-    found = [_examined(one, fix=fix) for one in EXAMINATIONS if not (quick and one.is_slow)]
+    found = []
+    for one in EXAMINATIONS:
+        if quick and one.is_slow:
+            continue
+        found.append(_examined(one, fix=fix))
+        if one.is_ground and found[-1].state == BAD:
+            break
     _keep(found)
     return found
 
@@ -164,7 +172,7 @@ def _look(one: Examination) -> Found:
 
 def _not_looked(key: str, name: str, exc: Exception) -> Finding:
     said = _("It could not be looked at (%(kind)s).") % {"kind": type(exc).__name__}
-    todo = _("The log above tells more. Most often a migration is missing: see Migrations.")
+    todo = _("The log tells more; see Migrations first.")
     return Finding(key, name, BAD, said, todo=todo)
 
 

@@ -126,8 +126,11 @@ def mend_reservations() -> str:
 EXAMINATIONS = (
     Examination(
         "migrations", gettext_lazy("Migrations"),
-        gettext_lazy("Pages and runs fail on tables that are not as this version knows them."),
-        look_at_migrations,
+        gettext_lazy(
+            "Pages and runs fail on tables that are not as this version knows them; nor can "
+            "anything else be looked at before."
+        ),
+        look_at_migrations, is_ground=True,
     ),
     Examination("versions", gettext_lazy("Versions"), "", look_at_versions),
     Examination(

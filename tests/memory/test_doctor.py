@@ -24,6 +24,7 @@ from memory.files import mirror
 from memory.files.saving import save_file
 from memory.models import (
     Activity,
+    Archive,
     CallReservation,
     Embedding,
     EmbeddingDue,
@@ -31,6 +32,8 @@ from memory.models import (
     MemoryFile,
     MirroredFile,
     Note,
+    PublishDue,
+    Reflection,
     SearchEntry,
     SearchSpace,
     SearchTerm,
@@ -269,6 +272,8 @@ def test_migrations_that_are_due_or_of_a_newer_version_are_told(db: None) -> Non
     found = asked("migrations", fix=True)
     assert (found.state, found.mended) == (BAD, "")
     assert "Not applied yet: research.0001_initial" in found.said
+    looked = [one.key for one in examining.look_for_drift()]
+    assert looked == ["migrations"]  # nothing else can be looked at on tables that are not there
 
 
 @pytest.mark.parametrize(
@@ -313,6 +318,26 @@ def test_what_a_dead_process_reserved_is_given_back_and_what_is_under_way_stays(
 
     is_found_and_mended("reservations", "1 call of a model is still reserved")
     assert CallReservation.objects.get().source == "run:2"
+
+
+# --- work that waits ------------------------------------------------------------------------------
+
+
+def test_work_that_nobody_takes_up_is_told_and_what_is_fresh_or_done_is_not(alice: User) -> None:
+    old = {"owner": alice, "created": timezone.now() - timedelta(hours=1)}
+    Archive.objects.create(way="export", state="waiting", **old)
+    Archive.objects.create(way="export", state="done", **old)
+    PublishDue.objects.create(slug="tea", **old)
+    PublishDue.objects.create(slug="rice", owner=alice)
+    Reflection.objects.create(source="session:1", **old)
+    assert asked("work", fix=True).mended == ""
+
+    found = asked("work")
+    assert found.state == WARN
+    told = (
+        "exports and imports: 1, finished work to look back on: 1, copies to publish in Redis: 1."
+    )
+    assert found.said.endswith(told)
 
 
 # --- the command ----------------------------------------------------------------------------------

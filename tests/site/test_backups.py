@@ -49,6 +49,15 @@ def full(alice: User, bob: User) -> User:
     return alice
 
 
+@pytest.fixture(autouse=True)
+def _no_vectors_are_left(db: None) -> Iterator[None]:
+    """A restore makes the tables of vectors; other tests begin without."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
+        cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Where the backup goes."""
@@ -200,6 +209,7 @@ def rewritten(file: Path, change: Any) -> None:
     with zipfile.ZipFile(file) as zipped:
         parts = {name: zipped.read(name) for name in zipped.namelist()}
     told = json.loads(parts[backups.MANIFEST])
+    told["key"] = "another's"  # whose seal nobody here can tell
     change(told, parts)
     parts[backups.MANIFEST] = json.dumps(told).encode()
     with zipfile.ZipFile(file, "w") as zipped:
@@ -236,6 +246,11 @@ def _wrong_types(told: Any, parts: Any) -> None:
     told["tables"] = ["memory_note"]
 
 
+def _forged(told: Any, parts: Any) -> None:
+    told["key"] = backups.key_mark()
+    told["tables"]["memory_note"][0] += 1
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -246,6 +261,7 @@ def _wrong_types(told: Any, parts: Any) -> None:
         (_one_more_part, "other parts than its manifest names"),
         (_outside, "outside of its folder"),
         (_wrong_types, "damaged or cut off"),
+        (_forged, "it was changed after it was made"),
     ],
 )
 def test_what_is_not_as_it_was_written_is_refused_and_nothing_changes(
@@ -418,7 +434,7 @@ def test_an_older_backup_is_brought_up_to_date(
     monkeypatch.setattr(restore, "call_command", lambda name, **_more: asked.append(name))
     bring_back(file, "--replace", "--yes")
 
-    assert asked == ["migrate"]
+    assert asked == ["migrate", "vectors"]
     assert User.objects.get(pk=full.pk).username == "alice"
 
 

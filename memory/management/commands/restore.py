@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,12 +74,13 @@ class Command(BaseCommand):
         }
         said = _("A backup of %(when)s: %(rows)s rows of %(tables)d tables, accounts: %(people)d.")
         self.stdout.write(said % told)
-        if manifest.key != backups.key_mark():
+        if not manifest.is_of_this_key:
             self.stderr.write(
                 _(
                     "It was made under another SECRET_KEY: keys of services, addresses of channels "
                     "and shared links in it cannot be read until that key is put back (the file "
-                    "secret_key of that data folder, or the variable)."
+                    "secret_key of that data folder, or the variable), nor can it be told whether "
+                    "somebody changed it. Go on only if you know where it comes from."
                 )
             )
 
@@ -117,10 +119,7 @@ class Command(BaseCommand):
             raise CommandError(_("Nothing was restored."))
 
     def _follow_up(self, file: Path, manifest: Manifest, known: list[str]) -> None:
-        """Bring along what follows the database: its version, the disk, copies in Redis.
-
-        The tables of vectors are made when Beacon starts.
-        """
+        """Bring along what follows the database: the disk, its version, vectors, copies in Redis."""
         copies = mirror_left.folder()
         if told := put_aside(copies):
             self.stderr.write(told)
@@ -134,6 +133,7 @@ class Command(BaseCommand):
             if backups.older(manifest, known):
                 call_command("migrate", interactive=False, verbosity=0)
                 self.stdout.write(_("It was made by an older version and was brought up to date."))
+            call_command("vectors", stdout=io.StringIO())
             publishing.renew_all()
         except DatabaseError as exc:
             raise CommandError(
