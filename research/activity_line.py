@@ -36,6 +36,11 @@ class Line:
     may_undo: bool = False
 
     @property
+    def subject(self) -> str:
+        """Return what it happened to, unless what happened says that itself: “token made”."""
+        return "" if self.said.startswith(self.noun) else self.noun
+
+    @property
     def run_url(self) -> str:
         """Return the page of the run in which it happened, if it is another than its own."""
         url = address_of(self.run) if self.run else ""

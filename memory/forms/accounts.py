@@ -144,7 +144,8 @@ class ProfileForm(ListsTimeZones, _OfUser):
         help_texts: ClassVar[dict[str, Any]] = {
             "display_name": gettext_lazy("How the pages call you; empty: your username."),
             "email": gettext_lazy(
-                "For whoever looks after Beacon here. Beacon itself sends no mail."
+                "For whoever looks after Beacon here. To get reports by mail, add a channel under "
+                "Notifications."
             ),
             "interests": gettext_lazy("What you follow, in your own words."),
             "shortcuts": gettext_lazy("Single keys such as / and g t. The ? key lists them."),

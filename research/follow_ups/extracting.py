@@ -18,9 +18,10 @@ from memory.injection import smells_of_instructions
 from memory.models import Observation, Topic, TopicFact, Trust
 from memory.observing import Line, remember_lines
 from memory.sentences import split
-from memory.text import match_key
+from memory.text import match_key, without_citations
 from research.delta import Change
 from research.follow_ups import in_trash
+from research.models import Report
 from research.models.runs import MAX_TRIES
 from research.stepping import StepResult, Work
 from research.verifying import unsupported_mark
@@ -54,7 +55,9 @@ def observe(work: Work) -> StepResult:
     )
     if isinstance(found.failure, ProviderUnavailable) and work.step.attempt < MAX_TRIES:
         raise found.failure
-    further = without_known(found.lines, [*facts, *_told_before(work)])
+    further = without_known(
+        found.lines, [*facts, *_told_before(work), *_own_words(work.run.report)]
+    )
     more = _remember(work, topic, further, found.source(work.run.source))
     return _result(kept, more, found)
 
@@ -84,6 +87,12 @@ def _told_before(work: Work) -> list[str]:
     told = [fact["text"] for fact in memory["facts"]] if memory else []
     struck = TopicFact.objects.filter(topic=work.topic).struck()
     return [*told, *struck.values_list("text", flat=True)]
+
+
+def _own_words(report: Report) -> list[str]:
+    """Return what Beacon itself says in an extract that cites nothing: it tells of the run alone."""
+    is_own = report.is_extractive and report.summary == without_citations(report.summary)
+    return split(report.summary) if is_own else []
 
 
 def _fact(text: str) -> Line:

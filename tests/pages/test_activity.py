@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from memory import tokens
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.models import Activity, ModelCall, Note, Revision, SavedView, Topic, User
 from memory.models.base import Lock
@@ -355,3 +357,11 @@ def test_a_run_in_the_trash_with_its_topic_is_not_linked(browser: Client, topic:
     topic.trash(by=topic.owner.actor)
     assert Run.objects.filter(pk=run.pk).exists()
     assert f"/runs/{run.pk}/" not in browser.get(LIST).content.decode()
+
+
+def test_what_it_happened_to_is_not_said_twice(browser: Client, alice: User):
+    tokens.issue(alice, name="desk", scopes=["read"], by=alice.actor)
+
+    shown = " ".join(re.sub(r"<[^>]+>", " ", browser.get(LIST).content.decode()).split())
+
+    assert "token made" in shown and "token token made" not in shown

@@ -226,3 +226,15 @@ def test_the_run_s_memory_changes_name_its_observations_with_what_became_of_them
     assert told[second.content].url == second.get_absolute_url()
     made = Revision.objects.filter(source=run.source, record_type="observation", version=1)
     assert len(told) == made.count()
+
+
+def test_that_nothing_is_new_is_no_finding(topic: Topic, providers: Providers, run_of: RunOf):
+    cast.set_up(providers, 1, 2)
+    followed(run_of(topic))
+    known = set(contents(run_of(topic)))
+
+    last = run_of(topic)
+    followed(last)
+
+    assert "still stands" in last.report.summary
+    assert set(contents(last)) == known
