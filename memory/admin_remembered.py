@@ -62,6 +62,17 @@ class SectionAdmin(ReadOnlyAdmin):
     MASKED = ("content", "heading")
 
 
+@admin.register(memory.FileEntry)
+class FileEntryAdmin(RememberedAdmin):
+    """Sections that memory files lost, as they lie in the trash."""
+
+    list_display = ("label", "owner", "path", "removed_in", "trust", "updated", "trashed_at")
+    list_filter = ("trust", "sensitivity")
+    search_fields = ("path", "owner__username")
+    MASKED = ("content", "heading")
+    PAGE = ("memory:file", ("path",))
+
+
 @admin.register(memory.FileDraft)
 class FileDraftAdmin(ReadOnlyAdmin):
     """What people typed into a file's editor and have not saved; whose words they are is all."""

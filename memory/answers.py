@@ -33,9 +33,9 @@ def go_back(request: BeaconRequest, default: str) -> HttpResponse:
     return go_to(request, next_of(request, default))
 
 
-def refused(request: BeaconRequest, why: str) -> HttpResponse:
-    """Say that what was asked does not fit what is there (409)."""
-    response = render(request, "409.html", {"why": why}, status=409)
+def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:
+    """Say that what was asked does not fit what is there (409), and the way on if there is one."""
+    response = render(request, "409.html", {"why": why, "way": way}, status=409)
     if request.htmx:
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+from uuid import UUID
 
 from django.utils.safestring import SafeString
 
-from memory import markdown, record_history, text_diff, text_merge
+from memory import file_entries, markdown, record_history, text_diff, text_merge
 from memory.actors import Actor
 from memory.files.cleaning import cleaned
 from memory.files.entries import entries_of
@@ -24,7 +25,7 @@ from memory.files.paths import FACTS, is_fact, path_of_month
 from memory.files.reading import Budget, NoSuchFile, read_file
 from memory.files.saving import FileConflict, Saved, append_to
 from memory.files.sections import sections_of
-from memory.models import MemoryFile, User
+from memory.models import FileEntry, MemoryFile, User
 from memory.text import one_line
 
 MOST_ROWS = 400  # of a diff on a page
@@ -123,6 +124,26 @@ def composed(
     merge = put_together(base, mine, theirs)
     chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
     return Clash("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
+
+
+def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
+    """Return the section in the trash that an address names, if it is one of this file."""
+    try:
+        pk = UUID(key)
+    except ValueError:
+        return None
+    found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
+    if found is not None:
+        found.owner = file.owner
+    return found if file.version else None
+
+
+def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
+    """Return the merge screen of a section that comes back from the trash: both stand at first."""
+    back = file_entries.returning(entry, file)
+    merge = put_together(back.base, back.text, str(file.content))
+    both = dict.fromkeys(range(len(merge.conflicts)), "both")
+    return Clash("", back.text, back.seen, hunks_of(merge, both), merge.text(both))
 
 
 def hunks_of(

@@ -112,7 +112,7 @@ def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> R
 
 def typed_name(record: Remembered) -> str:
     """Return what a person types to delete the record for good: its name, else its first words."""
-    words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word != "·"]
+    words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word not in "·›"]
     return shorten(" ".join(words[:TYPED_WORDS]), 60).rstrip("…")
 
 

@@ -19,6 +19,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from memory import file_entries
 from memory.actors import Actor
 from memory.content.relations import relate
 from memory.files.saving import put_back as put_file_back
@@ -67,6 +68,7 @@ class RecordKind:
     alone, if it is another than every record's.  `many` counts them: "3 notes".  `derived` are fields
     that follow from the others, so that a change of them alone is none.  `hanging` is what goes to
     the trash with a record and comes back with it; `along` tells, by id and in words, what else does.
+    `stays` says what a deletion for good leaves elsewhere.
     """
 
     noun: str | Promise
@@ -80,6 +82,7 @@ class RecordKind:
     derived: tuple[str, ...] = ()
     hanging: tuple[Hanging, ...] = ()
     along: Callable[[Sequence[Any]], Along] = _none_along
+    stays: str | Promise = ""
 
 
 def _document_back(document: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
@@ -133,6 +136,7 @@ def _scratchpad_address(entry: Any) -> str:
 
 _ITEMS = ngettext_lazy("%(n)s item", "%(n)s items", "n")
 _SECTIONS = ngettext_lazy("%(n)s section", "%(n)s sections", "n")
+_ENTRIES = ngettext_lazy("%(n)s section in the trash", "%(n)s sections in the trash", "n")
 _MESSAGES = ngettext_lazy("%(n)s message", "%(n)s messages", "n")
 _KINDS: dict[str, RecordKind] = {
     "note": RecordKind(
@@ -170,6 +174,13 @@ _KINDS: dict[str, RecordKind] = {
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
         derived=("summary", "size", "blame"),
         hanging=(Hanging(Section, "file", _SECTIONS),),
+    ),
+    "fileentry": RecordKind(
+        _("file entry"),
+        trash=file_entries.trash,
+        restore=file_entries.restore,
+        many=ngettext_lazy("%(n)s file entry", "%(n)s file entries", "n"),
+        stays=_("Older versions in the history of its file still hold these words."),
     ),
     "session": RecordKind(
         _("session"),

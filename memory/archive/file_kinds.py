@@ -16,7 +16,7 @@ from memory.files.paths import checked_path, is_fact
 from memory.files.reading import facts_budget
 from memory.files.sections import locked_text
 from memory.files.summaries import by_rule, summary_of, with_summary
-from memory.models import MemoryFile, Remembered, Revision, Section
+from memory.models import FileEntry, MemoryFile, Remembered, Revision, Section
 
 
 def problem(file: MemoryFile) -> str:
@@ -65,6 +65,22 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
     for file in files:
         Section.follow_file(file)
         file.tell()
+
+
+def entry_problem(entry: FileEntry) -> str:
+    """Return why a row cannot be a section that a file lost; empty where it can."""
+    try:
+        checked_path(entry.path)
+    except MemoryRefused as exc:
+        return str(exc)
+    if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
+        told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
+        return _("it has %(have)s bytes, and at most %(most)s are kept in one file") % told
+    if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
+        return _("its heading is no list of words")
+    if cleaned(entry.content).text != entry.content:
+        return _("it holds characters that cannot be stored")
+    return ""
 
 
 def _text(file: MemoryFile) -> str:

@@ -167,6 +167,12 @@ MEMORY_KINDS = [
         finish=file_kinds.finish,
     ),
     Kind(
+        "file-entries",
+        gettext_lazy("sections in the trash"),
+        memory.FileEntry,
+        problem=file_kinds.entry_problem,
+    ),
+    Kind(
         "file-drafts",
         gettext_lazy("drafts of memory files"),
         memory.FileDraft,

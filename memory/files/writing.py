@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import Locked
-from memory.files import limits
+from memory.files import limits, removing
 from memory.files.blame import Runs, carried
 from memory.files.cleaning import Cleaned, cleaned
 from memory.files.entries import readings
@@ -49,6 +49,7 @@ class Act:
     is_exact: bool = False  # a version that stood before: its summary line is part of it
     appends: bool = False
     kept: Kept | None = None
+    tells_trash: bool = True  # whether sections that go with the write are told to the trash
 
 
 def paths_of(owner: User) -> list[str]:
@@ -126,8 +127,11 @@ def _change(
     trust = _trust(act, file.trust)
     if trust != file.trust and not act.by.is_person:
         fields["trust"] = trust
+    before = str(file.content)
     file.change(by=act.by, why=why, source=act.source, **fields)
     file.is_appended = False
+    if act.tells_trash:
+        removing.follow(file, before, by=act.by, why=why, source=act.source)
 
 
 def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:

@@ -11,6 +11,7 @@ from memory.models.conflicts import Conflict
 from memory.models.connections import Connection
 from memory.models.content import ContentItem, Snapshot, SnapshotItem
 from memory.models.embeddings import Embedding, EmbeddingDue
+from memory.models.file_entries import FileEntry
 from memory.models.files import FileDraft, MemoryFile, MirroredFile, Section
 from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.library import LibraryDocument, LibraryFolder
@@ -48,6 +49,7 @@ __all__ = [
     "Embedding",
     "EmbeddingDue",
     "FileDraft",
+    "FileEntry",
     "Invitation",
     "LibraryDocument",
     "LibraryFolder",

@@ -130,6 +130,10 @@ class MemoryFile(Remembered):
             super().purge(by=by)
             self.tell()
 
+    def purged_with(self) -> list[Remembered]:
+        """Return the file, and what it lost and lies in the trash by itself."""
+        return [self, *self.entries.all()]
+
     def _check_may_go(self) -> None:
         if self.is_fact:
             told = {"path": self.path}

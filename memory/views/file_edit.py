@@ -21,7 +21,7 @@ from memory.errors import MemoryRefused
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import FileConflict, Saved, save_file
 from memory.forms.files import FileForm
-from memory.models import FileDraft, MemoryFile
+from memory.models import FileDraft, FileEntry, MemoryFile
 
 
 @require_http_methods(["GET", "POST"])
@@ -33,6 +33,8 @@ def edit(request: BeaconRequest, path: str) -> HttpResponse:
     if request.method == "POST":
         form = FileForm(request.POST)
         return _composed(request, file) if "compose" in request.POST else _save(request, file, form)
+    if (entry := file_editing.entry_of(file, request.GET.get("entry", ""))) is not None:
+        return _putting_back(request, file, entry)
     draft = file_drafts.draft_of(request.user, path)
     if not file.version and draft is None:
         raise Http404
@@ -118,6 +120,14 @@ def _merging(request: BeaconRequest, form: FileForm, conflict: FileConflict) -> 
     again = {"content": clash.text, "seen": conflict.version}
     form = FileForm(initial=form.cleaned_data | again)
     return _editor(request, file, form, clash=clash, **kept)
+
+
+def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) -> HttpResponse:
+    """Show the merge screen of a section from the trash whose place says something else now."""
+    clash = file_editing.entry_clash(entry, file)
+    first = {"content": clash.text, "seen": file.version, "window": uuid4()}
+    first["note"] = _("put back from the trash")
+    return _editor(request, file, FileForm(initial=first), clash=clash)
 
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:

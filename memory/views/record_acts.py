@@ -48,7 +48,7 @@ def act(request: BeaconRequest, type: str, pk: UUID, act: str) -> HttpResponse:
     try:
         revision = record_acts.carry_out(act, record, by=request.actor, value=value)
     except MemoryRefused as exc:
-        return refused(request, str(exc))
+        return refused(request, str(exc), way=getattr(exc, "way", ""))
     if act == "restore" and str(record) != name:
         said = trash_acts.renamed(name, record)
     if revision is not None:
@@ -116,6 +116,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "next": next_of(request, reverse("memory:trash")),
         "predecessors": record.supersedes.count() if isinstance(record, Note) else 0,
         "goes": trash_page.what_goes(record),
+        "stays": record_kinds.kind_of(type).stays,
     }
     if request.method == "POST":
         typed = request.POST.get("name", "")

@@ -12,13 +12,15 @@ from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
+from memory import file_entries
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.content import take_snapshot
 from memory.errors import InvalidValue, Locked, StaleWrite
-from memory.files.saving import append_to
+from memory.files.saving import append_to, save_file
 from memory.models import (
     Activity,
     ContentItem,
+    FileEntry,
     LibraryDocument,
     Lock,
     MemoryFile,
@@ -46,6 +48,15 @@ def _document(owner: User) -> LibraryDocument:
     return document
 
 
+def _entry_put_back(owner: User) -> FileEntry:
+    path = "facts/memory.md"
+    save_file(owner, path, "# Facts\n\n## Sleep\n- Seven hours a night\n", by=owner.actor)
+    save_file(owner, path, "# Facts\n", by=owner.actor)
+    entry: FileEntry = FileEntry.objects.of(owner).get()
+    file_entries.restore(entry, owner.actor)
+    return entry
+
+
 # One of each kind, as it is made; a new kind must be added here to pass.
 MAKERS: dict[type[Remembered], Callable[[User], Any]] = {
     Topic: make_topic,
@@ -62,6 +73,7 @@ MAKERS: dict[type[Remembered], Callable[[User], Any]] = {
     ScratchpadEntry: lambda owner: ScratchpadEntry.objects.create(
         owner=owner, key="task", value="compare hosts"
     ),
+    FileEntry: lambda owner: _entry_put_back(owner),
     MemoryFile: lambda owner: (
         append_to(
             owner, "episodes/2026-02.md", "## Heat pump\n- Summary: serviced", by=owner.actor

@@ -87,6 +87,9 @@ def _records(owner: User, n: int, hidden: dict[str, Any]) -> None:
         path=f"episodes/2026-0{n + 1}.md", content=f"# {SECRET_TEXT}\n\n- {SECRET_TEXT}", **hidden
     )
     memory.Section.follow_file(file)
+    memory.FileEntry.objects.create(
+        file=file, path=file.path, heading=[SECRET_TEXT], content=SECRET_TEXT, **hidden
+    )
     memory.FileDraft.objects.create(owner=owner, path=file.path, content=SECRET_TEXT)
     memory.MirroredFile.objects.create(owner=owner, path=file.path)
     memory.MirrorFolder.objects.create(pk=n + 1, root=owner)

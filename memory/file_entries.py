@@ -1,0 +1,125 @@
+"""Putting a section back that a memory file lost, and taking it out again.
+
+Data flow: the version without it -> the section put in at its place -> joined with what was written
+since, as any two edits are -> saved, or a conflict, which the file's editor shows as a merge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, MemoryRefused
+from memory.files.cleaning import Cleaned
+from memory.files.joining import content_at
+from memory.files.refusals import FileConflict
+from memory.files.removed import Removed, put_in, stands_in, taken_out
+from memory.files.writing import Act, rows_held, save
+from memory.models import FileEntry, MemoryFile
+
+
+class EntryConflict(MemoryRefused):
+    """Where the section stood, other words stand now; `way` leads to where both are put together."""
+
+    def __init__(self, entry: FileEntry) -> None:
+        told = {"path": entry.path}
+        super().__init__(
+            _(
+                "Where it stood in %(path)s, other words stand now. Nothing was changed, and it "
+                "stays in the trash: put both together, and save."
+            )
+            % told
+        )
+        self.way = f"{reverse('memory:file-edit', args=[entry.path])}?entry={entry.pk}"
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """A file's text with the section back in it, and the version that this is based on."""
+
+    text: str
+    seen: int
+    base: str
+
+
+def restore(entry: Any, by: Actor) -> None:
+    """Put the section back at its place in its file, and take it out of the trash.
+
+    Raises InvalidValue where its file is not there, EntryConflict, and what a save raises; nothing
+    is changed in any of these cases.
+    """
+    with transaction.atomic():
+        file = _held(entry)
+        if entry.trashed_at is None:
+            return
+        if not stands_in(file.content, entry.content):
+            back = returning(entry, file)
+            why = _("put back from the trash: %(label)s") % {"label": _label(entry)}
+            try:
+                save(
+                    entry.owner, file.path, Cleaned(back.text), Act(by, why),
+                    seen=back.seen, join=True,
+                )  # fmt: skip
+            except FileConflict as exc:
+                raise EntryConflict(entry) from exc
+        entry.refresh_from_db(fields=["trashed_at", "version"])
+        entry.restore(by=by)
+
+
+def trash(entry: Any, by: Actor) -> None:
+    """Take a section that was put back out of its file again.  Raises InvalidValue if it changed."""
+    with transaction.atomic():
+        file = _held(entry)
+        if entry.trashed_at is not None:
+            return
+        text = taken_out(file.content, entry.content)
+        if text is None:
+            told = {"label": _label(entry), "path": entry.path}
+            raise InvalidValue(
+                _(
+                    "“%(label)s” was changed in %(path)s since it was put back, so it stays there. "
+                    "Edit the file, or restore an older version from its history."
+                )
+                % told
+            )
+        why = _("moved to the trash: %(label)s") % {"label": _label(entry)}
+        act = Act(by, why, tells_trash=False)
+        saved = save(entry.owner, file.path, Cleaned(text), act, seen=None, join=False)
+        entry.removed_in = saved.file.version
+        FileEntry.objects.filter(pk=entry.pk).update(removed_in=entry.removed_in)
+        entry.trash(by=by)
+
+
+def _held(entry: FileEntry) -> MemoryFile:
+    """Return the file at the entry's path, its row and the entry's own held."""
+    file = rows_held(entry.owner, entry.path).get(entry.path)
+    if file is None:
+        told = {"path": entry.path}
+        raise InvalidValue(
+            _("%(path)s lies in the trash itself. Restore the file first, then this.") % told
+        )
+    # Two tabs: the second one finds what the first one left.
+    FileEntry.objects.select_for_update(no_key=True).get(pk=entry.pk)
+    entry.refresh_from_db(fields=["trashed_at", "version", "removed_in"])
+    return file
+
+
+def _label(entry: FileEntry) -> str:
+    return " › ".join(map(str, entry.heading)) or str(entry)
+
+
+def returning(entry: FileEntry, file: MemoryFile) -> Return:
+    """Return the text with the section at its place, on the version that lost it."""
+    version, one = entry.removed_in, Removed(tuple(entry.heading), entry.content)
+    lost = had = None
+    if entry.file_id == file.pk:
+        lost, had = content_at(file, version), content_at(file, version - 1)
+    if lost is None or had is None:
+        stands = str(file.content)
+        return Return(put_in(stands, one, had or ""), file.version, stands)
+    return Return(put_in(lost, one, had), version, lost)

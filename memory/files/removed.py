@@ -1,0 +1,156 @@
+"""Which sections a change of a memory file took away, and how one is put back at its place.
+
+A section counts as taken away where its heading is gone, or all it said, and most of its lines
+stand nowhere else now: what was renamed or moved is there still, and a line that was edited is the
+history's alone.  With a section go those inside it, as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory.files.outline import line_count, lines_of
+from memory.files.sections import Heading, SectionText, sections_of, telling
+from memory.files.summaries import summary_span
+
+MOST = 50  # of one change; beyond it what went is kept as one
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What a change took away: the path of headings, and the text with all sections inside it."""
+
+    heading: Heading
+    text: str
+
+
+def removed_from(before: str, after: str) -> list[Removed]:
+    """Return what stood in `before` as sections and is gone from `after`, in order."""
+    before, after = _without_summary(before), _without_summary(after)
+    if not (gone := _gone(before, after)):
+        return []
+    left = {one.heading for one in sections_of(after)} | {one.heading for one in telling(before)}
+    found: list[list[SectionText]] = []
+    for one in sections_of(before):
+        if one not in gone and one.heading in left:
+            continue
+        if found and _is_inside(one, found[-1][-1], found[-1][0]):
+            found[-1].append(one)
+        else:
+            found.append([one])
+    kept = [group for group in found if not gone.isdisjoint(group)]
+    if len(kept) > MOST:
+        return [Removed((), "\n\n".join(_text(group) for group in kept))]
+    return [Removed(group[0].heading, _text(group)) for group in kept]
+
+
+def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
+    """Whether a section stands in the first one, right behind the last."""
+    is_next = one.first_line == last.last_line + 1
+    return is_next and first.level > 0 and one.last_line <= first.until
+
+
+def _gone(before: str, after: str) -> set[SectionText]:
+    """Return the sections whose words are gone, neither kept under their heading nor moved."""
+    told = Counter((one.heading, one.text.strip()) for one in telling(after))
+    headed = Counter(one.heading for one in telling(after))
+    left = []
+    for one in telling(before):  # the same words first, else of two of one name the wrong one goes
+        if told[(one.heading, one.text.strip())]:
+            told[(one.heading, one.text.strip())] -= 1
+            headed[one.heading] -= 1
+        else:
+            left.append(one)
+    gone = []
+    for one in left:
+        if headed[one.heading] > 0:
+            headed[one.heading] -= 1
+        else:
+            gone.append(one)
+    kept = Counter(_said(lines_of(before)))
+    for one in gone:
+        kept -= Counter(_said(one.text.split("\n")))
+    fresh = Counter(_said(lines_of(after))) - kept
+    return {one for one in gone if not _moved(one, fresh)}
+
+
+def _moved(one: SectionText, fresh: Counter[str]) -> bool:
+    """Whether at least half of the section's lines are new elsewhere; those are used up then."""
+    lines = Counter(_said(one.text.split("\n")[bool(one.heading) :]))
+    there = lines & fresh
+    if there.total() * 2 < lines.total():
+        return False
+    fresh -= there
+    return True
+
+
+def _said(lines: Iterable[str]) -> list[str]:
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _text(sections: Sequence[SectionText]) -> str:
+    return "\n".join(one.text for one in sections).strip("\n")
+
+
+def _without_summary(text: str) -> str:
+    begin, end = summary_span(text)
+    return text if end < 0 else text[:begin] + text[end + 1 :]
+
+
+# --- put back, and taken out again ------------------------------------------------------------------
+
+
+def stands_in(text: str, words: str) -> bool:
+    """Whether these lines stand in the text, one below the other."""
+    return _place_of(text, words) is not None
+
+
+def taken_out(text: str, words: str) -> str | None:
+    """Return the text without these lines; None where they do not stand in it."""
+    begin = _place_of(text, words)
+    if begin is None:
+        return None
+    rest = text[begin + len(words) :].lstrip("\n")
+    head = text[:begin].rstrip("\n")
+    return "\n\n".join(filter(None, [head, rest])) if rest else (head and f"{head}\n")
+
+
+def _place_of(text: str, words: str) -> int | None:
+    begin = f"\n{text}\n".find(f"\n{words}\n")
+    return begin if begin >= 0 else None
+
+
+def put_in(text: str, one: Removed, before: str) -> str:
+    """Return the text with what was removed at its place: behind what it stood behind in `before`."""
+    lines = lines_of(text)
+    at = _line_for(text, one, before)
+    above, below = lines[:at], lines[at:]
+    while above and not above[-1].strip():
+        above.pop()
+    while below and not below[0].strip():
+        below.pop(0)
+    parts = ["\n".join(above), one.text, "\n".join(below)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _line_for(text: str, one: Removed, before: str) -> int:
+    """Return behind which line of the text it belongs."""
+    was = sections_of(_without_summary(before))
+    found = (n for n, s in enumerate(was) if s.heading == one.heading and _begins(one, s))
+    index = next(found, None)
+    if index is None:
+        return line_count(text)
+    now = sections_of(text)
+    for above in reversed(was[:index]):
+        same = [s for s in now if s.heading == above.heading]
+        if same:
+            alike = (s for s in same if s.text.strip() == above.text.strip())
+            return next(alike, same[-1]).last_line
+    return now[0].last_line if one.heading and now[:1] and not now[0].heading else 0
+
+
+def _begins(one: Removed, section: SectionText) -> bool:
+    words = section.text.strip("\n")
+    return f"{one.text}\n".startswith(f"{words}\n")

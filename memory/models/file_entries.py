@@ -1,0 +1,42 @@
+"""A section that was taken out of a memory file, as it lies in the trash."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from memory.files.outline import is_heading
+from memory.models.base import Remembered
+from memory.models.files import MemoryFile
+from memory.text import plain, shorten
+
+
+class FileEntry(Remembered):
+    """What a change of a file took away as a whole: its path of headings, and its text.
+
+    Made in the transaction that saves the file (`memory.files.removing`).  `removed_in` is the
+    file's version that has it no more: from the one before it is known where it stood.  Outside the
+    trash the row only remembers that it was put back; the file holds the words.
+    """
+
+    REVISED = ("path", "heading", "content", "removed_in")
+
+    file = models.ForeignKey(MemoryFile, models.CASCADE, related_name="entries")
+    path = models.CharField(max_length=40)
+    heading = models.JSONField(default=list)
+    content = models.TextField(blank=True)
+    removed_in = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-created",)
+        verbose_name_plural = "file entries"
+        indexes = [models.Index(fields=["file", "trashed_at"], name="file_entry_of_file")]
+
+    def __str__(self) -> str:
+        lines = (line for line in self.content.split("\n") if line.strip())
+        first = next((line for line in lines if not is_heading(line)), "")
+        parts = [" › ".join(map(str, self.heading)), self.path, shorten(plain(first), 60)]
+        return " · ".join(filter(None, parts))
+
+    def get_absolute_url(self) -> str:
+        """Return the page of the file that it was taken from."""
+        return self.file.get_absolute_url()

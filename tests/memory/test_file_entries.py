@@ -1,0 +1,241 @@
+"""A section that a memory file lost lies in the trash, and comes back at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory import file_entries, trash_page
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.files.limits import MOST_FACTS
+from memory.files.removed import put_in, removed_from, taken_out
+from memory.files.saving import OverBudget, append_to, save_file
+from memory.models import FileEntry, MemoryFile, Revision, User
+from memory.undoing import undo
+
+PATH = "facts/memory.md"
+TRASH = reverse("memory:trash")
+SLEEP = "## Sleep\n\n- Seven hours a night\n- No coffee after three"
+TEXT = f"# Memory\n\n## Work\n\n- Ships on Fridays\n\n{SLEEP}\n\n## Food\n\n- Allergic to nuts\n"
+WITHOUT = TEXT.replace(f"{SLEEP}\n\n", "")
+
+
+def write(owner: User, text: str, **more: Any) -> MemoryFile:
+    return save_file(owner, PATH, text, by=more.pop("by", owner.actor), **more).file
+
+
+def said(owner: User) -> str:
+    """Return the file without its summary line, which each save makes."""
+    text = str(MemoryFile.objects.of(owner).live().get(path=PATH).content)
+    lines = [line for line in text.split("\n") if not line.startswith("> Summary")]
+    return "\n".join(lines).replace("\n\n\n", "\n\n")
+
+
+def in_trash(owner: User) -> list[str]:
+    return [entry.content for entry in FileEntry.objects.of(owner).in_trash()]
+
+
+@pytest.fixture
+def lost(alice: User) -> FileEntry:
+    write(alice, TEXT)
+    write(alice, WITHOUT, why="tidied")
+    entry: FileEntry = FileEntry.objects.of(alice).get()
+    return entry
+
+
+def restore(owner: User, client: Client, entry: FileEntry) -> Any:
+    address = reverse("memory:record-restore", args=["fileentry", entry.pk])
+    return client.post(address, {"next": TRASH}, follow=True)
+
+
+def test_a_section_that_is_deleted_lies_in_the_trash_with_path_heading_and_who(
+    lost: FileEntry, alice: User, client_of: Callable[[User], Client]
+):
+    row = client_of(alice).get(TRASH, {"q": "coffee"}).context["rows"][0]
+
+    assert (lost.heading, lost.content) == (["Memory", "Sleep"], SLEEP)
+    assert row.label == f"Memory › Sleep · {PATH} · Seven hours a night"
+    assert (row.noun, row.actor, row.why) == ("file entry", "you", "tidied")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("- No coffee after three", "- No coffee after four"),
+        TEXT.replace("## Sleep", "## Nights"),
+        TEXT.replace("# Memory\n", "# What I know\n"),
+        WITHOUT + f"\n{SLEEP}\n",
+        TEXT.replace("## Sleep\n\n", "## Food\n\n").replace("\n## Food\n\n- All", "\n- All"),
+    ],
+    ids=["edited", "renamed", "another title", "moved", "joined"],
+)
+def test_what_is_edited_renamed_or_moved_is_not_removed(alice: User, text: str):
+    write(alice, TEXT)
+    write(alice, text)
+
+    assert in_trash(alice) == []
+
+
+def test_a_section_goes_with_those_inside_it_as_one(alice: User):
+    inside = f"{SLEEP}\n\n### Naps\n\n- Sundays only"
+    write(alice, TEXT.replace(SLEEP, inside))
+    write(alice, WITHOUT)
+
+    assert in_trash(alice) == [inside]
+
+
+def test_an_agents_removal_lies_there_as_the_agents(alice: User):
+    write(alice, TEXT)
+    write(alice, WITHOUT, by=Actor("agent", "claude"))
+
+    assert [row.actor for row in trash_page.page(alice).rows] == ["claude"]
+
+
+def test_it_comes_back_at_its_place_and_that_can_be_undone(
+    lost: FileEntry, alice: User, client_of: Callable[[User], Client]
+):
+    page = restore(alice, client_of(alice), lost)
+    assert "back from the trash" in page.content.decode()
+    assert said(alice) == TEXT
+    assert in_trash(alice) == []
+
+    undo(Revision.objects.filter(record_id=lost.pk).latest("pk"), by=alice.actor)
+
+    assert said(alice) == WITHOUT
+    assert in_trash(alice) == [SLEEP]
+
+
+def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
+    write(alice, said(alice).replace("Fridays", "Mondays"))
+
+    file_entries.restore(lost, alice.actor)
+
+    assert said(alice) == TEXT.replace("Fridays", "Mondays")
+
+
+def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(
+    lost: FileEntry, alice: User, client_of: Callable[[User], Client]
+):
+    other = "## Sleep\n\n- Eight hours a night"
+    write(alice, said(alice).replace("## Food", f"{other}\n\n## Food"))
+    client = client_of(alice)
+
+    refused = restore(alice, client, lost)
+    assert refused.status_code == 409
+    assert in_trash(alice) == [SLEEP]
+    assert other in said(alice)
+
+    merge = client.get(refused.context["way"]).context
+    assert all(words in merge["form"]["content"].value() for words in (SLEEP, other))
+    kept = {"content": merge["form"]["content"].value(), "seen": merge["form"]["seen"].value()}
+    client.post(
+        reverse("memory:file-edit", args=[PATH]), kept | {"window": merge["form"]["window"].value()}
+    )
+    assert in_trash(alice) == []
+    assert other in said(alice)
+
+
+def test_undone_after_it_was_edited_it_is_refused_in_words(lost: FileEntry, alice: User):
+    file_entries.restore(lost, alice.actor)
+    write(alice, said(alice).replace("Seven", "Six"))
+
+    with pytest.raises(InvalidValue, match=r"was changed in facts/memory\.md since"):
+        file_entries.trash(lost, alice.actor)
+    assert "Six hours" in said(alice)
+
+
+def test_taking_the_removal_back_empties_the_trash_of_it(lost: FileEntry, alice: User):
+    removal = Revision.objects.filter(record_type="memoryfile", record_id=lost.file_id).latest("pk")
+
+    undo(removal, by=alice.actor)
+
+    assert in_trash(alice) == []
+
+
+def test_restored_twice_it_stands_there_once(lost: FileEntry, alice: User):
+    again = FileEntry.objects.get(pk=lost.pk)
+    file_entries.restore(lost, alice.actor)
+    file_entries.restore(again, alice.actor)
+
+    assert said(alice).count("## Sleep") == 1
+
+
+def test_a_full_budget_refuses_it_and_keeps_it(lost: FileEntry, alice: User):
+    much = "# Memory\n\n## Much\n\n" + f"- {'x' * 90}\n" * 100
+    write(alice, much)
+    room = MOST_FACTS - sum(MemoryFile.objects.of(alice).facts().values_list("size", flat=True))
+    write(alice, f"{much}- {'y' * (room - 3)}\n")
+
+    with pytest.raises(OverBudget):
+        file_entries.restore(lost, alice.actor)
+    assert SLEEP in in_trash(alice)
+
+
+def test_a_month_in_the_trash_is_restored_before_its_entries(alice: User):
+    path = "episodes/2026-02.md"
+    append_to(alice, path, "## Pump\n- Summary: serviced", by=alice.actor)
+    file = append_to(alice, path, "## Roof\n- Summary: mended", by=alice.actor).file
+    text = str(file.content).partition("## Roof")[0]
+    file = save_file(alice, path, text, by=alice.actor).file
+    file.trash(by=alice.actor)
+
+    with pytest.raises(InvalidValue, match="Restore the file first"):
+        file_entries.restore(FileEntry.objects.of(alice).get(), alice.actor)
+    file.purge(by=alice.actor)
+    assert not FileEntry.objects.exists()
+
+
+def test_a_purge_takes_its_words_and_says_what_the_history_keeps(
+    lost: FileEntry, alice: User, client_of: Callable[[User], Client]
+):
+    client, address = client_of(alice), reverse("memory:record-purge", args=["fileentry", lost.pk])
+    page = client.get(address)
+    assert "history of its file still hold" in page.content.decode()
+
+    client.post(address, {"name": page.context["name"]})
+
+    assert not FileEntry.objects.exists()
+    assert not Revision.objects.filter(record_id=lost.pk).exists()
+
+
+def test_a_stranger_neither_sees_nor_restores_it(
+    lost: FileEntry, bob: User, client_of: Callable[[User], Client]
+):
+    client = client_of(bob)
+
+    assert restore(bob, client, lost).status_code == 404
+    assert client.get(TRASH).context["total"] == 0
+    edit = reverse("memory:file-edit", args=[PATH])
+    for key in (str(lost.pk), "none", ""):
+        assert "Seven hours" not in client.get(edit, {"entry": key}).content.decode()
+
+
+_WORDS = st.text("abcde", min_size=3, max_size=8)
+_SECTIONS = st.lists(
+    st.tuples(st.integers(2, 4), _WORDS, st.lists(_WORDS, min_size=1, max_size=3)),
+    min_size=2, max_size=6, unique_by=lambda one: one[1],
+)  # fmt: skip
+
+
+@given(_SECTIONS, st.data())
+def test_whatever_is_taken_out_is_kept_whole_and_fits_in_again(sections: Any, data: st.DataObject):
+    blocks = [
+        f"{'#' * level} {title}\n\n" + "\n".join(f"- {title} {line}" for line in lines)
+        for level, title, lines in sections
+    ]
+    which = data.draw(st.integers(0, len(blocks) - 1))
+    before = "\n\n".join(["# Top", *blocks]) + "\n"
+    after = "\n\n".join(["# Top", *blocks[:which], *blocks[which + 1 :]]) + "\n"
+
+    gone = removed_from(before, after)
+
+    assert "".join(one.text for one in gone) == blocks[which]
+    assert put_in(after, gone[0], before) == before
+    assert taken_out(before, blocks[which]) == after
