@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from django.contrib import messages
@@ -13,6 +14,7 @@ from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest
+from memory import settings_undo
 from memory.models import Remembered, Revision
 
 
@@ -50,6 +52,40 @@ def undo_tag(record: Remembered) -> str:
         return ""
     address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last])
     return f"undo:{address}"
+
+
+_KEPT = "settings_undo"  # in the session: the last changes of settings, by key
+_MOST_KEPT = 8
+
+
+def kept_changes(request: BeaconRequest) -> dict[str, Any]:
+    """Return the changes of settings that this session can take back, by key."""
+    kept: dict[str, Any] = request.session.get(_KEPT, {})
+    return kept
+
+
+def undo_settings_tag(
+    request: BeaconRequest,
+    name: str,
+    before: settings_undo.State,
+    after: settings_undo.State | None = None,
+    target: str = "",
+) -> str:
+    """Return the tag of a toast whose Undo puts settings back; empty where nothing changed.
+
+    `after` is by default what stands now.  The values are kept with the session: in an address
+    they would stand in logs.
+    """
+    after = settings_undo.now(request.user, name, target) if after is None else after
+    was = settings_undo.changed(before, after)
+    if not was:
+        return ""
+    key = secrets.token_urlsafe(9)
+    done = {"name": name, "target": target, "before": was}
+    done["after"] = {one: after.get(one) for one in was}
+    kept = [*kept_changes(request).items(), (key, done)]
+    request.session[_KEPT] = dict(kept[-_MOST_KEPT:])
+    return "undo:" + reverse("memory:settings-undo", args=[key])
 
 
 def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:

@@ -19,6 +19,7 @@ from memory.views import (
     record_lists,
     saved_views,
     settings,
+    settings_undo,
     spending,
     tokens,
 )
@@ -38,6 +39,8 @@ _settings = [
     path("settings/profile/", settings.profile, name="profile"),
     path("settings/persona/", identity.persona, name="persona"),
     path("settings/soul/", identity.soul, name="soul"),
+    path("settings/undo/<str:key>/", settings_undo.undo, name="settings-undo"),
+    path("settings/soul/<uuid:pk>/undo/", identity.soul_undo, name="soul-undo"),
     path("settings/soul/<uuid:pk>/bring-back/", identity.soul_bring_back, name="soul-bring-back"),
     path("settings/sign-ins/", settings.sign_in_list, name="sign-ins"),
     path("settings/sign-ins/end-others/", settings.end_other_sign_ins, name="sign-ins-end-others"),

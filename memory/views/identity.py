@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -72,7 +73,7 @@ def soul(request: BeaconRequest) -> HttpResponse:
         except MemoryRefused as exc:
             form.take(exc)
         else:
-            messages.success(request, _said(new, note))
+            _say(request, new, note)
             if not request.htmx:
                 return redirect("memory:soul")
             note, form = new, SoulForm(initial=SoulForm.initial_of(new))
@@ -91,11 +92,31 @@ def soul_bring_back(request: BeaconRequest, pk: UUID) -> HttpResponse:
     except MemoryRefused as exc:
         messages.error(request, str(exc))
     else:
-        messages.success(request, _said(new, note))
+        _say(request, new, note)
         note = new
     if not request.htmx:
         return redirect("memory:soul")
     return _soul_page(request, SoulForm(initial=SoulForm.initial_of(note)), note, {})
+
+
+@require_POST
+@login_required
+def soul_undo(request: BeaconRequest, pk: UUID) -> HttpResponse:
+    """Let the soul stand again that this one came after, unless another one stands meanwhile."""
+    new = get_object_or_404(Note.objects.of(request.user).filter(kind=Note.Kind.SOUL), pk=pk)
+    before = Note.objects.of(request.user).live().filter(superseded_by=new).first()
+    standing = identity.active(request.user, Note.Kind.SOUL)
+    if before is None or standing is None or standing.pk != new.pk:
+        words = _("Another soul stands since, so that one is not taken back. The chain shows all.")
+        messages.warning(request, words)
+        return redirect("memory:soul")
+    try:
+        again = identity.bring_back_soul(request.user, before, by=request.actor)
+    except MemoryRefused as exc:
+        messages.warning(request, str(exc))
+    else:
+        _say(request, again, new)
+    return redirect("memory:soul")
 
 
 def _soul_page(
@@ -107,10 +128,13 @@ def _soul_page(
     return render(request, template, context)
 
 
-def _said(new: Note, before: Note | None) -> str:
+def _say(request: BeaconRequest, new: Note, before: Note | None) -> None:
     if before is not None and new.pk == before.pk:
-        return _("The soul says this already: nothing was changed.")
-    return _("A new soul stands; the one before is kept in the chain below.")
+        messages.success(request, _("The soul says this already: nothing was changed."))
+        return
+    words = _("A new soul stands; the one before is kept in the chain below.")
+    undo = f"undo:{reverse('memory:soul-undo', args=[new.pk])}" if before is not None else ""
+    messages.success(request, words, extra_tags=undo)
 
 
 def _conflict(form: PersonaForm | SoulForm, note: Note | None, exc: StaleWrite) -> dict[str, Any]:

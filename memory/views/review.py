@@ -19,9 +19,9 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import review as reviewing
-from memory import review_acts, review_page
+from memory import review_acts, review_page, settings_undo
 from memory import review_levels as levels
-from memory.answers import go_back, go_to, next_of
+from memory.answers import go_back, go_to, next_of, undo_settings_tag
 from memory.days import moment_of
 from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
@@ -195,8 +195,11 @@ def review_levels(request: BeaconRequest) -> HttpResponse:
     """Show and set how agents' writes of each kind are treated."""
     form = LevelsForm(request.POST or None, own=levels.own_levels(request.user))
     if request.method == "POST" and form.is_valid():
+        before = settings_undo.now(request.user, "levels")
         if levels.set_levels(request.user, form.wanted, by=request.actor):
-            messages.success(request, _("The levels are saved; they hold from the next write on."))
+            words = _("The levels are saved; they hold from the next write on.")
+            undo = undo_settings_tag(request, "levels", before)
+            messages.success(request, words, extra_tags=undo)
         else:
             messages.info(request, _("Nothing was changed."))
         if not request.htmx:

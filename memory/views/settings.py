@@ -15,7 +15,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest, zone_of
-from memory import identity, sign_ins
+from memory import identity, settings_undo, sign_ins
+from memory.answers import undo_settings_tag
 from memory.forms.accounts import NewPasswordForm, ProfileForm
 from memory.models import Activity, Note, SignIn, User
 
@@ -34,6 +35,7 @@ def profile(request: BeaconRequest) -> HttpResponse:
     # A copy: what a refused form held must not show in the frame as saved.
     person = User.objects.get(pk=request.user.pk) if request.method == "POST" else request.user
     form = ProfileForm(request.POST or None, instance=person)
+    before = settings_undo.now(request.user, "profile") if request.method == "POST" else {}
     if request.method == "POST" and form.is_valid():
         # The user note says what the profile says, from the same moment on (R202).
         with transaction.atomic():
@@ -41,7 +43,8 @@ def profile(request: BeaconRequest) -> HttpResponse:
             identity.write_profile(request.user, by=request.actor)
             Activity.log(request.user, request.actor, "profile-changed", subject=request.user)
         timezone.activate(zone_of(request.user.time_zone))
-        messages.success(request, _("Your profile is saved."))
+        undo = undo_settings_tag(request, "profile", before)
+        messages.success(request, _("Your profile is saved."), extra_tags=undo)
         if not request.htmx:
             return redirect("memory:profile")
         form = ProfileForm(instance=request.user)

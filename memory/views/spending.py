@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory import spending, spending_chart
+from memory import settings_undo, spending, spending_chart
+from memory.answers import undo_settings_tag
 from memory.forms.spending import LimitsForm
 from memory.models import Activity, User
 
@@ -48,11 +49,16 @@ def spending_limits(request: BeaconRequest) -> HttpResponse:
     # A copy: what a refused form held must not show in the frame as saved.
     form = LimitsForm(request.POST, instance=User.objects.get(pk=request.user.pk))
     if form.is_valid():
+        before = settings_undo.now(request.user, "limits")
         request.user.monthly_tokens = form.cleaned_data["monthly_tokens"]
         request.user.monthly_money = form.cleaned_data["monthly_money"]
         request.user.save(update_fields=["monthly_tokens", "monthly_money"])
         Activity.log(request.user, request.actor, "limits-changed", subject=request.user)
-        messages.success(request, _("Your limits are saved. They hold from the next call on."))
+        messages.success(
+            request,
+            _("Your limits are saved. They hold from the next call on."),
+            extra_tags=undo_settings_tag(request, "limits", before),
+        )
         if not request.htmx:
             return redirect("memory:spending")
         form = LimitsForm(instance=request.user)

@@ -14,7 +14,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory import agent_settings, program_setup, tokens
+from memory import agent_settings, program_setup, settings_undo, tokens
+from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
@@ -101,13 +102,16 @@ def agent_edit(request: BeaconRequest, pk: int) -> HttpResponse:
     # A copy: what a refused form held must not stand in the heading as saved.
     form = AgentForm(request.POST or None, instance=Agent.objects.get(pk=agent.pk))
     if request.method == "POST" and form.is_valid():
+        before = settings_undo.now(request.user, "agent", str(pk))
         try:
             changed = agent_settings.change(agent, form.cleaned_data, by=request.actor)
         except InvalidValue as exc:
             form.take(exc)
         else:
             said = _("The settings of %(name)s are saved.") if changed else _("Nothing changed.")
-            messages.success(request, said % {"name": agent} if changed else said)
+            undo = undo_settings_tag(request, "agent", before, target=str(pk))
+            words = said % {"name": agent} if changed else said
+            messages.success(request, words, extra_tags=undo)
             if not request.htmx:
                 return redirect("memory:agents")
             form = AgentForm(instance=agent)

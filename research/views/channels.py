@@ -19,6 +19,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site import mail_folder
 from beacon_site.http import BeaconRequest
 from beacon_site.providers import apprise_sender
+from memory import settings_undo
+from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.people import works_here_alone
@@ -234,8 +236,10 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
     if not form.is_valid():
         return _overview(request, digest_form=form)
     fields = {n: form.cleaned_data[n] for n in ("often", "hour", "weekday", "even_if_quiet")}
+    before = settings_undo.now(request.user, "digest")
     digests.save_settings(request.user, by=request.actor, left_out=form.left_out(), **fields)
-    messages.success(request, _("The digest’s settings are saved."))
+    undo = undo_settings_tag(request, "digest", before)
+    messages.success(request, _("The digest’s settings are saved."), extra_tags=undo)
     return redirect("research:channels")
 
 
@@ -289,8 +293,10 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         names = ("own", "reports", "failures", "in_digest")
         told = {name: form.cleaned_data[name] for name in names}
         told["own"] = bool(told["own"])
+        before = settings_undo.now(request.user, "notices", str(topic.pk))
         channels.choose(topic, by=request.actor, left_out=form.left_out(), **told)
-        messages.success(request, _("Saved. It applies from the next run."))
+        undo = undo_settings_tag(request, "notices", before, target=str(topic.pk))
+        messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
     context = {"topic": topic, "form": form, "tab": "settings"}
     return render(request, "research/topic_notices.html", context)

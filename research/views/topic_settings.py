@@ -17,7 +17,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
-from memory.answers import undo_tag
+from memory import settings_undo
+from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.text import clean
@@ -188,7 +189,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     else:
         form = _form(request, topic=topic, initial=initial_of(topic))
     theirs: dict[str, Any] = {}
-    version = topic.version
+    before = settings_undo.now(request.user, "topic", str(topic.pk)) if form.is_bound else {}
     if form.is_bound and _is_saving(request) and form.is_valid():
         try:
             topic = topic_editing.edit_topic(
@@ -201,8 +202,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             form.add_error("title", str(exc))
         else:
             _say_what_was_removed(request, form)
-            # Of several changes (a name and settings) each is taken back in Activity.
-            undo = undo_tag(topic) if topic.version == version + 1 else ""
+            undo = undo_settings_tag(request, "topic", before, target=str(topic.pk))
             messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
