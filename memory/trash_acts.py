@@ -7,8 +7,7 @@ in for comes after it.  What could not come back is told with its reason, and ke
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +20,9 @@ from memory.errors import MemoryRefused
 from memory.models import Remembered, Revision, User
 from memory.record_kinds import models as record_models
 from memory.text import shorten
+from memory.trash_page import Chosen
 
-MOST = 50  # of one press: what a page shows
+MOST = 1_000  # of one press
 SECONDS = 15.0
 _SALT = "trash-restored"
 _MOST_TOLD = 3
@@ -36,6 +36,7 @@ class Restored:
     renamed: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     stay: int = 0
+    left: int = 0  # for which there was no time
 
     @property
     def key(self) -> str:
@@ -49,44 +50,43 @@ class Restored:
             self.problems.append(f"“{shorten(str(record), 60)}”: {why}")
 
 
-def records_of(user: User, keys: Iterable[str]) -> list[Remembered]:
-    """Return the user's trashed records that a form ticked as `type:id`; others are left out."""
-    wanted: dict[str, list[uuid.UUID]] = {}
-    for key in list(keys)[:MOST]:
-        record_type, _colon, pk = key.partition(":")
-        try:
-            wanted.setdefault(record_type, []).append(uuid.UUID(pk))
-        except ValueError:
-            continue
-    found: list[Remembered] = []
-    for record_type, ids in wanted.items():
-        model = record_models().get(record_type)
-        if model is not None:
-            found += model.objects.of(user).in_trash().filter(pk__in=ids)
-    return sorted(found, key=lambda record: record.created, reverse=True)
+def restore_chosen(user: User, chosen: Chosen, *, seconds: float = SECONDS) -> Restored:
+    """Bring back what is chosen, each for itself, for as long as a request may last.
 
-
-def restore_many(user: User, records: Sequence[Any], *, seconds: float = SECONDS) -> Restored:
-    """Bring the records back, each for itself, for as long as a request may last."""
+    The newest first: what another stands in for comes after it.
+    """
     until, done = time.monotonic() + seconds, Restored()
-    for record in records:
-        record.owner, name = user, str(record)
+    ids = [
+        (created, model_name, pk)
+        for model_name, rows in chosen.rows(user)
+        for created, pk in rows.order_by("-created").values_list("created", "pk")[:MOST]
+    ]
+    ids.sort(key=lambda one: one[0], reverse=True)
+    done.left = max(0, len(ids) - MOST)
+    for at, (_created, record_type, pk) in enumerate(ids[:MOST]):
         if time.monotonic() > until:
-            done.leave(record, _("there was no time for it: restore it by itself"))
-            continue
-        try:
-            with transaction.atomic():
-                revision = record_acts.carry_out("restore", record, by=user.actor)
-        except MemoryRefused as exc:
-            done.leave(record, str(exc))
-        except DatabaseError:
-            done.leave(record, _("that does not fit what else is there now"))
-        else:
-            if revision is not None:
-                done.revisions.append(revision.pk)
-            if str(record) != name:
-                done.renamed.append(renamed(name, record))
+            done.left += len(ids[:MOST]) - at
+            break
+        record = record_models()[record_type].objects.of(user).in_trash().filter(pk=pk).first()
+        if record is not None:
+            _restore(user, record, done)
     return done
+
+
+def _restore(user: User, record: Any, done: Restored) -> None:
+    record.owner, name = user, str(record)
+    try:
+        with transaction.atomic():
+            revision = record_acts.carry_out("restore", record, by=user.actor)
+    except MemoryRefused as exc:
+        done.leave(record, str(exc))
+    except DatabaseError:
+        done.leave(record, _("that does not fit what else is there now"))
+    else:
+        if revision is not None:
+            done.revisions.append(revision.pk)
+        if str(record) != name:
+            done.renamed.append(renamed(name, record))
 
 
 def renamed(name: str, record: Remembered) -> str:
@@ -95,15 +95,20 @@ def renamed(name: str, record: Remembered) -> str:
     return words % {"name": shorten(name, 80), "new": shorten(str(record), 80)}
 
 
-def take_back(user: User, key: str) -> tuple[int, list[str]]:
-    """Move to the trash again what `restore_many` brought back and nobody has changed since.
-
-    Returns how many were moved, and why others were not.  A key that is none moves nothing.
-    """
+def revisions_of(key: str) -> list[int]:
+    """Return the revisions that a key names; none for one that is no key."""
     try:
-        ids = signing.loads(key, salt=_SALT)
+        ids: list[int] = signing.loads(key, salt=_SALT)
     except signing.BadSignature:
-        return 0, []
+        return []
+    return ids
+
+
+def take_back(user: User, ids: Sequence[int]) -> tuple[int, list[str]]:
+    """Move to the trash again what these revisions brought back and nobody has changed since.
+
+    Returns how many were moved, and why others were not.
+    """
     moved, problems = 0, []
     for revision in Revision.objects.of(user).filter(pk__in=ids).order_by("-pk"):
         try:

@@ -134,6 +134,38 @@ def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
         yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an act on many is of: the ticked ones, else all that the page's filters match."""
+
+    wanted: Wanted = Wanted()
+    keys: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, query: Any) -> Chosen | None:
+        """Read it from a form; None where nothing is chosen."""
+        if "all" in query:
+            return cls(Wanted.of(query))
+        keys = query.getlist("record")[:PAGE]
+        return cls(keys=keys) if keys else None
+
+    def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
+        """Yield each kind of records with those of the user's that are chosen."""
+        if not self.keys:
+            yield from found(user, self.wanted)
+            return
+        ids: dict[str, list[UUID]] = {}
+        for key in self.keys:
+            record_type, _colon, pk = key.partition(":")
+            try:
+                ids.setdefault(record_type, []).append(UUID(pk))
+            except ValueError:
+                continue
+        for name, rows in trashed(user):
+            if name in ids:
+                yield name, rows.filter(pk__in=ids[name])
+
+
 def _went_along(user: User) -> QuerySet[Any]:
     """Return the ids of records that went to the trash with another, and come back with it."""
     told = Concat(Value(PutAway.source_of("")), Cast("record_id", CharField()))
@@ -275,15 +307,21 @@ def what_goes(record: Remembered) -> list[str]:
     return told
 
 
-def counts(user: User) -> dict[str, int]:
-    """Return how many records of each kind lie in the trash, of kinds of which there are any."""
+def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
+    """Return how many records of each kind lie in the trash, of kinds of which there are any.
+
+    With `chosen` only those are counted.
+    """
     parts = [
-        rows.annotate(record_type=Value(name, output_field=CharField()))
+        rows.order_by()
+        .annotate(record_type=Value(name, output_field=CharField()))
         .values("record_type")
         .annotate(number=Count("pk"))
-        for name, rows in trashed(user)
+        for name, rows in (chosen.rows(user) if chosen else trashed(user))
     ]
-    counted = parts[0].union(*parts[1:], all=True)
+    if not parts:
+        return {}
+    counted = parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
     return {row["record_type"]: row["number"] for row in counted if row["number"]}
 
 
@@ -302,9 +340,15 @@ def word() -> str:
 
 
 def empty(
-    user: User, *, typed: str, by: Actor, seconds: float = EMPTY_SECONDS, older_than: int = 0
+    user: User,
+    *,
+    typed: str,
+    by: Actor,
+    seconds: float = EMPTY_SECONDS,
+    older_than: int = 0,
+    chosen: Chosen | None = None,
 ) -> Emptied:
-    """Delete what lies in the trash for good, for at most `seconds`; all, or what is older.
+    """Delete what lies in the trash for good, for at most `seconds`; all, or what is chosen or older.
 
     `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
     """
@@ -314,7 +358,7 @@ def empty(
         raise InvalidValue(problem, errors={"word": [problem]})
     until, done = time.monotonic() + seconds, Emptied()
     before = timezone.now() - timedelta(days=older_than)
-    for _name_of, rows in trashed(user):
+    for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
         rows = rows.filter(trashed_at__lte=before)
         # The oldest first: a note that was superseded goes before the one that replaced it.
         for pk in list(rows.order_by("created", "pk").values_list("pk", flat=True)):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
-from memory.admin_base import ReadOnlyAdmin
+from memory.admin_base import ReadOnlyAdmin, RememberedAdmin
 from research import admin_notices as admin_notices
 from research import models as research
 
@@ -149,6 +149,14 @@ class ReportAdmin(OfRunAdmin):
     def is_sensitive(self, row: Any) -> bool:
         """Whether the report or its topic is."""
         return super().is_sensitive(row) or row.sensitivity == "sensitive"
+
+
+@admin.register(research.RemovedRun)
+class RemovedRunAdmin(RememberedAdmin):
+    """Runs without a report that people put away."""
+
+    list_display = ("label", "owner", "run_id", "created", "trashed_at")
+    MASKED = ("title",)
 
 
 class OfSentenceAdmin(ReadOnlyAdmin):

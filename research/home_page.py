@@ -186,7 +186,7 @@ def failed_of(user: User) -> dict[str, Any]:
     `failed` are at most MOST_FAILED such runs, `failed_count` counts all; `failed_why` is their
     reason where those shown have one and the same, else empty.
     """
-    runs = Run.objects.of(user).filter(status=Run.Status.FAILED)
+    runs = Run.objects.of(user).kept().filter(status=Run.Status.FAILED)
     runs = runs.filter(topic__trashed_at=None, topic__archived_at=None)
     later = Run.objects.kept().filter(topic=OuterRef("topic"), pk__gt=OuterRef("pk"))
     last: Any = runs.filter(~Exists(later)).annotate(all=Window(Count("pk")))

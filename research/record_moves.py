@@ -12,7 +12,14 @@ from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
 from memory.record_kinds import RecordKind, register
 from memory.trash_along import Hanging
-from research import fact_editing, models, run_trash, sent_words, topic_editing
+from research import (
+    fact_editing,
+    models,
+    removed_runs,
+    run_trash,
+    sent_words,
+    topic_editing,
+)
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 
@@ -60,8 +67,23 @@ def register_kinds() -> None:
         ),
     )
 
+    register(
+        "removedrun",
+        RecordKind(
+            _("run"),
+            many=ngettext_lazy("%(n)s run without a report", "%(n)s runs without a report", "n"),
+            trash=lambda removed, by: removed_runs.remove(removed.run, by=by),
+            restore=lambda removed, by: removed_runs.restore(removed, by=by),
+        ),
+    )
+
     models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_report]
-    Topic.ON_PURGE += [run_trash.check_nothing_goes_on, sent_words.forget_topic]
+    models.RemovedRun.ON_PURGE.append(removed_runs.forget_run)
+    Topic.ON_PURGE += [
+        run_trash.check_nothing_goes_on,
+        removed_runs.forget_history,
+        sent_words.forget_topic,
+    ]
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:

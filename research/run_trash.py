@@ -84,16 +84,24 @@ def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
 
 def page_of_removed(run: Run) -> dict[str, Any]:
     """Return what the page of a run in the trash shows: who moved it, why, and until when."""
-    moved = Revision.objects.filter(record_id=run.report.pk, after__has_key="trashed_at")
+    record = run.report if hasattr(run, "report") else run.removed
+    moved = Revision.objects.filter(record_id=record.pk, after__has_key="trashed_at")
     revision = moved.order_by("-id").first()
     reason = revision.reason if revision else ""
     return {
         "run": run,
         "topic": run.topic,
-        "report": run.report,
+        "record": record,
+        "type": record.record_type(),
         "why": "" if reason == _("moved to the trash") else reason,
-        "gone_at": (run.report.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
+        "gone_at": (record.trashed_at or timezone.now()) + timedelta(days=TRASH_DAYS),
     }
+
+
+def is_removed(run: Run) -> bool:
+    """Whether the run lies in the trash, by its report or by itself."""
+    records = (getattr(run, name, None) for name in ("report", "removed"))
+    return any(record is not None and record.trashed_at is not None for record in records)
 
 
 def why_not_now(run: Run) -> str:
@@ -331,7 +339,7 @@ def forget_run(report: Report, by: Actor) -> None:
     for record in _lying_with(report):
         record.purge(by=by)
     ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
-    for item in _read_for(run):
+    for item in read_for(run):
         item.purge(by=by)
     lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
     lines.update(label="", detail={})
@@ -345,7 +353,7 @@ def _lying_with(report: Report) -> Iterable[Remembered]:
         yield from rows.filter(pk__in=list(ids.values_list("record_id", flat=True)))
 
 
-def _read_for(run: Run) -> Any:
+def read_for(run: Run) -> Any:
     """Return the content items that were kept for this run alone."""
     its_own = Q(source=run.source) | Q(kept_with=run.source) | Q(scope=run.source)
     elsewhere = Hit.objects.exclude(run=run).exclude(content_item=None).values("content_item")

@@ -19,8 +19,11 @@ from memory import record_kinds, trash_acts, trash_page
 from memory.answers import go_back, go_to
 from memory.errors import InvalidValue
 from memory.tasks import TRASH_DAYS
-from memory.trash_page import Wanted
+from memory.trash_page import Chosen, Wanted
 
+MOST_IN_ADDRESS = 60  # revisions that an Undo's address names
+LAST = "last"  # stands in the address for what the session keeps
+_KEPT = "trash_restored"
 OLDER = (0, 7, 14, 21)  # days, of which emptying offers to take what is older
 
 
@@ -33,6 +36,7 @@ def trash(request: BeaconRequest) -> HttpResponse:
     wanted = Wanted.of(request.GET)
     page = trash_page.page(request.user, cursor=request.GET.get("cursor", ""), wanted=wanted)
     context: dict[str, Any] = {
+        "matching": _matching(request, wanted, page.next_cursor is not None),
         "rows": page.rows,
         "next_cursor": page.next_cursor,
         "kinds": [(name, nouns[name], counts[name]) for name in nouns if name in counts],
@@ -46,34 +50,56 @@ def trash(request: BeaconRequest) -> HttpResponse:
     return render(request, f"memory/{'_trash' if over_htmx else 'trash'}.html", context)
 
 
+def _matching(request: BeaconRequest, wanted: Wanted, has_more: bool) -> int:
+    """Return how many match in all; 0 where one page shows them."""
+    if not has_more and "cursor" not in request.GET:
+        return 0
+    return sum(trash_page.counts(request.user, Chosen(wanted)).values())
+
+
 @require_POST
 @login_required
 def trash_restore(request: BeaconRequest) -> HttpResponse:
-    """Bring all ticked records back, with one Undo for those that came."""
-    records = trash_acts.records_of(request.user, request.POST.getlist("record"))
-    if not records:
+    """Bring the ticked records back, or all that match, with one Undo for those that came."""
+    chosen = Chosen.of(request.POST)
+    if chosen is None:
         messages.info(request, _("Tick what is to come back first."))
         return go_back(request, reverse("memory:trash"))
-    done = trash_acts.restore_many(request.user, records)
+    done = trash_acts.restore_chosen(request.user, chosen)
     came = len(done.revisions)
     if came:
         words = ngettext(
             "%(n)d record is back from the trash.", "%(n)d records are back from the trash.", came
         ) % {"n": came}
-        undo = reverse("memory:trash-take-back", args=[done.key])
         words = " ".join([words, *done.renamed[:3]])
-        messages.success(request, words, extra_tags=f"undo:{undo}")
+        messages.success(request, words, extra_tags=_undo_of(request, done))
     if done.stay:
         words = ngettext("%(n)d stays in the trash.", "%(n)d stay in the trash.", done.stay)
         messages.warning(request, " ".join([words % {"n": done.stay}, *done.problems]))
+    if done.left:
+        words = ngettext(
+            "%(n)d more waits: there was no time for it. Press Restore again.",
+            "%(n)d more wait: there was no time for them. Press Restore again.",
+            done.left,
+        )
+        messages.warning(request, words % {"n": done.left})
     return go_back(request, reverse("memory:trash"))
+
+
+def _undo_of(request: BeaconRequest, done: trash_acts.Restored) -> str:
+    """Return the toast's tag; of very many the session keeps which they were."""
+    key = done.key
+    if len(done.revisions) > MOST_IN_ADDRESS:
+        request.session[_KEPT], key = done.revisions, LAST
+    return "undo:" + reverse("memory:trash-take-back", args=[key])
 
 
 @require_POST
 @login_required
 def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
     """Move to the trash again what one press brought back."""
-    moved, problems = trash_acts.take_back(request.user, key)
+    ids = request.session.pop(_KEPT, []) if key == LAST else trash_acts.revisions_of(key)
+    moved, problems = trash_acts.take_back(request.user, ids)
     words = ngettext(
         "%(n)d record is in the trash again.", "%(n)d records are in the trash again.", moved
     ) % {"n": moved}
@@ -85,30 +111,40 @@ def trash_take_back(request: BeaconRequest, key: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 def trash_empty(request: BeaconRequest) -> HttpResponse:
-    """Delete what lies in the trash for good, all or what is older, once the word is typed."""
-    counts, typed, problem = trash_page.counts(request.user), request.POST.get("word", ""), ""
+    """Delete for good what lies in the trash, is chosen there, or is older, once the word is typed."""
+    chosen, problem = Chosen.of(request.POST), ""
     asked = request.POST.get("older", "")
     older = int(asked) if asked in map(str, OLDER) else 0
-    if request.method == "POST":
+    if "ask" in request.POST and chosen is None:
+        messages.info(request, _("Tick what is to be deleted first."))
+        return go_back(request, reverse("memory:trash"))
+    if request.method == "POST" and "ask" not in request.POST:
+        typed = request.POST.get("word", "")
         try:
-            done = trash_page.empty(request.user, typed=typed, by=request.actor, older_than=older)
+            done = trash_page.empty(
+                request.user, typed=typed, by=request.actor, older_than=older, chosen=chosen
+            )
         except InvalidValue as exc:
             problem = str(exc)
         else:
             _say(request, done)
             return go_to(request, reverse("memory:trash"))
-    nouns = record_kinds.nouns()
-    context = {
-        "kinds": [(nouns[name], number) for name, number in counts.items()],
-        "total": sum(counts.values()),
-        "word": trash_page.word(),
-        "typed": typed,
-        "problem": problem,
-        "older": older,
-        "ages": OLDER,
-    }
+    context = _emptying(request, chosen) | {"problem": problem, "older": older}
     template = "_trash_empty" if request.htmx else "trash_empty"
     return render(request, f"memory/{template}.html", context)
+
+
+def _emptying(request: BeaconRequest, chosen: Chosen | None) -> dict[str, Any]:
+    """Return what the page shows of what would go."""
+    counts, nouns = trash_page.counts(request.user, chosen), record_kinds.nouns()
+    return {
+        "kinds": [(nouns[name], number) for name, number in counts.items()],
+        "total": sum(counts.values()),
+        "chosen": chosen,
+        "word": trash_page.word(),
+        "typed": request.POST.get("word", ""),
+        "ages": OLDER,
+    }
 
 
 def _say(request: BeaconRequest, done: trash_page.Emptied) -> None:

@@ -1,6 +1,10 @@
+import uuid
 from decimal import Decimal
 
 import django.core.validators
+import django.db.models.deletion
+import django.utils.timezone
+from django.conf import settings
 from django.db import migrations, models
 
 
@@ -74,5 +78,73 @@ class Migration(migrations.Migration):
                 default="person",
                 max_length=10,
             ),
+        ),
+        migrations.CreateModel(
+            name="RemovedRun",
+            fields=[
+                (
+                    "id",
+                    models.UUIDField(
+                        default=uuid.uuid4, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("source", models.CharField(default="explicit", max_length=200)),
+                (
+                    "trust",
+                    models.CharField(
+                        choices=[
+                            ("owner", "owner"),
+                            ("agent", "agent"),
+                            ("external", "external"),
+                            ("quarantined", "quarantined"),
+                        ],
+                        default="owner",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "sensitivity",
+                    models.CharField(
+                        choices=[("normal", "normal"), ("sensitive", "sensitive")],
+                        default="normal",
+                        max_length=10,
+                    ),
+                ),
+                ("version", models.PositiveIntegerField(default=1)),
+                ("pinned", models.BooleanField(default=False)),
+                (
+                    "lock",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("append-only", "append-only"),
+                            ("read-only", "read-only"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                ("updated", models.DateTimeField(default=django.utils.timezone.now)),
+                ("trashed_at", models.DateTimeField(blank=True, null=True)),
+                ("title", models.CharField(max_length=700)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "run",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="removed",
+                        to="research.run",
+                    ),
+                ),
+            ],
+            options={"ordering": ("-created",)},
         ),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from research.models.channels import Channel, Delivery, TopicNotices
 from research.models.digests import Digest, DigestEntry, DigestSettings, Feed
 from research.models.hits import Hit, Worker
+from research.models.removed_runs import RemovedRun
 from research.models.reports import DeltaItem, Report
 from research.models.run_queries import RunInTheWay, RunLost
 from research.models.runs import Run
@@ -26,6 +27,7 @@ __all__ = [
     "DigestSettings",
     "Feed",
     "Hit",
+    "RemovedRun",
     "Report",
     "Run",
     "RunInTheWay",

@@ -159,8 +159,8 @@ class RunQuerySet(models.QuerySet[Any]):
         return ready.order_by("pk")
 
     def kept(self) -> Self:
-        """Leave out the runs whose report lies in the trash: they were removed."""
-        return self.filter(report__trashed_at=None)
+        """Leave out the runs that were removed, by their report or, where there is none, by themselves."""
+        return self.filter(report__trashed_at=None, removed__trashed_at=None)
 
     def start(
         self, topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.text import clean, one_line
-from research import run_trash
+from research import removed_runs, run_trash
 from research.answers import go_to, refused
 from research.models import Run
 
@@ -24,9 +24,10 @@ LONGEST_WHY = 200
 @login_required
 def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show what would go with a saved run; POST moves it to the trash."""
-    mine = Run.objects.of(request.user).kept().saved()
-    mine = mine.filter(topic__slug=slug, topic__trashed_at=None, report__isnull=False)
+    mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)
     run: Run = get_object_or_404(mine.select_related("topic__owner", "report"), pk=run_id)
+    if not hasattr(run, "report"):
+        return _without_report(request, run)
     if request.method == "POST":
         why = one_line(clean(request.POST.get("why", ""))[0])[:LONGEST_WHY]
         try:
@@ -44,3 +45,19 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
         "not_now": run_trash.why_not_now(run),
     }
     return render(request, "research/run_trash.html", context)
+
+
+def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
+    """Move a failed or cancelled run to the trash; nothing goes along, so nothing is asked."""
+    if run.status not in removed_runs.ENDED:
+        raise Http404
+    if request.method != "POST":
+        return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
+    try:
+        removed = removed_runs.remove(run, by=request.actor)
+    except MemoryRefused as exc:
+        return refused(request, str(exc))
+    undo = reverse("memory:record-restore", args=["removedrun", removed.pk])
+    words = _("The run is in the trash for 30 days.")
+    messages.success(request, words, extra_tags=f"undo:{undo}")
+    return go_to(request, reverse("research:topic-runs", args=[run.topic.slug]))

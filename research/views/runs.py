@@ -41,7 +41,14 @@ def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> Ru
 
 
 def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = False) -> Run:
-    related = ("topic__owner", "topic__settings", "topic__schedule", "report", "rerun_of")
+    related = (
+        "topic__owner",
+        "topic__settings",
+        "topic__schedule",
+        "report",
+        "removed",
+        "rerun_of",
+    )
     run: Run = get_object_or_404(
         _runs(request, slug, removed_too=removed_too).select_related(*related), pk=run_id
     )
@@ -54,7 +61,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = 
 def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run as it goes on, or what it wrote."""
     run = _run(request, slug, run_id, removed_too=True)
-    if hasattr(run, "report") and run.report.trashed_at is not None:
+    if run_trash.is_removed(run):
         return render(request, "research/run_trashed.html", run_trash.page_of_removed(run))
     if hasattr(run, "report"):
         limits = {"limits": starting.limits_in_words(run.topic.owner)}

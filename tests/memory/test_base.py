@@ -38,7 +38,7 @@ from memory.models import (
     User,
 )
 from memory.tasks import TRASH_DAYS, empty_trash
-from research.models import Report
+from research.models import RemovedRun, Report
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 
 
@@ -72,6 +72,9 @@ MAKERS: dict[type[Remembered], Callable[[User], Any]] = {
     ),
     ScratchpadEntry: lambda owner: ScratchpadEntry.objects.create(
         owner=owner, key="task", value="compare hosts"
+    ),
+    RemovedRun: lambda owner: RemovedRun.objects.create(
+        owner=owner, run=make_run(make_topic(owner, "Runs")), title="Runs · run failed"
     ),
     FileEntry: lambda owner: _entry_put_back(owner),
     MemoryFile: lambda owner: (

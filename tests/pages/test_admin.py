@@ -144,6 +144,7 @@ def _run(topic: Topic, n: int, item: memory.ContentItem, hidden: dict[str, Any])
         result=SECRET_TEXT, content_item=item,
     )  # fmt: skip
     report = research.Report.objects.create(run=run, title=SECRET_TEXT, body=SECRET_TEXT, **hidden)
+    research.RemovedRun.objects.create(run=run, title=SECRET_TEXT, **hidden)
     research.SharedLink.objects.create(
         owner=topic.owner, report=report, note=SECRET_TEXT, ends_at=timezone.now()
     )

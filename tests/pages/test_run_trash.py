@@ -9,7 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.models import Topic, TopicFact, User
+from memory.errors import InvalidValue
+from memory.models import ModelCall, Revision, Topic, TopicFact, User
+from research import removed_runs
 from research.models import Report, Run
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_run, make_second_run, make_topic
@@ -88,3 +90,59 @@ def test_a_stranger_and_a_run_without_a_report_are_not_found(
     failed = make_run(run.topic, saved=False, status="failed")
     assert browser.get(page_of(failed)).status_code == 404
     assert Report.objects.live().filter(run=run).exists()
+
+
+# --- runs without a report ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(run: Run) -> Run:
+    return make_run(run.topic, saved=False, status=Run.Status.FAILED, error="no key")
+
+
+def test_a_failed_run_goes_at_once_and_comes_back(browser: Client, failed: Run) -> None:
+    assert "It can be restored for 30 days" in text_of(browser.get(page_of(failed)))
+    html = text_of(browser.post(page_of(failed), follow=True))
+    assert "The run is in the trash for 30 days" in html
+    runs = f"/topics/{failed.topic.slug}/runs/"
+    assert page_of(failed, "run") not in browser.get(runs).content.decode()
+    assert "no key" not in text_of(browser.get("/"))
+    assert "This run was removed" in text_of(browser.get(page_of(failed, "run")))
+    row = browser.get("/trash/").context["rows"][0]
+    assert row.label.startswith(f"{failed.topic} · run failed")
+
+    browser.post(reverse("memory:record-restore", args=["removedrun", failed.removed.pk]))
+    assert page_of(failed, "run") in browser.get(runs).content.decode()
+
+
+def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice: User) -> None:
+    ModelCall.objects.create(
+        owner=alice, purpose="plan", source=failed.source, model="m", answer="secret words"
+    )
+    removed = removed_runs.remove(failed, by=alice.actor)
+    removed.purge(by=alice.actor)
+    assert not Run.objects.filter(pk=failed.pk).exists()
+    assert not Revision.objects.filter(record_id=removed.pk).exists()
+    assert ModelCall.objects.get(source=failed.source).answer == ""
+
+
+def test_a_run_that_goes_on_stays(browser: Client, run: Run, alice: User) -> None:
+    going = make_run(run.topic, saved=False)
+    assert browser.post(page_of(going)).status_code == 404
+    with pytest.raises(InvalidValue, match="Only a run that failed"):
+        removed_runs.remove(going, by=alice.actor)
+
+
+def test_a_removed_run_is_retried_by_nobody(
+    browser: Client, failed: Run, alice: User, bob: User, client_of: Callable[[User], Client]
+) -> None:
+    assert client_of(bob).post(page_of(failed)).status_code == 404
+    removed_runs.remove(failed, by=alice.actor)
+    assert browser.post(page_of(failed, "run-retry")).status_code == 404
+
+
+def test_a_topic_deleted_for_good_takes_the_history_of_its_runs(failed: Run, alice: User) -> None:
+    removed_runs.remove(failed, by=alice.actor)
+    failed.topic.trash(by=alice.actor)
+    failed.topic.purge(by=alice.actor)
+    assert not Revision.objects.filter(record_type__in=["removedrun", "report"]).exists()

@@ -17,6 +17,7 @@ from memory import library, scratchpad, trash_acts, trash_page
 from memory.actors import MAINTENANCE
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
 from memory.tasks import TRASH_DAYS, empty_trash
+from memory.trash_page import Chosen
 from research import run_trash
 from tests.research.factories import make_run, make_second_run, make_topic
 
@@ -268,10 +269,51 @@ def test_nobody_restores_or_takes_back_what_is_not_theirs(
     bobs, restore = client_of(bob), reverse("memory:trash-restore")
     bobs.post(restore, {"record": f"note:{note.pk}"})
     assert Note.objects.in_trash().filter(pk=note.pk).exists()
-    key = trash_acts.restore_many(alice, [note]).key
+    key = trash_acts.restore_chosen(alice, Chosen(keys=[f"note:{note.pk}"])).key
     for tried in (key, key + "x", "x"):
         bobs.post(reverse("memory:trash-take-back", args=[tried]))
     assert Note.objects.live().filter(pk=note.pk).exists()
+
+
+def test_all_that_match_come_back_beyond_the_page_and_one_undo_moves_them_again(
+    browser: Client, alice: User
+):
+    for number in range(70):
+        trashed_note(alice, f"Price note {number}")
+    other = trashed_note(alice, "Something else")
+    assert "All 70 matching" in browser.get(TRASH, {"q": "price"}).content.decode()
+
+    page = browser.post(reverse("memory:trash-restore"), {"all": "1", "q": "price"}, follow=True)
+
+    assert "70 records are back" in page.content.decode()
+    assert list(Note.objects.of(alice).in_trash()) == [other]
+    browser.post(re.findall(r"/trash/take-back/[^\"]+", page.content.decode())[0])
+    assert Note.objects.of(alice).in_trash().count() == 71
+
+
+def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
+    browser: Client, alice: User
+):
+    notes = [trashed_note(alice, f"Price note {n}") for n in range(3)]
+    kept = trashed_note(alice, "Something else")
+    ticked = {"record": [f"note:{notes[0].pk}"]}
+    asked = browser.post(EMPTY, ticked | {"ask": "1"}).content.decode()
+    assert "You chose 1 record" in asked
+    assert f"note:{notes[0].pk}" in asked
+    assert Note.objects.of(alice).in_trash().count() == 4
+
+    browser.post(EMPTY, ticked | {"word": trash_page.word()})
+    assert Note.objects.of(alice).in_trash().count() == 3
+    browser.post(EMPTY, {"all": "1", "q": "price", "word": trash_page.word()})
+    assert list(Note.objects.of(alice).in_trash()) == [kept]
+    browser.post(EMPTY, {"record": ["note:x", "nonsense"], "word": trash_page.word()})
+    assert list(Note.objects.of(alice).in_trash()) == [kept]
+
+
+def test_nothing_ticked_deletes_nothing(browser: Client, alice: User):
+    trashed_note(alice)
+    page = browser.post(EMPTY, {"ask": "1", "q": "", "type": ""}, follow=True)
+    assert "Tick what is to be deleted first" in page.content.decode()
 
 
 def test_the_old_address_of_trashed_topics_leads_here(browser: Client):

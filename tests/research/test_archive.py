@@ -50,6 +50,7 @@ from research import (
     correcting,
     digests,
     feed_out,
+    removed_runs,
     report_sentences,
     sharing,
     standing_rules,
@@ -57,6 +58,7 @@ from research import (
 from research.models import Report, Run, Schedule
 from tests.research import cast
 from tests.research.conftest import Providers
+from tests.research.factories import make_run
 
 ANSWER = cast.report(1, 2)
 # The log of the Beacon that takes an archive in says so, and of the account that it was made.
@@ -95,7 +97,10 @@ def full(topic: Topic, providers: Providers) -> User:
     SourceRule.objects.create(owner=owner, place="farm.example", act="mute")
     append_to(owner, "episodes/2026-02.md", "## Heat pump\n- Summary: serviced", by=by)
     lock_section(read_file(owner, "episodes/2026-02.md"), HEAT_PUMP, by=by, locked=True)
+    save_file(owner, "facts/user.md", "# User\n\n## Sleep\n\n- Seven hours\n", by=by)
     save_file(owner, "facts/user.md", "# User\n\n- Name: Nora 李\n", by=by)
+    failed = make_run(topic, saved=False, status="failed", finished_at=run.finished_at)
+    removed_runs.remove(failed, by=by)
     FileDraft.objects.create(owner=owner, path="facts/user.md", content="half a thou")
     Reflection.objects.create(owner=owner, source=run.source, state="done", assessment="fine")
     session = Session.objects.create(owner=owner, agent=Agent.objects.get(owner=owner))
