@@ -19,6 +19,7 @@ from memory.files.cleaning import Cleaned
 from memory.files.joining import content_at
 from memory.files.refusals import FileConflict
 from memory.files.removed import Removed, put_in, stands_in, taken_out
+from memory.files.sections import sections_of
 from memory.files.writing import Act, rows_held, save
 from memory.models import FileEntry, MemoryFile
 
@@ -45,6 +46,7 @@ class Return:
     text: str
     seen: int
     base: str
+    had: str  # the text of the version before, where the section stood
 
 
 def restore(entry: Any, by: Actor) -> None:
@@ -58,17 +60,22 @@ def restore(entry: Any, by: Actor) -> None:
         if entry.trashed_at is None:
             return
         if not stands_in(file.content, entry.content):
-            back = returning(entry, file)
             why = _("put back from the trash: %(label)s") % {"label": _label(entry)}
-            try:
-                save(
-                    entry.owner, file.path, Cleaned(back.text), Act(by, why),
-                    seen=back.seen, join=True,
-                )  # fmt: skip
-            except FileConflict as exc:
-                raise EntryConflict(entry) from exc
+            _put_in(entry, file, Act(by, why))
         entry.refresh_from_db(fields=["trashed_at", "version"])
         entry.restore(by=by)
+
+
+def _put_in(entry: FileEntry, file: MemoryFile, act: Act) -> None:
+    """Save the file with the section; where only what stood around it changed, as near as can be."""
+    back = returning(entry, file)
+    try:
+        save(entry.owner, file.path, Cleaned(back.text), act, seen=back.seen, join=True)
+    except FileConflict as exc:
+        if any(one.heading == tuple(entry.heading) for one in sections_of(file.content)):
+            raise EntryConflict(entry) from exc
+        text = Cleaned(put_in(file.content, _removed(entry), back.had))
+        save(entry.owner, file.path, text, act, seen=file.version, join=False)
 
 
 def trash(entry: Any, by: Actor) -> None:
@@ -115,11 +122,15 @@ def _label(entry: FileEntry) -> str:
 
 def returning(entry: FileEntry, file: MemoryFile) -> Return:
     """Return the text with the section at its place, on the version that lost it."""
-    version, one = entry.removed_in, Removed(tuple(entry.heading), entry.content)
+    version, one = entry.removed_in, _removed(entry)
     lost = had = None
     if entry.file_id == file.pk:
         lost, had = content_at(file, version), content_at(file, version - 1)
     if lost is None or had is None:
         stands = str(file.content)
-        return Return(put_in(stands, one, had or ""), file.version, stands)
-    return Return(put_in(lost, one, had), version, lost)
+        return Return(put_in(stands, one, had or ""), file.version, stands, had or "")
+    return Return(put_in(lost, one, had), version, lost, had)
+
+
+def _removed(entry: FileEntry) -> Removed:
+    return Removed(tuple(entry.heading), entry.content)

@@ -24,6 +24,7 @@ from memory.actors import SYSTEM, Actor
 from memory.models import Activity, Topic, User
 from memory.text import without_citations
 from research import cron
+from research.merged_delta import merge
 from research.models import (
     Delivery,
     DeltaItem,
@@ -260,10 +261,17 @@ def digest_url(digest: Digest) -> str:
 
 
 def content(digest: Digest) -> Content:
-    """Return what the digest says now, by two queries: what is in the trash is left out."""
-    found = Run.objects.of(digest.owner).filter(digest_entry__digest=digest, topic__trashed_at=None)
+    """Return what the digest says now, by two queries: what is in the trash is left out.
+
+    Of a topic that ran several times since the last digest each fact is told once, as it is now.
+    """
+    found = (
+        Run.objects.of(digest.owner)
+        .kept()
+        .filter(digest_entry__digest=digest, topic__trashed_at=None)
+    )
     runs = list(found.select_related("topic", "report").order_by("finished_at", "pk"))
-    listed = items_of([run for run in runs if _report_of(run)])
+    rows = _rows_of(run.pk for run in runs if _report_of(run))
     parts: dict[Any, TopicPart] = {}
     for run in runs:
         part = parts.setdefault(run.topic_id, TopicPart(run.topic))
@@ -271,12 +279,13 @@ def content(digest: Digest) -> Content:
         if run.status == Run.Status.FAILED:
             part.failed = run
         elif report is not None and report.trashed_at is None:
-            items, withheld = listed.get(run.pk, ([], 0))
+            told = rows.get(run.pk, [])
             part.runs.append(run)
-            part.items += items
-            part.withheld += withheld
+            part.withheld += sum(bool(row.withheld) and row.is_listed for row in told)
             if not report.delta:
                 part.summary = without_citations(report.summary)
+    for part in parts.values():
+        part.items = _told_once(part.runs, rows)
     ordered = sorted(parts.values(), key=lambda part: part.topic.title.casefold())
     return Content(
         parts=[part for part in ordered if part.says_something],
@@ -284,6 +293,23 @@ def content(digest: Digest) -> Content:
         failed=[part for part in ordered if part.failed],
         withheld=sum(part.withheld for part in ordered),
     )
+
+
+def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
+    """Return the delta items of each run, those that were withheld too: one query."""
+    found: dict[int, list[DeltaItem]] = {}
+    for row in DeltaItem.objects.filter(run__in=list(runs)).order_by("run", "position"):
+        found.setdefault(row.run_id, []).append(row)
+    return found
+
+
+def _told_once(runs: list[Run], rows: dict[int, list[DeltaItem]]) -> list[Item]:
+    """Return what changed over the runs of one topic, the deltas of several as one."""
+    told = [row for run in runs for row in rows.get(run.pk, []) if not row.withheld]
+    reports = {run.pk: run.report for run in runs}
+    if len(runs) > 1:
+        told = [one.as_item() for one in merge(told)]
+    return [item_of(row, reports[row.run_id].sources) for row in told if row.is_listed]
 
 
 def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
@@ -298,13 +324,14 @@ def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
         if row.withheld:
             withheld += 1
         else:
-            items.append(_item(row, by_run[row.run_id].report))
+            items.append(item_of(row, by_run[row.run_id].report.sources))
         found[row.run_id] = (items, withheld)
     return found
 
 
-def _item(row: DeltaItem, report: Report) -> Item:
-    sources = {source["n"]: source for source in report.sources}
+def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
+    """Return one change as it is told; `numbered` are the sources of its report."""
+    sources = {source["n"]: source for source in numbered}
     is_beside = row.status != DeltaItem.Status.NEW
     return Item(
         status=row.status,

@@ -1,7 +1,8 @@
 """Feeds of what changed, under private addresses: made, ended, and written as Atom (RFC 4287).
 
 A feed carries what changed with its sources, and nothing else: no memory, no costs, and private
-topics only where their owner said so.
+topics only where their owner said so.  Each report is an entry of its own, once; where several of a
+topic are unread, the newest also tells their deltas as one.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from memory.text import clean, without_citations
-from research import digests, notice_text
+from research import digests, notice_text, since_read
 from research.models import Feed, Report, Run
+from research.since_read import News
 
 MOST_FEEDS = 50  # of one person that work at once
 MOST_ENTRIES = 30
@@ -92,7 +94,10 @@ def found_by(token: str) -> Found | None:
         Feed.objects.filter(pk=feed.pk).update(opened_at=now)
     runs = _runs(feed)
     state = [(str(run.report.pk), run.report.updated.isoformat(), run.topic.title) for run in runs]
-    told = repr((str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state))
+    unread = _unread_in(runs)
+    told = repr(
+        (str(feed.pk), feed.with_private, site.BEACON_URL, site.BEACON_VERSION, state, unread)
+    )
     modified = max((run.report.updated for run in runs), default=feed.created)
     return Found(feed, runs, f'"{hashlib.sha256(told.encode()).hexdigest()[:32]}"', modified)
 
@@ -113,6 +118,36 @@ def _runs(feed: Feed) -> list[Run]:
     return runs
 
 
+def _unread_in(runs: list[Run]) -> list[tuple[str, str, str]]:
+    """Return what is unread of the topics in the feed, as far as an entry tells it."""
+    windows = since_read.windows_of({run.topic_id for run in runs})
+    found = ((str(pk), one.since, one.runs_in_words) for pk, one in windows.items())
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class SinceRead:
+    """What the newest entry of a topic with several unread reports tells beside its own delta."""
+
+    news: News
+    items: list[digests.Item]
+
+
+def _since_read(runs: list[Run]) -> dict[int, SinceRead]:
+    """Return, by the newest run of each topic, what is new over its unread reports: two queries."""
+    newest: dict[Any, Run] = {}
+    for run in runs:
+        newest.setdefault(run.topic_id, run)
+    found = {}
+    for topic_id, news in since_read.news_of(newest, in_full=True).items():
+        sources = {run.pk: run.sources for run in news.window.merged}
+        if news.window.is_several and newest[topic_id].pk in sources:
+            told = [one.as_item() for one in news.changes if one.is_listed]
+            items = [digests.item_of(item, sources[item.run_id]) for item in told]
+            found[newest[topic_id].pk] = SinceRead(news, items)
+    return found
+
+
 def as_atom(found: Found) -> str:
     """Return the feed as Atom."""
     feed = found.feed
@@ -128,11 +163,11 @@ def as_atom(found: Found) -> str:
         feed_url=feed.address,
         feed_guid=feed.pk.urn,
     )
-    items = digests.items_of(found.runs)
+    items, since = digests.items_of(found.runs), _since_read(found.runs)
     for run in found.runs:
         report: Report = run.report
         listed = items.get(run.pk, ([], 0))[0]
-        context: dict[str, Any] = {"items": listed, "report": report}
+        context: dict[str, Any] = {"items": listed, "report": report, "since": since.get(run.pk)}
         if not report.delta:
             context["summary"] = without_citations(report.summary)
         made.add_item(

@@ -53,11 +53,20 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
     """Return the rail's sections; it shows only what exists."""
     plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
     proposals, conflicts = waiting["waiting_proposals"], waiting["waiting_conflicts"]
+    digests = reverse("research:digests")
     work = [
         _item(path, _("Home"), reverse("research:home"), "h", "home", exact=True),
         _item(path, _("Ask"), reverse("memory:ask"), "q", "ask"),
         _item(path, _("Topics"), reverse("research:topics"), "t", "topics", count=plans),
-        _item(path, _("Reports"), reverse("research:reports"), "r", "reports", count=unread),
+        _item(
+            path,
+            _("Reports"),
+            reverse("research:reports"),
+            "r",
+            "reports",
+            count=unread,
+            also=(digests,),
+        ),
         _item(path, _("Schedule"), reverse("research:calendar"), "e", "scheduled"),
         _item(path, _("Library"), reverse("memory:library"), "l", "library"),
     ]
@@ -88,9 +97,18 @@ def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def _item(
-    path: str, label: str, url: str, key: str, icon: str, *, count: int = 0, exact: bool = False
+    path: str,
+    label: str,
+    url: str,
+    key: str,
+    icon: str,
+    *,
+    count: int = 0,
+    exact: bool = False,
+    also: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    current = path == url if exact else path.startswith(url)
+    """Return an item of the rail; `also` are the addresses of pages that have no item of their own."""
+    current = path == url if exact else path.startswith((url, *also))
     return {
         "label": label,
         "url": url,

@@ -53,6 +53,18 @@ def register_kinds() -> None:
             address=lambda fact: reverse("research:fact-history", args=[fact.topic.slug, fact.pk]),
         ),
     )
+    _register_runs()
+    models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_report]
+    models.RemovedRun.ON_PURGE.append(removed_runs.forget_run)
+    Topic.ON_PURGE += [
+        run_trash.check_nothing_goes_on,
+        removed_runs.forget_history,
+        sent_words.forget_topic,
+    ]
+
+
+def _register_runs() -> None:
+    """Runs go to the trash by their reports, those without one by themselves."""
     register(
         "report",
         RecordKind(
@@ -76,14 +88,6 @@ def register_kinds() -> None:
             restore=lambda removed, by: removed_runs.restore(removed, by=by),
         ),
     )
-
-    models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_report]
-    models.RemovedRun.ON_PURGE.append(removed_runs.forget_run)
-    Topic.ON_PURGE += [
-        run_trash.check_nothing_goes_on,
-        removed_runs.forget_history,
-        sent_words.forget_topic,
-    ]
 
 
 def _topic_back(topic: Topic, fields: dict[str, Any], by: Actor, why: str) -> None:

@@ -19,7 +19,7 @@ from memory.api import (
     trash,
 )
 from memory.api.frame import BeaconAPI
-from research.api import corrections, runs, sources, topics
+from research.api import corrections, reading, runs, sources, topics
 
 api = BeaconAPI(
     title="Beacon",
@@ -41,6 +41,7 @@ api.add_router("/scratchpad", scratchpad.api)
 api.add_router("/content", content.api)
 api.add_router("/topics", topics.api)
 api.add_router("/topics", sources.api)
+api.add_router("/topics", reading.api)
 api.add_router("/runs", runs.api)
 api.add_router("/corrections", corrections.api)
 api.add_router("/files", files.api)

@@ -68,7 +68,7 @@ def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> S
 @api.get(_ONE, auth=READ, response=TopicOut)
 def read_topic(request: ApiRequest, response: HttpResponse, slug: str) -> TopicOut:
     """Read a topic; the ETag is its version, which stands for its settings, too."""
-    topic = _topic(request.auth, slug)
+    topic = topic_of(request.auth, slug)
     tagged(response, topic)
     return TopicOut.of(topic)
 
@@ -78,7 +78,7 @@ def edit_topic(
     request: ApiRequest, response: HttpResponse, slug: str, patch: TopicPatch
 ) -> TopicOut:
     """Change a topic: what is left out stays.  It applies from the next run."""
-    caller, topic = request.auth, _topic(request.auth, slug)
+    caller, topic = request.auth, topic_of(request.auth, slug)
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
     topic_asked.change_topic(topic, patch.asked(), by=caller.by, expected_version=expected)
@@ -90,7 +90,7 @@ def edit_topic(
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
     """Move a topic to the trash for 30 days; a run that is going on is cancelled."""
-    topic = _topic(request.auth, slug)
+    topic = topic_of(request.auth, slug)
     topic.version = expected_version(request, topic)
     topic_editing.trash_topic(topic, by=request.auth.by)
     return Status(204, None)
@@ -99,7 +99,7 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
 def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
     """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
-    return AgentMemory(**agent_memory(_topic(request.auth, slug)))
+    return AgentMemory(**agent_memory(topic_of(request.auth, slug)))
 
 
 @api.get(_ONE + "/forecast", auth=READ, response=ForecastOut)
@@ -107,13 +107,13 @@ def read_forecast(
     request: ApiRequest, slug: str, depth: Literal["", "quick", "deep"] = ""
 ) -> ForecastOut:
     """Read what the topic's next run will probably take, of its own depth or of another."""
-    return ForecastOut.of(_topic(request.auth, slug), depth)
+    return ForecastOut.of(topic_of(request.auth, slug), depth)
 
 
 @api.post(_ONE + "/recheck", auth=WRITE, response={202: RunWithSteps})
 def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Status[RunWithSteps]:
     """Have the topic's stale facts checked again.  409: none is stale, or a run is unfinished."""
-    started = recheck(request.auth, _topic(request.auth, slug))
+    started = recheck(request.auth, topic_of(request.auth, slug))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))
 
@@ -124,7 +124,7 @@ def start_recheck(request: ApiRequest, response: HttpResponse, slug: str) -> Sta
 @api.get(_ONE + "/runs", auth=READ, response=Listing[RunOut])
 def list_runs(request: ApiRequest, slug: str, page: Paged = PAGE) -> Listing[RunOut]:
     """List a topic's runs, the latest first, without their steps."""
-    rows = Run.objects.kept().filter(topic=_topic(request.auth, slug)).select_related("topic")
+    rows = Run.objects.kept().filter(topic=topic_of(request.auth, slug)).select_related("topic")
     return listing(rows.order_by(), page, name=f"runs of {slug}", out=RunOut.of)
 
 
@@ -134,7 +134,7 @@ def start_run(
 ) -> Status[RunWithSteps]:
     """Start a run.  409: one is unfinished, which Location names, or the topic is archived."""
     depth = run.depth if run is not None and run.depth else ""
-    started = start(request.auth, _topic(request.auth, slug), depth=str(depth))
+    started = start(request.auth, topic_of(request.auth, slug), depth=str(depth))
     located(response, f"/runs/{started.pk}")
     return Status(202, RunWithSteps.whole(started))
 
@@ -143,7 +143,7 @@ def start_run(
 def read_report(request: ApiRequest, slug: str, number: int) -> Any:
     """Read the report of Run #N, as JSON or, by Accept, as Markdown."""
     caller = request.auth
-    topic = _topic(caller, slug)
+    topic = topic_of(caller, slug)
     found = reports_of(caller).filter(run__topic=topic, run__number=number).first()
     if found is None:
         told = {"number": number}
@@ -175,7 +175,8 @@ def _topics(caller: Caller) -> TopicQuerySet:
     return rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
 
 
-def _topic(caller: Caller, slug: str) -> Topic:
+def topic_of(caller: Caller, slug: str) -> Topic:
+    """Return the topic of an address.  Raises Problem (404) where the caller has none."""
     topic: Topic | None = _topics(caller).filter(slug=clean(slug)[0]).first()
     if topic is None:
         raise not_found(_("There is no such topic outside the trash, or it is not yours."))

@@ -272,6 +272,11 @@ class DeltaItem(models.Model):
         return f"{self.get_status_display()}: {self.sentence[:80]}"
 
     @property
+    def is_listed(self) -> bool:
+        """Whether it is of those that the section lists, and not of the folded ones."""
+        return self.status in self.LISTED
+
+    @property
     def is_unasked(self) -> bool:
         """Whether it is true and remembered, and withheld because nobody asked to be told it."""
         return bool(self.withheld and self.judged_by)

@@ -95,7 +95,7 @@ def test_an_agents_removal_lies_there_as_the_agents(alice: User):
     write(alice, TEXT)
     write(alice, WITHOUT, by=Actor("agent", "claude"))
 
-    assert [row.actor for row in trash_page.page(alice).rows] == ["claude"]
+    assert [row.actor for row in trash_page.page(alice).rows] == ["the agent “claude”"]
 
 
 def test_it_comes_back_at_its_place_and_that_can_be_undone(
@@ -118,6 +118,17 @@ def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
     file_entries.restore(lost, alice.actor)
 
     assert said(alice) == TEXT.replace("Fridays", "Mondays")
+
+
+def test_two_neighbours_deleted_one_after_the_other_both_come_back(lost: FileEntry, alice: User):
+    write(alice, said(alice).replace("## Food\n\n- Allergic to nuts\n", ""))
+    food = FileEntry.objects.of(alice).get(heading=["Memory", "Food"])
+
+    file_entries.restore(lost, alice.actor)
+    file_entries.restore(food, alice.actor)
+
+    assert SLEEP in said(alice) and food.content in said(alice)
+    assert said(alice).count("## ") == 3
 
 
 def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(

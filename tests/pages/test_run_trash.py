@@ -83,12 +83,12 @@ def test_while_a_run_goes_on_it_is_said_and_not_offered(browser: Client, run: Ru
     assert browser.post(page_of(run)).status_code == 409
 
 
-def test_a_stranger_and_a_run_without_a_report_are_not_found(
+def test_a_stranger_and_a_run_that_goes_on_are_not_found(
     bob: User, run: Run, client_of: Callable[[User], Client], browser: Client
 ) -> None:
     assert client_of(bob).post(page_of(run)).status_code == 404
-    failed = make_run(run.topic, saved=False, status="failed")
-    assert browser.get(page_of(failed)).status_code == 404
+    going = make_run(run.topic, saved=False)
+    assert browser.get(page_of(going)).status_code == 404
     assert Report.objects.live().filter(run=run).exists()
 
 

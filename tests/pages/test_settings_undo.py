@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memory import identity, review_levels, settings_undo
-from memory.models import Agent, Note, User
+from memory.models import Agent, Note, ReviewLevel, User
 from research import channels, topic_editing
 from research.models import Channel
 from tests.research.factories import make_topic
@@ -57,11 +57,16 @@ def test_a_profile_comes_back_with_its_note_and_forward_again(browser: Client, a
 
 def test_limits_levels_and_agents_come_back(browser: Client, alice: User):
     agent = Agent.objects.get(owner=alice, name="research")
-    levels = dict.fromkeys(review_levels.NAMES, "hold-all")
+    levels = dict.fromkeys(review_levels.NAMES, ReviewLevel.Level.HOLD_ALL.value)
     for name, target, address, typed in [
         ("limits", "", reverse("memory:spending-limits"), {"monthly_money": "12.50"}),
         ("levels", "", reverse("memory:review-levels"), levels),
-        ("agent", str(agent.pk), reverse("memory:agent", args=[agent.pk]), {}),
+        (
+            "agent",
+            str(agent.pk),
+            reverse("memory:agent", args=[agent.pk]),
+            {"compaction_prompt": "Short."},
+        ),
     ]:
         before = settings_undo.now(alice, name, target)
         undo = saved(browser, address, typed)

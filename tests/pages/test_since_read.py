@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
 from memory.actors import RESEARCH
 from memory.models import Topic, User
-from research import since_read
-from research.models import DeltaItem, Report, Run
+from research import digests, feed_out, since_read
+from research.models import DeltaItem, DigestSettings, Report, Run
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 OLD = "Cells from the plant cost ninety euros per kilowatt hour."
@@ -241,3 +242,33 @@ def test_the_sentence_names_what_there_is(topic: Topic):
     news = since_read.news_of([topic.pk])[topic.pk]
 
     assert news.words == "2 new facts since you last read, 1 changed"
+
+
+# --- elsewhere ---------------------------------------------------------------------------------------
+
+
+def test_the_newest_entry_of_a_feed_tells_the_unread_reports_as_one(
+    browser: Client, topic: Topic, alice: User
+):
+    feed = feed_out.add(alice, topic=None, with_private=False, by=alice.actor)
+    path = feed.address.partition("//")[2].partition("/")[2]
+    first = browser.get(f"/{path}")
+    entries = first.content.decode().split("<entry>")[1:]
+    assert "Since you last read (Run #1" in entries[0] and NOW in entries[0]
+    assert all("Since you last read" not in one for one in entries[1:])
+
+    browser.post(url("topic-read", topic))
+    again = browser.get(f"/{path}", headers={"If-None-Match": first["ETag"]})
+    assert again.status_code == 200
+    assert "Since you last read" not in again.content.decode()
+
+
+def test_a_digest_tells_each_fact_once_as_it_is_now(topic: Topic, alice: User):
+    digest = digests.make(DigestSettings(owner=alice, often="daily"), timezone.now())
+    assert digest is not None
+
+    [part] = digests.content(digest).parts
+
+    told = [(item.status, item.sentence) for item in part.items]
+    assert sorted(told) == sorted([("new", NOW), ("new", NEWS)])
+    assert part.withheld == 1

@@ -50,15 +50,13 @@ from research import (
     correcting,
     digests,
     feed_out,
-    removed_runs,
     report_sentences,
     sharing,
     standing_rules,
 )
-from research.models import Report, Run, Schedule
+from research.models import RemovedRun, Report, Run, Schedule
 from tests.research import cast
 from tests.research.conftest import Providers
-from tests.research.factories import make_run
 
 ANSWER = cast.report(1, 2)
 # The log of the Beacon that takes an archive in says so, and of the account that it was made.
@@ -99,8 +97,7 @@ def full(topic: Topic, providers: Providers) -> User:
     lock_section(read_file(owner, "episodes/2026-02.md"), HEAT_PUMP, by=by, locked=True)
     save_file(owner, "facts/user.md", "# User\n\n## Sleep\n\n- Seven hours\n", by=by)
     save_file(owner, "facts/user.md", "# User\n\n- Name: Nora 李\n", by=by)
-    failed = make_run(topic, saved=False, status="failed", finished_at=run.finished_at)
-    removed_runs.remove(failed, by=by)
+    RemovedRun.objects.create(owner=owner, run=run, title="Batteries · run failed")
     FileDraft.objects.create(owner=owner, path="facts/user.md", content="half a thou")
     Reflection.objects.create(owner=owner, source=run.source, state="done", assessment="fine")
     session = Session.objects.create(owner=owner, agent=Agent.objects.get(owner=owner))
