@@ -70,7 +70,8 @@ def take_back(owner: User, name: str, target: str, *, done: State, by: Actor) ->
 
 
 def _profile(owner: User, _target: str) -> State | None:
-    return User.objects.filter(pk=owner.pk).values(*PROFILE).first()
+    found: State | None = User.objects.filter(pk=owner.pk).values(*PROFILE).first()
+    return found
 
 
 def _put_profile(owner: User, _target: str, values: State, by: Actor) -> None:
@@ -103,8 +104,9 @@ def _put_levels(owner: User, _target: str, values: State, by: Actor) -> None:
 
 
 def _agent(owner: User, target: str) -> State | None:
-    found = Agent.objects.filter(owner=owner, pk=int(target))
-    return found.values(*agent_settings.FIELDS).first()
+    rows = Agent.objects.filter(owner=owner, pk=int(target))
+    found: State | None = rows.values(*agent_settings.FIELDS).first()
+    return found
 
 
 def _put_agent(owner: User, target: str, values: State, by: Actor) -> None:

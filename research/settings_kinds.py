@@ -29,7 +29,7 @@ def _found(owner: User, target: str) -> Topic | None:
 
 def _topic(owner: User, target: str) -> State | None:
     topic = _found(owner, target)
-    return topic and topic_editing.state_of(topic)
+    return topic_editing.state_of(topic) if topic is not None else None
 
 
 def _put_topic(owner: User, target: str, values: State, by: Actor) -> None:

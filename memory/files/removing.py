@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -32,7 +34,7 @@ def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -
     Revision.record_many(changes, by=by, why=said, source=source)
 
 
-def _entry(file: MemoryFile, one: Removed, now: object) -> FileEntry:
+def _entry(file: MemoryFile, one: Removed, now: datetime) -> FileEntry:
     return FileEntry(
         owner_id=file.owner_id,
         file=file,
