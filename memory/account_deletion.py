@@ -14,7 +14,7 @@ import structlog
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
 from django.apps import apps
 from django.contrib.sessions.models import Session as BrowserSession
-from django.db import IntegrityError, models, transaction
+from django.db import DatabaseError, models, transaction
 from django.db.models import CharField, Count, Value
 from django.utils.translation import gettext as _
 
@@ -87,10 +87,12 @@ def delete_account(person: User, *, typed: str, by: User) -> None:
         try:
             with transaction.atomic():
                 _delete(person, by)
-        except IntegrityError:
-            # What a worker stored between our look and our commit; it goes with the next try.
+        except DatabaseError as exc:
+            # What a worker stored between our look and our commit, or a deadlock with one that is
+            # writing: it goes with the next try.
             if not left:
                 raise
+            logger.warning("account not deleted yet", account=person.pk, why=type(exc).__name__)
         else:
             logger.info("account deleted", account=person.pk, by=by.pk)
             return

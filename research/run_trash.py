@@ -177,9 +177,7 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
     Raises InvalidValue while a run of its topic goes on.
     """
     with transaction.atomic():
-        topic = Topic.objects.select_for_update().get(pk=report.run.topic_id)
-        run = Run.objects.select_related("topic__owner").get(pk=report.run_id)
-        report = Report.objects.select_related("owner").get(pk=report.pk)
+        topic, run, report = _held(report)
         if report.trashed_at is not None:
             return
         _check_now(run)
@@ -187,6 +185,20 @@ def trash_run(report: Report, *, by: Actor, why: str = "") -> None:
         report.trash(by=by, why=why)
         Activity.log(topic.owner, by, "run-trashed", subject=run, label=str(report), why=why)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
+
+
+def _held(report: Report) -> tuple[Topic, Run, Report]:
+    """Return the topic, held, with the run and the report as they are now.
+
+    Raises InvalidValue if another tab deleted the run for good.
+    """
+    topic = Topic.objects.filter(runs=report.run_id).select_for_update(of=("self",)).first()
+    # Looked up once the topic is held: until then it may still have gone.
+    run = Run.objects.select_related("topic__owner").filter(pk=report.run_id).first()
+    found = Report.objects.select_related("owner").filter(pk=report.pk).first()
+    if topic is None or run is None or found is None:
+        raise InvalidValue(_("It is deleted for good already."))
+    return topic, run, found
 
 
 def _check_now(run: Run) -> None:
@@ -243,9 +255,7 @@ def restore_run(report: Report, *, by: Actor) -> None:
     while a run of the topic goes on.
     """
     with transaction.atomic():
-        topic = Topic.objects.select_for_update().get(pk=report.run.topic_id)
-        run = Run.objects.select_related("topic__owner").get(pk=report.run_id)
-        report = Report.objects.select_related("owner").get(pk=report.pk)
+        topic, run, report = _held(report)
         if report.trashed_at is None:
             return
         _check_now(run)

@@ -250,6 +250,7 @@ class Topic(Remembered):
         and words, also of the time when the topic had another name.
         """
         with transaction.atomic():
+            self._hold_in_trash()  # before what hangs on it, as whoever restores it does
             ModelCall.objects.filter(topic=self).update(prompt=[], answer="", error="")
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.markdown import as_words, link
-from memory.models import Recalled, TopicFact
+from memory.models import Recalled, Topic, TopicFact
 from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
 from memory.recall.bm25 import Marks
@@ -144,6 +144,8 @@ class Report(Recalled):
     def purge(self, *, by: Actor) -> None:
         """Delete the report with its run and all that hangs on it, for good."""
         with transaction.atomic():
+            # The topic first, as whoever restores it does: else each would wait for the other.
+            list(Topic.objects.filter(runs=self.run_id).select_for_update(of=("self",)))
             self._hold_in_trash()
             for forget in self.ON_PURGE:
                 forget(self, by)

@@ -10,7 +10,7 @@ import redis
 from axes.models import AccessAttempt
 from django.apps import apps
 from django.contrib.sessions.models import Session as BrowserSession
-from django.db import models, transaction
+from django.db import OperationalError, models, transaction
 from django.test import Client
 
 from memory import account_deletion, library, publishing, scratchpad
@@ -92,6 +92,24 @@ def test_a_run_that_is_going_ends_first_and_its_worker_holds_it_no_more(alice: U
         assert Run.objects.get(pk=run.pk).status == Run.Status.CANCELLED
     account_deletion.delete_account(alice, typed="alice", by=alice)
     assert not Run.objects.exists()
+
+
+def test_a_worker_that_writes_at_that_very_moment_keeps_no_account(
+    alice: User, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out, tries = account_deletion._delete, []
+
+    def in_the_way(person: User, by: User) -> None:
+        tries.append(by)
+        if len(tries) == 1:
+            raise OperationalError("deadlock detected")
+        carried_out(person, by)
+
+    monkeypatch.setattr(account_deletion, "_delete", in_the_way)
+    account_deletion.delete_account(alice, typed="alice", by=admin)
+
+    assert len(tries) == 2
+    assert not User.objects.filter(username="alice").exists()
 
 
 def test_what_goes_is_counted_in_one_query(alice: User, django_assert_num_queries: Any) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from memory import record_acts, topic_memory, undoing
 from memory.actors import RESEARCH
@@ -196,7 +198,19 @@ def test_deleted_for_good_in_two_tabs_it_is_told_once(topic: Topic, bad: Run) ->
 
     with pytest.raises(InvalidValue, match="deleted for good already"):
         other.purge(by=topic.owner.actor)
+    with pytest.raises(InvalidValue, match="deleted for good already"):
+        run_trash.restore_run(other, by=topic.owner.actor)
     assert Activity.objects.filter(kind="purged", subject_type="report").count() == 1
+
+
+def test_who_deletes_it_holds_the_topic_first_as_who_restores_it_does(
+    topic: Topic, bad: Run
+) -> None:
+    remove(bad)
+    with CaptureQueriesContext(connection) as asked:
+        Report.objects.get(run=bad).purge(by=topic.owner.actor)
+    held = [one["sql"] for one in asked.captured_queries if "FOR UPDATE" in one["sql"]]
+    assert 'FROM "memory_topic"' in held[0]
 
 
 def test_while_a_run_goes_on_nothing_is_removed_or_brought_back(topic: Topic, bad: Run) -> None:
