@@ -49,6 +49,11 @@ class Trial:
     is_empty: bool  # the intent is: everything is told
 
     @property
+    def opened(self) -> int:
+        """Return the newest run in which anything changed, which stands open; 0 for none."""
+        return next((one.run.pk for one in self.runs if one.told or one.withheld), 0)
+
+    @property
     def told(self) -> int:
         """Return how many changes would be told."""
         return sum(len(run.told) for run in self.runs)

@@ -14,7 +14,7 @@ from research import run_trash, sharing
 from research.models import DeltaItem, Report, Run, TopicSettings
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
-from tests.research.factories import make_item, make_second_run, make_topic
+from tests.research.factories import make_item, make_report, make_run, make_second_run, make_topic
 
 ClientOf = Callable[[Any], Client]
 HTMX = {"HX-Request": "true"}
@@ -129,6 +129,15 @@ def test_an_intent_is_tried_on_the_last_runs_before_it_is_saved(browser: Client,
     assert "Judged by the rule of words." in page
     assert "Only what the CEO does" in page  # still in the field
     assert settings_of(run).intent == ""
+
+
+def test_of_the_trial_the_newest_run_that_changed_something_stands_open(browser: Client, run: Run):
+    make_report(make_run(run.topic))  # nothing new in it
+
+    trial = tried(browser, run.topic, "prices").context["trial"]
+
+    assert [one.run.number for one in trial.runs] == [3, 2]
+    assert trial.opened == run.pk
 
 
 def test_the_trial_over_htmx_gives_the_form_alone(browser: Client, run: Run):
