@@ -197,6 +197,9 @@ def read(intent: str, *, about: str = "") -> Asked:
                 parts.append(_part(text, common, begins=begins))
                 begins = begins and not text.strip()
             (asked.wanted if is_wanted else asked.unwanted).extend(filter(None, parts))
+    # Said a thousand times it is asked for once: each part is held against each sentence.
+    asked.wanted[:] = dict.fromkeys(asked.wanted)
+    asked.unwanted[:] = dict.fromkeys(asked.unwanted)
     return asked
 
 
@@ -255,13 +258,12 @@ def _said(sentence: str) -> frozenset[str]:
 
 
 def _meets(part: Part, said: frozenset[str], sentence: str) -> bool:
-    has_kind = any(kind.is_told_in(sentence) for kind in part.kinds)
-    if part.kinds and part.names:
-        return has_kind and bool(part.names & said)
+    if part.names and not part.names & said:
+        return False
     if part.kinds:
-        return has_kind
+        return any(kind.is_told_in(sentence) for kind in part.kinds)
     if part.names:
-        return bool(part.names & said)
+        return True
     # Of several words together (“cycle life of cells”) half are enough: sentences vary.
     return len(part.words & said) * 2 >= len(part.words)
 

@@ -77,3 +77,9 @@ def test_such_things_as_were_asked_for_too_are_told():
 
 def test_a_very_long_intent_is_read_in_a_moment():
     assert read("prices of cells, " * 600 + "not " * 500)
+
+
+def test_said_a_thousand_times_it_is_asked_for_once():
+    asked = read("Only tell me of prices, Toyota or a price. " * 200, about="Batteries")
+
+    assert len(asked.wanted) == len(set(asked.wanted)) < 5
