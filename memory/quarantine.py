@@ -127,7 +127,8 @@ def _without_long(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Leave the texts of pages where they are, megabytes each, but for their beginnings."""
     if rows.model is not ContentItem:
         return rows
-    return rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
+    short: QuerySet[Any] = rows.annotate(begins=Left("content", LOOKED_AT)).defer("content")
+    return short
 
 
 def _row(record: Any, named: Any) -> Row:

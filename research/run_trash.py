@@ -41,7 +41,7 @@ from memory.record_kinds import counted as counted_words
 from memory.tasks import TRASH_DAYS
 from memory.trash_along import Along
 from research import run_trash_rows
-from research.models import Hit, Report, Run, Step
+from research.models import Hit, RemovedRun, Report, Run, Step
 
 _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
@@ -84,7 +84,7 @@ def _counted(**rows: QuerySet[Any]) -> dict[str, int]:
 
 def page_of_removed(run: Run) -> dict[str, Any]:
     """Return what the page of a run in the trash shows: who moved it, why, and until when."""
-    record = run.report if hasattr(run, "report") else run.removed
+    record = run.report if hasattr(run, "report") else RemovedRun.objects.get(run=run)
     moved = Revision.objects.filter(record_id=record.pk, after__has_key="trashed_at")
     revision = moved.order_by("-id").first()
     reason = revision.reason if revision else ""
