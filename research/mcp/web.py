@@ -27,7 +27,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory import tokens
 from memory.api import throttling
@@ -43,6 +43,7 @@ logger = structlog.get_logger(__name__)
 
 MOST_BYTES = 12 * 1024 * 1024  # of one message, as of one form
 MOST_CONNECTIONS = 200
+TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 FOUND = "beacon.token"  # where the door leaves a request's token
 
 
@@ -62,10 +63,29 @@ class Door:
         if answer is None:
             found = await anyio.to_thread.run_sync(_token_of, headers.get("authorization", ""))
             if isinstance(found, ApiToken):
-                await self._app({**scope, FOUND: found}, receive, send)
+                await self._app(
+                    {**scope, FOUND: found}, receive, _in_our_words(scope, receive, send)
+                )
                 return
             answer = found
         await answer(scope, receive, send)
+
+
+def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
+    """Return `send`, by which the package's own refusal of a body too large is told as all others."""
+    is_told = False
+
+    async def told(message: Message) -> None:
+        nonlocal is_told
+        if message["type"] == "http.response.start" and message["status"] == TOO_LARGE:
+            is_told = True
+            most = {"most": MOST_BYTES // (1024 * 1024)}
+            text = _("A message has at most %(most)d MiB; this one is larger. Send less at once.")
+            await problem(TOO_LARGE, text % most)(scope, receive, send)
+        elif not is_told:
+            await send(message)
+
+    return told
 
 
 def foreign(headers: Headers) -> Response | None:

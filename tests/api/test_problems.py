@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.test import Client
+from redis.connection import Connection
 
 from memory.api import bodies, throttling
 from memory.api import notes as notes_api
+from memory.api.auth import caller_of
 from memory.models import Note
 from tests.api.cast import ROOT, Program, problem
 
@@ -128,6 +130,24 @@ def test_too_many_requests_are_told_when_to_come_again(agent: Program, settings:
 
     problem(answers[2], 429)
     assert 1 <= int(answers[2]["Retry-After"]) <= 60
+
+
+def test_a_request_is_counted_in_one_round_trip(
+    agent: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(throttling, "_here", throttling._Here())
+    throttling.check(caller_of(agent.token))  # connects
+    sent: list[Any] = []
+    send = Connection.send_packed_command
+
+    def noted(connection: Connection, command: Any, *more: Any, **told: Any) -> Any:
+        sent.append(command)
+        return send(connection, command, *more, **told)
+
+    monkeypatch.setattr(Connection, "send_packed_command", noted)
+    throttling.check(caller_of(agent.token))
+
+    assert len(sent) == 1
 
 
 def test_without_redis_each_process_counts_by_itself(
