@@ -33,7 +33,7 @@ from research.activity_line import Line, address_of
 from research.activity_streams import STREAMS, Happened, Place, Wanted
 from research.models import Run
 
-PAGE = 50  # entries; a group is one
+PAGE = 30  # entries; a group is one. Most of the time goes into the lines of the page
 _READ = 150  # rows, of which a run may make many alike
 
 
