@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from memory import library, scratchpad
 from memory.actors import MAINTENANCE, SYSTEM, Actor
-from memory.models import Activity, Note, Revision, SavedView
+from memory.files.saving import save_file
+from memory.models import Activity, FileEntry, Note, Revision, SavedView
 
 AGENT = Actor("agent", "desk")
 VALUES = (
@@ -45,6 +46,7 @@ def happened(owner: Any) -> dict[str, str]:
     library.add_document(owner, text="# An old paper\n\nWords.", by=owner.actor).trash(
         by=MAINTENANCE, why="not read for a year"
     )
+    entry = _lost_and_written_anew(owner)
     SavedView.objects.create(owner=owner, page="activity", name="Agents", query="actor=agent")
     SavedView.objects.create(
         owner=owner, page="recall", name="Lessons", query="q=category%3Alesson"
@@ -53,4 +55,18 @@ def happened(owner: Any) -> dict[str, str]:
     return {
         "scratchpad": str(first.pk),
         "change": reverse("research:activity-change", args=[last.pk]),
+        "file entry": f"{reverse('memory:file-edit', args=[entry.path])}?entry={entry.pk}",
     }
+
+
+def _lost_and_written_anew(owner: Any) -> FileEntry:
+    """Return a section in the trash where other words stand in its place by now."""
+    path, top = "episodes/2019-01.md", "# 2019-01 Episodes\n\n"
+    for text in (
+        f"{top}## Roof\n\n- Summary: mended by the firm from Graz\n",
+        top,
+        f"{top}## Roof\n\n- Summary: mended again in March\n",
+    ):
+        save_file(owner, path, text, by=owner.actor)
+    found: FileEntry = FileEntry.objects.of(owner).get(path=path)
+    return found

@@ -33,6 +33,10 @@ def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
         ("scratchpad conflict", edit, _conflict),
         ("trash", "/trash/", None),
         ("trash notes", "/trash/?type=note", None),
+        ("trash ticked", "/trash/", _tick_and_ask),
+        ("trash entry merge", cast["file entry"], None),
+        ("trash failed run", f"{cast['failed']}trash/", None),
+        ("topic several unread", f"/topics/{cast['sample']}/", _several_unread),
         ("trash emptied wrong", "/trash/empty/", _not_the_word),
     ]
 
@@ -81,6 +85,28 @@ def _conflict(visitor: Visitor) -> None:
     visitor.page.locator("#scratchpad_edit textarea").fill("what I typed in the other window")
     visitor.page.locator("#scratchpad_edit button[type=submit]").click()
     visitor.page.locator("#scratchpad_edit [role=alert]").wait_for()
+
+
+def _tick_and_ask(visitor: Visitor) -> None:
+    visitor.page.locator(".trash-rows [name=record]").first.check()
+    visitor.press("Delete the ticked for good…")
+    visitor.page.locator("#trash_empty [name=record]").first.wait_for(state="attached")
+
+
+def _several_unread(visitor: Visitor) -> None:
+    """Put reports back among the unread, which looking at the page has marked as read."""
+    visitor.page.evaluate(
+        """async () => await fetch(location.pathname + "unread/", {
+          method: "POST",
+          headers: {
+            ...JSON.parse(document.body.getAttribute("hx-headers")),
+            "Content-Type": "application/x-www-form-urlencoded",
+          },
+          body: "first=2&last=4",
+        })"""
+    )
+    visitor.page.reload()
+    visitor.page.locator("#since-read").wait_for()
 
 
 def _not_the_word(visitor: Visitor) -> None:
