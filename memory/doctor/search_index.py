@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
@@ -120,9 +120,8 @@ def mend_entries() -> str:
     """Index what is missing, and take out what is too much."""
     made = gone = 0
     for rows in _missing():
-        records = list(rows)
-        bm25.index(records)
-        made += len(records)
+        for ids in _in_batches(rows.order_by("pk").values_list("pk", flat=True)):
+            made += _indexed_anew(rows, ids)
     for entries in _needless():
         gone += entries.delete()[0]
     SearchSpace.objects.exclude(record_type__in=following.indexed_rows()).delete()
@@ -157,9 +156,33 @@ def look_at_words() -> Found:
 
 def mend_words() -> str:
     """Index those records anew."""
-    stale = list(_stale())
-    bm25.index(stale)
-    return _("Indexed anew: %(n)s.") % {"n": f"{len(stale):,}"}
+    stale = defaultdict(list)
+    for record in _stale():
+        stale[record.search_type()].append(record.pk)
+    rows = following.indexed_rows()
+    made = sum(
+        _indexed_anew(rows[search_type], ids)
+        for search_type, keys in stale.items()
+        for ids in _in_batches(keys)
+    )
+    return _("Indexed anew: %(n)s.") % {"n": f"{made:,}"}
+
+
+def _in_batches(keys: Iterable[Any]) -> list[list[Any]]:
+    found = list(keys)
+    return [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
+
+
+def _indexed_anew(rows: QuerySet[Any], ids: list[Any]) -> int:
+    """Index those of the rows that are there still, as they are now; return how many.
+
+    Their writers wait meanwhile, so that no older words are put over newer ones.
+    """
+    with transaction.atomic():
+        held = rows.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
+        records = list(held)
+        bm25.index(records)
+    return len(records)
 
 
 EXAMINATIONS = (

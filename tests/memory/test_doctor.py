@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -147,6 +148,30 @@ def test_an_entry_that_says_something_else_than_its_record_is_found(
 
     is_found_and_mended("search-words", "note: 1")
     assert asked("search-figures").state == GOOD
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_mend_waits_for_a_writer_and_indexes_what_it_wrote(alice: User) -> None:
+    changed = note(alice)
+    SearchEntry.objects.filter(record_id=changed.pk).delete()
+    mended: list[str] = []
+
+    def mend() -> None:
+        mended.append(asked("search-entries", fix=True).mended)
+        connection.close()
+
+    with transaction.atomic():
+        changed.change(by=alice.actor, content="Black coffee.")
+        SearchEntry.objects.filter(record_id=changed.pk).delete()
+        one = threading.Thread(target=mend)
+        one.start()
+        one.join(0.5)
+        assert not mended  # it waits for the row
+    one.join(20)
+
+    assert mended == ["Indexed: 1. Taken out of the index: 0."]
+    assert [hit.id for hit in recall(alice, "coffee")] == [changed.pk]
+    assert asked("search-words").state == GOOD
 
 
 # --- vectors --------------------------------------------------------------------------------------
