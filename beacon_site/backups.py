@@ -125,6 +125,8 @@ def write(database: Mapping[str, Any], file: Path, files: Mapping[str, Path]) ->
     `files` are further ones to take along, by the name that they are to have.  Beacon may run
     meanwhile.  Raises DumpFailed.
     """
+    if file.is_dir():
+        raise DumpFailed(_("%(file)s is a folder: name a file in it.") % {"file": file})
     try:
         with _put_in_place(file) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
             manifest = _written(database, zipped, files)

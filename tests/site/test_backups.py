@@ -187,6 +187,13 @@ def test_a_backup_that_cannot_be_finished_leaves_the_older_one(
     assert list(file.parent.iterdir()) == [file]
 
 
+def test_a_folder_in_the_place_of_a_file_is_said(full: User, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="is a folder: name a file in it"):
+        call_command("backup", str(tmp_path))
+    with pytest.raises(CommandError, match="There is no file"):
+        bring_back(tmp_path)
+
+
 def test_no_secret_stands_in_a_backup_as_it_is(full: User, file: Path) -> None:
     from memory.models import Connection
 
