@@ -143,7 +143,8 @@ def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
     back = file_entries.returning(entry, file)
     merge = put_together(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
-    return Clash("", back.text, back.seen, hunks_of(merge, both), merge.text(both))
+    hunks = hunks_of(merge, both)
+    return Clash("", back.text, back.seen, hunks, merge.text(both), is_first=False)
 
 
 def hunks_of(

@@ -127,7 +127,7 @@ def _putting_back(request: BeaconRequest, file: MemoryFile, entry: FileEntry) ->
     clash = file_editing.entry_clash(entry, file)
     first = {"content": clash.text, "seen": file.version, "window": uuid4()}
     first["note"] = _("put back from the trash")
-    return _editor(request, file, FileForm(initial=first), clash=clash)
+    return _editor(request, file, FileForm(initial=first), clash=clash, entry=entry)
 
 
 def _composed(request: BeaconRequest, file: MemoryFile) -> HttpResponse:
