@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 import feedparser
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
@@ -267,3 +269,10 @@ def test_a_guessed_link_ends_nothing(db: None, wrong: str):
     answer = Client().post(f"/unsubscribe/{wrong}/")
 
     assert answer.status_code == 404 and "ends nothing" in text(answer)
+
+
+def test_the_rail_and_the_tabs_say_that_digests_stand_under_reports(client_of: Any, alice: User):
+    html = client_of(alice).get(reverse("research:digests")).content.decode()
+
+    current = re.findall(r'<a[^>]*href="([^"]+)"[^>]*aria-current="page"', html)
+    assert current == [reverse("research:reports"), reverse("research:digests")]
