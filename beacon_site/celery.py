@@ -15,6 +15,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
+from django_structlog.celery.steps import DjangoStructLogInitStep
 
 from beacon_site.providers import extract
 
@@ -23,6 +24,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 app = Celery("beacon")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.steps["worker"].add(DjangoStructLogInitStep)  # each line of a task bears its id
 
 logger = structlog.get_logger(__name__)
 
@@ -53,6 +55,11 @@ def _say_alive(kinds: dict[str, str]) -> None:
 def _begin(kinds: dict[str, str]) -> None:
     _ended.clear()
     threading.Thread(target=_say_alive, args=(kinds,), daemon=True, name="alive").start()
+
+
+@signals.setup_logging.connect  # type: ignore[untyped-decorator]
+def _log_as_django_does(**kwargs: Any) -> None:
+    """Keep Celery from setting up lines of its own form, for itself and for what is printed."""
 
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]

@@ -6,6 +6,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -54,6 +55,7 @@ class PersonMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
             request.actor = request.user.actor  # type: ignore[attr-defined]
+            structlog.contextvars.bind_contextvars(user_id=request.user.pk)
             timezone.activate(zone_of(request.user.time_zone))
         try:
             return self.get_response(request)

@@ -28,7 +28,7 @@ from typing import Any
 
 import honcho.manager
 from honcho.compat import ProcessManager
-from honcho.printer import Message
+from honcho.printer import Message, Printer
 
 from beacon_site import embedded
 from beacon_site.embedded import processes
@@ -122,9 +122,15 @@ class _Part:
 class Runner(honcho.manager.Manager):  # type: ignore[misc]
     """honcho's manager for the processes of one data folder."""
 
-    def __init__(self, folder: Path, url: str, ready: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        ready: Callable[[], list[str]],
+        printer: Printer | None = None,
+    ) -> None:
         """Watch the servers of `folder`; once `url` answers say so, with the lines of `ready`."""
-        super().__init__()
+        super().__init__(printer)
         self._procmgr = _Heads()
         self._folder = folder
         self._url = url

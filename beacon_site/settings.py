@@ -6,6 +6,7 @@ server or the fallback; one that is wrong stops the start and is named.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from pathlib import Path
@@ -92,6 +93,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "beacon_site.request_log.RequestLogMiddleware",
     "beacon_site.http.ForwardedMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -108,7 +110,6 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "research.views.errors.InWordsMiddleware",
-    "django_structlog.middlewares.RequestMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -312,6 +313,8 @@ SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+# By its name a browser takes it from this very host alone, and only over TLS.
+SESSION_COOKIE_NAME = "__Host-sessionid" if BEACON_HTTPS else "sessionid"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = BEACON_HTTPS
@@ -330,33 +333,13 @@ if BEACON_TRUST_PROXY:
 
 # --- logs --------------------------------------------------------------------------------------
 
-_SHARED_PROCESSORS: list[Any] = [
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.PositionalArgumentsFormatter(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    structlog.processors.StackInfoRenderer(),
-]
+BEACON_LOG_FORMAT = env.one_of(
+    "BEACON_LOG_FORMAT", ("readable", "json"), "json" if PRODUCTION else "readable"
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {
-        "lines": {
-            "()": structlog.stdlib.ProcessorFormatter,
-            "processors": [
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                structlog.processors.LogfmtRenderer(
-                    key_order=["timestamp", "level", "event"], bool_as_flag=False
-                )
-                if not PRODUCTION
-                else structlog.processors.JSONRenderer(),
-                logs.without_one_time_links,
-            ],
-            "foreign_pre_chain": _SHARED_PROCESSORS,
-        },
-    },
+    "formatters": {"lines": logs.formatter(BEACON_LOG_FORMAT, BEACON_PROCESS)},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "lines"}},
     # A command is somebody's at a terminal, who asked for its own words.
     "root": {
@@ -370,22 +353,29 @@ LOGGING = {
         "openai": {"level": "WARNING"},
         "trafilatura": {"level": "ERROR"},
         "psycopg.pool": {"level": "WARNING"},
+        # What it warns of, such as 404, stands in the request's own line.
+        "django.request": {"level": "ERROR"},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
-        "axes": {"level": "WARNING"},
+        # It names what was typed as a username, which may be a password; `memory.sign_ins` logs these.
+        "axes": {"level": "ERROR"},
+        "gunicorn.error": {"level": "INFO", "handlers": ["console"], "propagate": False},
         # A tick every 15 s would fill the log; runs and steps have lines of their own.
         "celery.beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.worker.consumer.mingle": {"level": "WARNING"},
-        "celery.app.trace": {"level": "WARNING"},
+        "celery.app.trace": {"level": "CRITICAL"},  # a task that fails has a line with its ids
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }
+# Each message tells its worker the request and the task that it comes from.
+DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_CELERY_DEFAULT_LOG_LEVEL = logging.DEBUG
 structlog.configure(
     processors=[
         structlog.stdlib.filter_by_level,
         logs.without_noise,
-        *_SHARED_PROCESSORS,
+        *logs.SHARED,
         structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
     ],
     logger_factory=structlog.stdlib.LoggerFactory(),

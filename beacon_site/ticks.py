@@ -32,6 +32,7 @@ TICKS = {
     "empty-the-trash": every(6 * 3600.0, "memory.tasks.empty_trash"),
     "forget-deliveries": every(6 * 3600.0, "research.tasks.forget_deliveries"),
     "retire-content": every(6 * 3600.0, "memory.tasks.retire_content"),
+    "forget-sign-ins": every(6 * 3600.0, "memory.tasks.forget_sign_ins"),
     "forget-api-answers": every(3600.0, "memory.tasks.forget_api_answers"),
     "maintain-notes": every(6 * 3600.0, "memory.tasks.maintain", queue="reflect"),
     "publish-what-is-due": every(60.0, "memory.tasks.publish_due"),

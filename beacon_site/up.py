@@ -23,10 +23,11 @@ from django.core.management import call_command, get_commands
 from django.db import DatabaseError, connections
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
-from beacon_site import embedded, runner
+from beacon_site import embedded, logs, runner
 from beacon_site.embedded import janitor, locks, processes
 from beacon_site.embedded.commands import NO_SERVERS
 from beacon_site.embedded.places import note, prepare, read_state
+from beacon_site.json_lines import JsonPrinter
 
 DOWN_SECONDS = 45.0
 
@@ -85,7 +86,9 @@ def _run(folder: Path, began: float) -> int:
             lines.append(f"There is no account yet. Make the first one, once, at {link}")
         return [*lines, *mcp, "Ctrl-C stops it."]
 
-    manager = runner.Runner(folder, f"http://{host}:{settings.BEACON_PORT}/livez", ready)
+    printer = JsonPrinter(sys.stdout) if settings.BEACON_LOG_FORMAT == logs.JSON else None
+    url = f"http://{host}:{settings.BEACON_PORT}/livez"
+    manager = runner.Runner(folder, url, ready, printer)
     schedule = folder / "celerybeat-schedule"
     processes_of = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)
     for name, (arguments, environment) in processes_of.items():

@@ -7,7 +7,6 @@ The caller has its own fallback for the two cases in which there is no answer: n
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,20 +15,19 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 import structlog
-from django.conf import settings
 from django.utils.translation import gettext as _
 from pydantic import BaseModel
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_reply import estimate
+from beacon_site.redaction import redact
 from memory import booking, connections, reserving
 from memory.models import ModelCall, Topic, User
 from memory.text import clean
 
 logger = structlog.get_logger(__name__)
 
-_KEYS = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{16,}|bcn_[A-Za-z0-9_-]{16,}|tvly-[A-Za-z0-9-]{16,})")
 _STORED_ANSWER = 200_000  # characters of an answer that are kept with the call
 
 
@@ -239,12 +237,3 @@ def price(usage: Usage, profile: LlmProfile) -> Decimal | None:
         return None
     cost = usage.prompt_tokens * price_in + usage.completion_tokens * price_out
     return Decimal(cost) / 1_000_000
-
-
-def redact(text: str, *more: str) -> str:
-    """Return `text` without anything that is, or looks like, one of our secrets; or `more`."""
-    ours = (settings.SECRET_KEY, settings.OPENAI_API_KEY, *settings.SEARCH_KEYS.values())
-    for secret in (*ours, *more):
-        if secret and len(secret) >= 8:
-            text = text.replace(secret, "[secret]")
-    return _KEYS.sub("[secret]", text)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
+import structlog
 from django.contrib.auth import login, logout
 from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
@@ -17,9 +19,12 @@ from beacon_site.http import BeaconRequest, Respond
 from memory.actors import SYSTEM
 from memory.models import Activity, SignIn, User
 
+logger = structlog.get_logger(__name__)
+
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 SESSION_FIELD = "sign_in"
 SEEN_EVERY = 60.0  # seconds between two writes of last_seen_at for one browser
+FORGOTTEN_AFTER = timedelta(days=1)
 MOST_REMEMBERED = 10_000  # browsers whose last write one process keeps in mind
 
 # The first that fits, since Edge and Chrome name the others too.
@@ -70,6 +75,7 @@ def note_failure(request: HttpRequest, username: str) -> None:
     An unknown name is not kept: it may be a password typed into the wrong field.
     """
     user = User.objects.filter(username=username).first()
+    logger.warning("sign-in failed", account=user.pk if user else None, ip=address_of(request))
     Activity.log(
         user,
         user.actor if user else SYSTEM,
@@ -99,6 +105,19 @@ def end_everywhere_else(request: BeaconRequest) -> int:
     """End every session of the person but this one; return how many there were."""
     others = SignIn.objects.of(request.user).exclude(pk=request.session.get(SESSION_FIELD))
     return end_elsewhere(others)
+
+
+def forget_over() -> int:
+    """Delete the sessions whose time is over, and the rows of browsers that have none any more.
+
+    A row is younger than its session only while somebody signs in, so those of a day are left.
+    Return how many sessions went.
+    """
+    now = timezone.now()
+    gone, _kinds = BrowserSession.objects.filter(expire_date__lt=now).delete()
+    stale = SignIn.objects.filter(last_seen_at__lt=now - FORGOTTEN_AFTER)
+    stale.exclude(session_key__in=BrowserSession.objects.values("session_key")).delete()
+    return int(gone)
 
 
 def address_of(request: HttpRequest) -> str | None:

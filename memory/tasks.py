@@ -26,6 +26,7 @@ from memory import (
     maintenance,
     publishing,
     review,
+    sign_ins,
 )
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
@@ -122,6 +123,12 @@ def forget_api_answers() -> None:
     """
     ApiAnswer.objects.old().delete()
     CallReservation.objects.run_out().delete()
+
+
+@shared_task
+def forget_sign_ins() -> None:
+    """Delete the sessions of browsers whose time is over."""
+    sign_ins.forget_over()
 
 
 @shared_task

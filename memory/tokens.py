@@ -22,7 +22,8 @@ from memory.models.agents import LONGEST_NAME
 from memory.text import clean, is_visible, one_line
 
 PREFIX = "bcn_"
-SCOPES = ("read", "write", "admin")
+METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory
+SCOPES = ("read", "write", "admin", METRICS)
 NOTED_EACH = timedelta(minutes=1)  # how often a token's last use is written down
 LONGEST_TEXT = 200  # characters; what is longer is no token and is not hashed
 # Beacon's own agents: a program of that name would act, and be taken, for one of them.
@@ -39,8 +40,8 @@ def issue(
 ) -> tuple[ApiToken, str]:
     """Make a token for the owner's agent of this name and return it with its text.
 
-    The agent is made if there is none.  Raises InvalidValue for a scope that is unknown, a name
-    that is empty, too long or Beacon's own, and a time that has passed.
+    The agent is made if there is none.  Raises InvalidValue for a scope that is unknown, or for
+    staff alone, a name that is empty, too long or Beacon's own, and a time that has passed.
     """
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
@@ -49,6 +50,9 @@ def issue(
             _("There is no scope “%(unknown)s”. Choose among: %(scopes)s.")
             % {"unknown": ", ".join(unknown), "scopes": ", ".join(SCOPES)},
         )
+    if METRICS in scopes and not owner.is_staff:
+        text = _("Only staff make tokens that read Beacon's metrics.")
+        raise _invalid("scopes", text)
     name = checked_name(name)
     if expires_at is not None and expires_at <= timezone.now():
         text = _("That time has passed: a token needs a moment in the future, or none.")

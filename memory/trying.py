@@ -17,8 +17,9 @@ from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
+from beacon_site.redaction import redact
 from memory import connections, embedders
-from memory.asking import price, redact
+from memory.asking import price
 from memory.models import ModelCall, User
 
 logger = structlog.get_logger(__name__)

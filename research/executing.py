@@ -40,7 +40,8 @@ def execute(run_id: int, *, worker: str) -> bool:
         logger.info("run is taken or finished, nothing to do", run=run_id)
         return False
     # Dates in prompts and reports are those of the person who reads them.
-    with timezone.override(zone_of(run.topic.owner.time_zone)):
+    zone = timezone.override(zone_of(run.topic.owner.time_zone))
+    with zone, structlog.contextvars.bound_contextvars(run=run_id):
         _execute(run)
     return True
 
@@ -102,10 +103,11 @@ def carry_out_follow_up(step_id: int) -> bool:
         held.update(state=Step.State.SKIPPED, finished_at=Now(), detail=_("no longer exists"))
         return True
     try:
-        work = Work(step.run)
-        work.step = work.meter.step = step
-        work.meter.count_follow_ups()
-        result = kinds[step.name].function(work)
+        with structlog.contextvars.bound_contextvars(run=step.run_id):
+            work = Work(step.run)
+            work.step = work.meter.step = step
+            work.meter.count_follow_ups()
+            result = kinds[step.name].function(work)
     except (ProviderError, SoftTimeLimitExceeded) as exc:
         _put_off(step, str(exc) or _("works longer than one task may"))
     except Exception as exc:

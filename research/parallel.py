@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import structlog
 from django.db import connection
 
 T = TypeVar("T")
@@ -30,7 +31,8 @@ def outcomes(
     outcome is yielded and what has not begun is dropped.  What is under way ends by its own limits.
     """
     pool = ThreadPoolExecutor(max_workers=threads)
-    futures = {pool.submit(_without_connection, call): place for place, call in enumerate(calls)}
+    ids = structlog.contextvars.get_contextvars()  # of the caller, for the lines that are logged
+    futures = {pool.submit(_in_thread, call, ids): place for place, call in enumerate(calls)}
     try:
         while futures:
             ready = [future for future in futures if future.done()]
@@ -47,9 +49,10 @@ def outcomes(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _without_connection(call: Callable[[], T]) -> T:
+def _in_thread(call: Callable[[], T], ids: dict[str, Any]) -> T:
     """Carry out `call` in a pool's thread, which must not leave a database connection behind."""
     try:
-        return call()
+        with structlog.contextvars.bound_contextvars(**ids):
+            return call()
     finally:
         connection.close()

@@ -15,6 +15,7 @@ from research.views import (
     facts,
     forecast,
     home,
+    metrics,
     reading,
     rechecks,
     reports,
@@ -215,5 +216,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *_shares,
     *_notices,
     *_activity,
+    path("metrics", metrics.metrics, name="metrics"),
     path("api/v1/", api.urls),
 ]

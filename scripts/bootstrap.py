@@ -260,12 +260,8 @@ def lock(rest: list[str]) -> None:
 
 
 def audit(rest: list[str]) -> None:
-    """Hand the lock files to pip-audit, which is not among the locked packages: it is run by hand."""
-    files = [f for path in sorted((ROOT / "requirements").glob("*.txt")) for f in ("-r", str(path))]
-    for runner in (["pip-audit"], ["uvx", "pip-audit"], ["pipx", "run", "pip-audit"]):
-        if shutil.which(runner[0]):
-            os.execvp(runner[0], [*runner, "--require-hashes", "--disable-pip", *files])
-    sys.exit("Beacon: `make audit` needs pip-audit: pipx install pip-audit")
+    """Ask about the lock files: see audit.py, which any Python can run."""
+    become("-m", "scripts.audit", *rest)
 
 
 def become(*arguments: str) -> None:

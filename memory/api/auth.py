@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
@@ -74,6 +75,7 @@ def authenticated(request: HttpRequest) -> Caller:
     known: Caller | None = getattr(request, "api_caller", None)
     if known is None:
         known = caller_of(_token_in(request))
+        structlog.contextvars.bind_contextvars(user_id=known.owner.pk, token=known.token.pk)
         request.api_caller = known  # type: ignore[attr-defined]
     return known
 

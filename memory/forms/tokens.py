@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django import forms
 from django.utils import timezone
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     _OfAgent = forms.ModelForm
 
-READ, WRITE, ADMIN = "read", "read write", "read write admin"
+READ, WRITE, ADMIN, METRICS = "read", "read write", "read write admin", "metrics"
 NEVER = "never"
 
 
@@ -65,6 +65,14 @@ class TokenForm(forms.Form, _TakesRefusals):
         ],
         initial="365",
     )
+
+    def __init__(self, *args: Any, is_staff: bool = False, **more: Any) -> None:
+        """Offer staff the site's metrics, too."""
+        super().__init__(*args, **more)
+        if is_staff:
+            field = cast(forms.ChoiceField, self.fields["scopes"])
+            told = _("Read Beacon's metrics (Prometheus), and nothing of anybody's memory")
+            field.choices = [*cast(list[Any], field.choices), (METRICS, told)]
 
     @property
     def wanted_scopes(self) -> list[str]:

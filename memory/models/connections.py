@@ -10,6 +10,8 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from beacon_site import redaction
+
 
 def _cipher() -> Fernet:
     """Return the cipher for stored secrets, its key derived from SECRET_KEY."""
@@ -66,7 +68,9 @@ class Connection(models.Model):
 
     def reveal_secret(self) -> str:
         """Return the secret for use in a request; empty if none, or if SECRET_KEY has changed."""
-        return unseal(self.secret)
+        secret = unseal(self.secret)
+        redaction.remember(secret)
+        return secret
 
     @property
     def secret_is_lost(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from axes.helpers import get_cool_off
 from django.conf import settings
 from django.contrib import messages
@@ -23,6 +24,8 @@ from beacon_site.http import BeaconRequest
 from memory import sign_ins
 from memory.forms.accounts import NewAccountForm, SignInForm
 from memory.models import Invitation, User
+
+logger = structlog.get_logger(__name__)
 
 HOME = "/"
 
@@ -130,6 +133,7 @@ def locked_out(
     Each try before then begins the wait anew, so it is always the whole one.
     """
     wait: timedelta = get_cool_off(request) or timedelta(minutes=15)
+    logger.warning("sign-in closed after too many failures", ip=sign_ins.address_of(request))
     context = {"again_at": timezone.now() + wait, "minutes": round(wait.total_seconds() / 60)}
     answer = render(request, "memory/locked_out.html", context, status=429)
     answer["Retry-After"] = str(round(wait.total_seconds()))

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -28,7 +28,7 @@ MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest 
 @login_required
 def token_list(request: BeaconRequest) -> HttpResponse:
     """List the person's tokens; POST makes one, whose text is shown this once."""
-    form = TokenForm(request.POST or None)
+    form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             token, text = tokens.issue(
@@ -41,8 +41,12 @@ def token_list(request: BeaconRequest) -> HttpResponse:
         except InvalidValue as exc:
             form.take(exc)
         else:
-            return _tokens_page(request, TokenForm(), made=token, text=text)
+            return _tokens_page(request, _form(request), made=token, text=text)
     return _tokens_page(request, form)
+
+
+def _form(request: BeaconRequest, data: QueryDict | None = None) -> TokenForm:
+    return TokenForm(data, is_staff=request.user.is_staff)
 
 
 def _tokens_page(
@@ -82,7 +86,7 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
     else:
         messages.info(request, _("That token was revoked before."))
     if request.htmx:
-        return _tokens_page(request, TokenForm())
+        return _tokens_page(request, _form(request))
     return redirect("memory:tokens")
 
 

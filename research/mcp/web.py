@@ -23,12 +23,13 @@ from django.db import DatabaseError, InterfaceError
 from django.http.request import split_domain_port, validate_host
 from django.utils.translation import gettext as _
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from beacon_site.request_log import HEADER, number_from
 from memory import tokens
 from memory.api import throttling
 from memory.api.auth import caller_of
@@ -59,6 +60,10 @@ class Door:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
+        number = number_from(headers.get(HEADER, ""))
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=number)
+        send = _numbered(send, number)
         answer = foreign(headers) or _wrong_method(scope["method"])
         if answer is None:
             found = await anyio.to_thread.run_sync(_token_of, headers.get("authorization", ""))
@@ -86,6 +91,17 @@ def _in_our_words(scope: Scope, receive: Receive, send: Send) -> Send:
             await send(message)
 
     return told
+
+
+def _numbered(send: Send, number: str) -> Send:
+    """Return `send` with the request's number in the head of the answer."""
+
+    async def numbered(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)[HEADER] = number
+        await send(message)
+
+    return numbered
 
 
 def foreign(headers: Headers) -> Response | None:

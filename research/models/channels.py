@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from beacon_site import redaction
 from memory.models import Topic
 from memory.models.connections import seal, unseal
 from memory.models.history import OwnedQuerySet
@@ -98,6 +99,7 @@ class Channel(models.Model):
     def opened(self) -> dict[str, str]:
         """Return what is sealed; {} where SECRET_KEY has changed since."""
         found: dict[str, str] = json.loads(unseal(self.secret) or "{}")
+        redaction.remember(*found.values())
         return found
 
     @property

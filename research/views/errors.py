@@ -54,7 +54,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
         answer = render(None, "503.html", status=503)
         answer["Retry-After"] = str(TRY_AGAIN)
         return answer
-    return render(None, "500.html", status=500)
+    number = getattr(request, "request_id", "")
+    return render(None, "500.html", {"request_id": number}, status=500)
 
 
 def _is_database_gone(exc: BaseException | None) -> bool:

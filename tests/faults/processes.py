@@ -152,13 +152,26 @@ class Site:
         self.wait(lambda: _answers(f"{address}/livez"))
         return address
 
+    def start_mcp(self) -> str:
+        """Start the MCP server as `make up` does; return the address of its tools."""
+        port = free_port()
+        environment = {**self.environment, "BEACON_MCP_PORT": str(port), "BEACON_PROCESS": "mcp"}
+        with (self.folder / "mcp.log").open("ab") as log:
+            self.processes["mcp"] = subprocess.Popen(
+                [sys.executable, "manage.py", "mcp"], cwd=ROOT, env=environment, stdout=log,
+                stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self.wait(lambda: _answers(f"http://127.0.0.1:{port}/livez"))
+        return f"http://127.0.0.1:{port}/mcp"
+
     def _start(self, name: str, *arguments: str, without: str = "") -> None:
-        celery = ["celery", "-A", "beacon_site"]
+        celery = ["celery", "--quiet", "-A", "beacon_site"]
         program = ["tests.faults.unguarded", without] if without else celery
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", *program, *arguments], cwd=ROOT,
-                env=self.environment, stdout=log, stderr=log, start_new_session=True,
+                env={**self.environment, "BEACON_PROCESS": arguments[0]}, stdout=log, stderr=log,
+                start_new_session=True,
             )  # fmt: skip
 
     def child_at(self, port: int, name: str = "worker") -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.faults.outside import KEY, MODEL_KEY, PLAN_MARK, Outside
+from tests.faults.person import PASSWORD, Person
 from tests.faults.processes import Site, site
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -22,7 +25,9 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture
 def beacon(outside: Outside) -> Iterator[Site]:
-    with site(**outside.variables) as made:
+    # The interpreter's own warnings (that the tests run as root) are no lines of the log.
+    quiet = {"BEACON_LOG_FORMAT": "json", "PYTHONWARNINGS": "ignore"}
+    with site(**outside.variables, **quiet) as made:
         made.start_worker()
         yield made
 
@@ -46,6 +51,34 @@ def test_two_runs_ask_real_http_services_what_the_seeds_ask(beacon: Site, outsid
     said = beacon.logs() + first.stderr + second.stderr + first.stdout + second.stdout
     assert KEY not in said
     assert MODEL_KEY not in said
+
+
+@pytest.mark.requirement("R236")
+def test_every_line_of_every_process_is_json_with_its_ids_and_without_a_secret(
+    beacon: Site, outside: Outside
+):
+    beacon.start_beat()
+    base, mcp = beacon.start_web(), beacon.start_mcp()
+    number, planted = "number-of-the-press", "planted-secret-0123456789"
+    beacon.act("topics", TOPIC)
+    person = Person(base)
+    for path in (f"/recall/?q={planted}", f"/shared/{planted}/", f"/topics/{planted}/"):
+        httpx.get(base + path, headers={"Authorization": f"Bearer {planted}"})
+    answer = httpx.post(mcp, headers={"Authorization": f"Bearer bcn_{planted}"}, json={})
+    person.number(number)
+    started = person.post("/topics/harbour-cranes/run/")
+    beacon.wait_for_run(1, 120)
+
+    assert answer.status_code == 401 and answer.headers["X-Request-ID"]
+    assert started.headers["X-Request-ID"] == number
+    said = beacon.logs()
+    bare = [line for line in said.splitlines() if line.strip() and not line.startswith("{")]
+    assert "\n".join(bare) == ""
+    lines = [json.loads(line) for line in said.splitlines() if line.strip()]
+    by_run = [line for line in lines if line.get("run") and line["process"] == "worker"]
+    assert {line["process"] for line in lines} >= {"web", "worker", "mcp"}
+    assert any(line.get("request_id") == number and line.get("task_id") for line in by_run)
+    assert [secret for secret in (planted, KEY, MODEL_KEY, PASSWORD) if secret in said] == []
 
 
 @pytest.mark.requirement("R54", "R55")

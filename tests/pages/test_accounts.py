@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 
+from memory import sign_ins
 from memory.models import Activity, Invitation, SignIn, User
 
 SIGN_IN = "/sign-in/"
@@ -280,3 +283,45 @@ def test_the_sign_in_page_asks_the_database_once(
 ) -> None:
     with django_assert_num_queries(1):
         browser.get(SIGN_IN)
+
+
+def test_signing_in_and_a_new_password_give_the_session_another_key(
+    alice: User, browser: Client
+) -> None:
+    keys = [_planted(browser)]
+    sign_in(browser)
+    keys.append(browser.session.session_key)
+    new = {
+        "old_password": PASSWORD,
+        "new_password1": "staple-9-horse",
+        "new_password2": "staple-9-horse",
+    }
+    assert browser.post("/settings/password/", new).status_code == 302
+    keys.append(browser.session.session_key)
+
+    assert len(set(keys)) == 3
+    assert not Session.objects.filter(session_key__in=keys[:2]).exists()
+
+
+def _planted(browser: Client) -> str:
+    """Let the browser have a session that somebody else could know, and return its key."""
+    session = browser.session
+    session["planted"] = True
+    session.save()
+    browser.cookies[settings.SESSION_COOKIE_NAME] = session.session_key
+    return str(session.session_key)
+
+
+def test_sessions_that_are_over_are_forgotten_and_open_ones_stay(
+    alice: User, browser: Client
+) -> None:
+    sign_in(browser)
+    long_ago = timezone.now() - timedelta(days=15)
+    over = Session.objects.create(session_key="over", session_data="", expire_date=long_ago)
+    for key in (over.session_key, "gone"):
+        SignIn.objects.create(owner=alice, session_key=key, last_seen_at=long_ago)
+
+    assert sign_ins.forget_over() == 1
+
+    assert [row.session_key for row in SignIn.objects.all()] == [browser.session.session_key]
+    assert browser.get("/settings/profile/").status_code == 200

@@ -22,6 +22,7 @@ PUBLIC = {
     "research:shared-report",  # whoever has the link
     "research:feed",  # whoever has the address
     "research:unsubscribe",  # whoever has the mail
+    "research:metrics",  # this machine, or a token of staff: tests/pages/test_metrics.py
 }
 STAFF = {
     "memory:people",

@@ -39,6 +39,7 @@ def test_every_setting_is_documented():
     ("name", "value"),
     [
         ("BEACON_ENV", "staging"),
+        ("BEACON_LOG_FORMAT", "xml"),
         ("BEACON_PORT", "http"),
         ("BEACON_PORT", "70000"),
         ("BEACON_MCP_PORT", "70000"),
@@ -118,3 +119,19 @@ def test_hsts_binds_no_host_but_this_one():
     ended = _start(asked, BEACON_URL="https://beacon.example")
 
     assert ended.stdout.split() == ["31536000", "False", "False"]
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("https://beacon.example", "__Host-sessionid True True True Lax"),
+        ("http://127.0.0.1:8000", "sessionid False False True Lax"),
+    ],
+)
+def test_over_https_cookies_are_of_this_host_and_of_tls_alone(url: str, told: str):
+    names = "SESSION_COOKIE_NAME SESSION_COOKIE_SECURE CSRF_COOKIE_SECURE SESSION_COOKIE_HTTPONLY"
+    shown = ", ".join(f"s.{name}" for name in [*names.split(), "SESSION_COOKIE_SAMESITE"])
+
+    ended = _start(f"from django.conf import settings as s; print({shown})", BEACON_URL=url)
+
+    assert ended.stdout.strip() == told

@@ -23,7 +23,9 @@ class Command(OwnCommand):
         """Take the owner, the scopes and the agent's name."""
         parser.add_argument("username")
         parser.add_argument(
-            "--scopes", default="read,write", help="of read, write, admin, separated by commas"
+            "--scopes",
+            default="read,write",
+            help="of read, write, admin and, for staff, metrics, separated by commas",
         )
         parser.add_argument("--name", default="cli", help="the agent's name (default: cli)")
 

@@ -1,0 +1,223 @@
+"""What Beacon's metrics tell beside the requests: read from Postgres and Redis when they are asked for.
+
+Whichever process is asked says the same, and nothing is counted that could be lost with a process.
+The number of queries is fixed.  No label is anybody's words: states, queues, services, and the names
+of models, which staff set up.
+
+What happened is told for the last hour, and money for the month, as gauges: rows go with a topic or an
+account that is deleted, and a counter that falls would look like a jump to Prometheus.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Count, Min, Q, Sum
+from django.utils import timezone
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from beacon_site import health
+from memory.models import EmbeddingDue, ModelCall, User
+from research.models import Delivery, Run, Step
+
+logger = structlog.get_logger(__name__)
+
+HOUR = timedelta(hours=1)
+Values = dict[tuple[str, ...], float]  # by the values of the labels
+QUEUES = ("research", "reflect", "maintenance")
+_SEARCHES = """
+    SELECT asked->>'service', count(*), count(*) FILTER (WHERE asked->>'problem' <> '')
+    FROM research_step step JOIN research_run run ON run.id = step.run_id
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE jsonb_typeof(step.output->'asked') WHEN 'array' THEN step.output->'asked'
+        ELSE '[]'::jsonb END
+    ) asked
+    WHERE run.status = 'running' OR run.finished_at > %s
+    GROUP BY 1 ORDER BY 1
+"""
+
+
+def _gauge(name: str, told: str, values: Values, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
+    made = GaugeMetricFamily(f"beacon_{name}", told, labels=labels)
+    for key, value in values.items():
+        made.add_metric(list(key), float(value))
+    return made
+
+
+def _one(name: str, told: str, value: float) -> GaugeMetricFamily:
+    return _gauge(name, told, {(): value})
+
+
+class Figures(Collector):
+    """All of it; what cannot be reached is told as such, and the rest all the same."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Read everything once."""
+        version: Values = {(str(settings.BEACON_VERSION),): 1.0}
+        yield _gauge("info", "Which version answers.", version, ("version",))
+        free = shutil.disk_usage(settings.DATA_DIR).free
+        yield _one("data_folder_free_bytes", "Room on the disk of the data folder.", free)
+        yield from _queues()
+        try:
+            found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
+        except DatabaseError as exc:
+            logger.warning("figures not read, the database fails", why=str(exc))
+            found = []
+        yield _one("database_up", "Whether the database answers: 1 or 0.", bool(found))
+        yield from found
+
+
+def _queues() -> Iterator[GaugeMetricFamily]:
+    """Tell what lies in Redis: messages that no worker took yet, and those under way."""
+    waiting: Values = {}
+    taken = 0.0
+    try:
+        with redis.Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5
+        ) as server:
+            for queue in QUEUES:
+                waiting[queue,] = float(server.llen(queue))
+            taken = float(server.hlen("unacked"))
+    except redis.RedisError:
+        yield _one("redis_up", "Whether Redis answers: 1 or 0.", 0)
+        return
+    yield _one("redis_up", "Whether Redis answers: 1 or 0.", 1)
+    told = "Messages that no worker has taken."
+    yield _gauge("queue_messages", told, waiting, ("queue",))
+    yield _one("queue_messages_taken", "Messages that workers hold and have not ended.", taken)
+
+
+def _processes() -> Iterator[GaugeMetricFamily]:
+    ages: Values = {(kind,): age for kind, age in health.ages().items() if age is not None}
+    told = "Seconds since a process of this kind spoke; missing if none ever did."
+    yield _gauge("process_age_seconds", told, ages, ("kind",))
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _runs() -> Iterator[GaugeMetricFamily]:
+    now = timezone.now()
+    runs = Run.objects.order_by()
+    states = dict(runs.values_list("status").annotate(n=Count("pk")))
+    yield _by_state("runs", "Runs that are stored, by state.", states, Run.Status.values)
+    ready = Q(status=Run.Status.QUEUED, waiting_since=None, not_before__lte=now)
+    found = runs.unfinished().aggregate(
+        ready=Count("pk", filter=ready),
+        oldest=Min("not_before", filter=ready),
+        waiting=Count("pk", filter=~Q(waiting_since=None)),
+        stalled=Count("pk", filter=Q(status=Run.Status.RUNNING, lease_until__lt=now)),
+    )
+    oldest = (now - found["oldest"]).total_seconds() if found["oldest"] else 0.0
+    yield _one("runs_ready", "Queued runs whose time has come.", found["ready"])
+    told = "Seconds that the oldest of them waits; 0 if none does."
+    yield _one("runs_ready_oldest_seconds", told, oldest)
+    told = "Runs that wait for a person to look at their plan."
+    yield _one("runs_waiting_for_a_person", told, found["waiting"])
+    told = "Running runs whose lease is over: their worker is lost."
+    yield _one("runs_stalled", told, found["stalled"])
+    ended = runs.filter(finished_at__gt=now - HOUR).values_list("status").annotate(n=Count("pk"))
+    ends = [state for state in Run.Status.values if state not in Run.UNFINISHED]
+    told = "Runs that ended within the last hour, by state."
+    yield _by_state("runs_ended_last_hour", told, dict(ended), ends)
+    late = Step.objects.order_by().filter(is_follow_up=True).values_list("state")
+    told = "Follow-ups of runs, by state."
+    counted = dict(late.annotate(n=Count("pk")))
+    yield _by_state("follow_ups", told, counted, Step.State.values)
+
+
+def _by_state(
+    name: str, told: str, counted: Mapping[Any, int], states: Iterable[str]
+) -> GaugeMetricFamily:
+    values: Values = {(str(state),): float(counted.get(state, 0)) for state in states}
+    return _gauge(name, told, values, ("state",))
+
+
+def _deliveries() -> Iterator[GaugeMetricFamily]:
+    rows = Delivery.objects.order_by().values_list("state")
+    found = {state: (n, oldest) for state, n, oldest in rows.annotate(Count("pk"), Min("created"))}
+    counted = {state: n for state, (n, _oldest) in found.items()}
+    told = "Messages to channels that are stored, by state."
+    yield _by_state("deliveries", told, counted, Delivery.State.values)
+    still = [found[state][1] for state in ("waiting", "sending") if state in found]
+    age = (timezone.now() - min(still)).total_seconds() if still else 0.0
+    told = "Seconds since the oldest message was made that is still to be sent."
+    yield _one("deliveries_oldest_open_seconds", told, age)
+
+
+# --- what is asked outside ------------------------------------------------------------------------
+
+
+def _models() -> Iterator[GaugeMetricFamily]:
+    """Tell of models' calls; by owner first, since that is how their index is ordered."""
+    now = timezone.now()
+    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    hour = Q(created__gt=now - HOUR)
+    calls = ModelCall.objects.order_by().filter(
+        owner__in=User.objects.order_by().values("pk"), created__gt=min(month, now - HOUR)
+    )
+    rows = calls.values("model", "failure").annotate(
+        calls=Count("pk", filter=hour),
+        prompt=Sum("prompt_tokens", filter=hour, default=0),
+        answer=Sum("completion_tokens", filter=hour, default=0),
+        ms=Sum("milliseconds", filter=hour, default=0),
+        cost=Sum("money", filter=Q(created__gte=month), default=0),
+        unpriced=Count("pk", filter=Q(created__gte=month, money=None)),
+    )
+    made: dict[str, Values] = {
+        name: {} for name in ("calls", "tokens", "seconds", "money", "unpriced")
+    }
+    for row in rows:
+        model = row["model"]
+        made["calls"][model, row["failure"] or "answered"] = row["calls"]
+        _add(made["tokens"], (model, "prompt"), row["prompt"])
+        _add(made["tokens"], (model, "answer"), row["answer"])
+        _add(made["seconds"], (model,), row["ms"] / 1000)
+        _add(made["money"], (model,), float(row["cost"]))
+        _add(made["unpriced"], (model,), row["unpriced"])
+    yield from _of_models(made)
+
+
+def _add(values: Values, key: tuple[str, ...], more: float) -> None:
+    values[key] = values.get(key, 0.0) + more
+
+
+def _of_models(made: Mapping[str, Values]) -> Iterator[GaugeMetricFamily]:
+    told = "Calls of models within the last hour, by what came of them."
+    yield _gauge("model_calls_last_hour", told, made["calls"], ("model", "outcome"))
+    told = "Tokens of these calls."
+    yield _gauge("model_tokens_last_hour", told, made["tokens"], ("model", "kind"))
+    told = "Seconds that these calls took together."
+    yield _gauge("model_seconds_last_hour", told, made["seconds"], ("model",))
+    told = "What models cost since the month began (UTC), in the money of their prices."
+    yield _gauge("model_money_month", told, made["money"], ("model",))
+    told = "Calls since the month began whose price is not known."
+    yield _gauge("model_calls_unpriced_month", told, made["unpriced"], ("model",))
+
+
+def _searches() -> Iterator[GaugeMetricFamily]:
+    values: Values = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SEARCHES, [timezone.now() - HOUR])
+        for service, asked, failed in cursor.fetchall():
+            values[service, "failed"] = failed
+            values[service, "answered"] = asked - failed
+    told = "Queries that runs asked which go on, or ended within the last hour."
+    yield _gauge("search_queries_last_hour", told, values, ("service", "outcome"))
+
+
+def _rest() -> Iterator[GaugeMetricFamily]:
+    told = "Records that wait for their vectors."
+    yield _one("embeddings_due", told, EmbeddingDue.objects.count())
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        (size,) = cursor.fetchone() or (0,)
+    yield _one("database_bytes", "Size of the database.", size)

@@ -1,0 +1,192 @@
+"""Every address of the API: which scope it takes, that it is its owner's, and that a GET only reads.
+
+A new one needs a line in SCOPES, and in BODIES if it takes a body and names a record.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from memory import notes
+from memory.content import store
+from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
+from memory.observing import Line, remember_lines
+from research.api.joined import api
+from tests.api.cast import ROOT, Program
+from tests.pages.rows_written import rows_written
+from tests.research.factories import make_second_run, make_topic
+
+WORDS = "the diagnosis of a friend"
+SCOPES = {
+    "read": """
+        list_files list_file_revisions read_file list_notes read_note list_observations
+        read_observation query_content show_content read_context read_settings recall list_entries
+        read_entry read_session list_trash read_run read_run_report list_sources list_topics
+        read_topic read_topic_memory read_since read_forecast list_runs read_report
+    """,
+    "write": """
+        append_entry write_file patch_file_at trash_file write_note edit_note trash_note merge_notes
+        supersede_note prune_notes remember_observations edit_one_observation trash_observation
+        extract_observations store_content clear_content take_snapshot restore_snapshot set_entry
+        trash_entry begin_session say end_session consolidate_session cancel_run stop_run retry_run
+        treat_source make_topic edit_topic trash_topic start_recheck start_run
+    """,
+    "admin": """
+        list_conflicts settle_conflict reopen_conflict edit_settings list_proposals accept_proposal
+        reject_proposal restore_trashed purge_trashed list_corrections make_correction
+        take_back_correction mark_read mark_unread
+    """,
+}
+# What a request must hold to come as far as the record that it names.
+BODIES: dict[str, Any] = {
+    "settle_conflict": {"how": "left"},
+    "edit_note": {"content": "mine"},
+    "supersede_note": {"content": "mine"},
+    "edit_one_observation": {"content": "mine"},
+    "say": {"content": "mine"},
+    "consolidate_session": {"messages": [{"role": "user", "content": "mine"}]},
+    "treat_source": {"place": "example.org", "act": "mute"},
+    "edit_topic": {"objective": "mine"},
+    "purge_trashed": {"confirm": WORDS},
+    "restore_snapshot": {},
+}
+BY_NAME = {"path", "key"}  # each owner has their own of that name
+OPERATIONS = {
+    told["operationId"]: (method.upper(), path.removeprefix(ROOT), told)
+    for path, methods in api.get_openapi_schema()["paths"].items()
+    for method, told in methods.items()
+}
+SCOPE_OF = {name: scope for scope, names in SCOPES.items() for name in names.split()}
+LESS = {"read": "metrics", "write": "read", "admin": "write"}
+
+
+def address(path: str, values: dict[str, Any]) -> str:
+    """Return the path with what it names; a name that is missing here needs a value in `there`."""
+    return re.sub(r"{(\w+)}", lambda found: str(values[found[1]]), path)
+
+
+def _well_formed(one: dict[str, Any]) -> str:
+    if one["schema"].get("format") == "uuid":
+        return "00000000-0000-4000-8000-000000000000"
+    return "facts/user.md" if one["name"] == "path" else "1"
+
+
+PARAMETERS = [
+    one
+    for _method, _path, told in OPERATIONS.values()
+    for one in told.get("parameters", [])
+    if one["in"] == "path"
+]
+# A name that is an id at one address is given as one at each.
+NOWHERE = {one["name"]: _well_formed(one) for one in sorted(PARAMETERS, key=_well_formed)[::-1]}
+
+
+@pytest.fixture
+def there(alice: User) -> dict[str, Any]:
+    """Something of Alice's at each kind of address."""
+    topic = make_topic(alice, WORDS)
+    run = make_second_run(topic)
+    note = notes.write_note(alice, "log", WORDS, by=alice.actor)
+    gone = notes.write_note(alice, "log", f"{WORDS}, gone", by=alice.actor)
+    gone.trash(by=alice.actor)
+    line = Line("finding", f"It is {WORDS}.")
+    observation = remember_lines(alice, [line], by=alice.actor).observations[0]
+    proposal = Proposal.objects.create(
+        owner=alice, actor="agent:a", record_type="note", after={"content": WORDS}
+    )
+    Conflict.objects.note(alice, "contradiction", note, observation, reason=WORDS)
+    return {
+        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "observation_id": observation.pk, "item_id": store(alice, WORDS, by=alice.actor).pk,
+        "proposal_id": proposal.pk, "conflict_id": Conflict.objects.get().pk,
+        "session_id": Session.objects.create(owner=alice, title=WORDS).pk,
+        "snapshot_id": Snapshot.objects.create(owner=alice, title=WORDS, scope="owner").pk,
+        "record_type": "note", "record_id": gone.pk, "path": "facts/user.md", "key": WORDS,
+        "domain": "example.org",
+    }  # fmt: skip
+
+
+def test_each_address_has_a_scope_here_and_no_line_is_of_one_that_is_gone() -> None:
+    assert sorted(SCOPE_OF) == sorted(OPERATIONS)
+
+
+def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
+    alice: User, client_of: Any
+) -> None:
+    browsers = (Client(), client_of(alice))
+    let_in = [
+        name
+        for name, (method, path, _told) in OPERATIONS.items()
+        for browser in browsers
+        if browser.generic(method, ROOT + address(path, NOWHERE)).status_code != 401
+    ]
+
+    assert let_in == []
+
+
+def test_a_token_of_a_lesser_scope_opens_no_address(admin: User) -> None:
+    programs = {scope: Program(admin, less, name=less) for scope, less in LESS.items()}
+    answers = {
+        name: programs[SCOPE_OF[name]].send(method, address(path, NOWHERE), {}).status_code
+        for name, (method, path, _told) in OPERATIONS.items()
+    }
+
+    assert {name: code for name, code in answers.items() if code != 403} == {}
+
+
+def test_what_is_of_one_owner_is_not_there_for_another(
+    alice: User, bob: User, there: dict[str, Any]
+) -> None:
+    stranger = Program(bob, "read", "write", "admin")
+    before = _of(alice)
+    seen: dict[str, Any] = {}
+    for name, (method, path, _told) in OPERATIONS.items():
+        named = set(re.findall(r"{(\w+)}", path))
+        body = None if method == "GET" else BODIES.get(name, {})
+        answer = stranger.send(method, address(path, there), body, If_Match="*")
+        if named - BY_NAME and answer.status_code != 404:
+            seen[name] = (answer.status_code, answer.content)
+        if WORDS.encode() in answer.content and not named & BY_NAME:
+            seen[name] = answer.content
+
+    assert seen == {}
+    assert _of(alice) == before
+
+
+def _of(owner: User) -> list[str]:
+    """Return all that the owner has of what the API changes."""
+    kinds = (Note, Proposal, Session, Snapshot, Conflict, TopicFact)
+    rows = [str(list(kind.objects.filter(owner=owner).order_by("pk").values())) for kind in kinds]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT t::text, r::text FROM memory_topic t LEFT JOIN research_run r ON r.topic_id = t.id "
+            "WHERE t.owner_id = %s ORDER BY t.id, r.id",
+            [owner.pk],
+        )
+        return [*rows, str(cursor.fetchall())]
+
+
+def test_a_get_changes_no_row(alice: User, there: dict[str, Any]) -> None:
+    program = Program(alice, "read", "write", "admin")
+    program.put(f"/scratchpad/{there['key']}", {"value": "1"})
+    gets = {
+        name: address(path, there)
+        for name, (method, path, _told) in OPERATIONS.items()
+        if method == "GET"
+    }
+    found, wrote = {}, {}
+    for name, path in gets.items():
+        path += "?q=friend" if name == "recall" else ""
+        found[name] = program.get(path).status_code
+        with rows_written() as tables:
+            program.get(path)
+        if tables:
+            wrote[name] = tables
+
+    assert {name: code for name, code in found.items() if code != 200} == {}
+    assert wrote == {}

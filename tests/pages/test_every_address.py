@@ -1,0 +1,167 @@
+"""Every page with Alice's own rows in its address: only hers, and looking at it changes nothing.
+
+A new address that names a row, or chooses among words, needs a line in `named` or in CHOICES.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from memory import models as memory
+from memory import notes
+from memory.models import Topic, User
+from research import models as research
+from tests.pages.rows_written import rows_written
+from tests.pages.test_admin import one_of_each
+from tests.pages.test_urls import PUBLIC, STAFF, routes
+from tests.research.factories import make_second_run, make_topic
+
+TITLE = "The diagnosis of a friend"
+PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+# What chooses among words and names no row: the same for everybody.
+CHOICES = {
+    "topics/<slug:slug>/runs/<int:run_id>/export/<str:kind>": "report.md",
+    "topics/<slug:slug>/runs/<int:run_id>/sources/<int:n>": 1,
+    "topics/<slug:slug>/runs/<int:run_id>/sentences/<slug:key>": "0123456789abcdef",
+    "topics/<slug:slug>/schedule/hour/<int:hour>": 3,
+    "topics/<slug:slug>/schedule/missed/<slug:choice>": "skip",
+    "settings/channels/new/<str:kind>": "email",
+    "settings/connections/<str:name>": "tavily",
+    "activity/export/<str:kind>": "activity.csv",
+    "recall/<str:kind>": "hits.csv",
+    "records/<str:page>": "notes",
+    "records/<str:type>": "note",
+    "records/<str:kind>": "note",
+    "review/never/<str:kind>": "note",
+    "trash/take-back/<str:key>": "none",
+    "settings/undo/<str:key>": "none",
+    "reports/undo/<int:key>": 1,
+    "reports/undo-unread/<int:key>": 1,
+    "forget/<uuid:key>": uuid.uuid4(),
+    "files/<memoryfile:path>": "facts/user.md",  # everybody has their own
+    "topics/<slug:slug>/sources/remember/<int:line>": 1,
+}
+
+# Hers, but in a state in which there is nothing to see.
+NOT_THERE = {
+    "memory:archive-file",  # the export has not ended
+    "memory:message",  # what she said herself
+    "memory:file-timeline",  # of a fact file
+    "research:topic-purge",  # it is in no trash
+    "research:sentence-correct",  # the key is of no sentence
+}
+
+
+def named(topic: Topic) -> dict[str, Any]:
+    """Return the row's key by the route up to where it stands."""
+    owner, run = topic.owner, research.Run.objects.filter(topic=topic).latest("pk")
+    note = notes.write_note(owner, "log", TITLE, by=owner.actor)
+    revision = memory.Revision.objects.filter(record_id=note.pk).latest("pk").pk
+    held = {"actor": "agent:a", "record_type": "note", "after": {"kind": "log", "content": TITLE}}
+    rows: dict[str, Any] = {
+        "notes": note, "observations": memory.Observation, "records/<str:type>": note,
+        "records/<str:kind>": note, "review/refused": memory.RefusedSource,
+        "review/never/<str:kind>": note, "review": memory.Proposal.objects.create(owner=owner, **held), "conflicts": memory.Conflict,
+        "scratchpad": memory.ScratchpadEntry, "settings/soul": memory.Note,
+        "settings/sign-ins": memory.SignIn, "settings/tokens": memory.ApiToken,
+        "settings/agents": memory.Agent, "settings/people": owner,
+        "settings/people/invitations": memory.Invitation, "settings/archive": memory.Archive,
+        "library": memory.LibraryDocument, "bulk": memory.BulkAct, "views": memory.SavedView,
+        "content": memory.ContentItem, "content/snapshots": memory.Snapshot,
+        "ask": memory.Session, "ask/answers": memory.Message,
+        "topics/<slug:slug>/facts": topic.facts.latest("pk"), "topics/<slug:slug>/runs": run,
+        "topics/<slug:slug>/runs/<int:run_id>/told": run.delta_items.latest("pk"),
+        "corrections": research.Correction, "shared-links": research.SharedLink,
+        "settings/channels": research.Channel, "settings/deliveries": research.Delivery,
+        "settings/feeds": research.Feed, "digest": research.Digest,
+        "records/<str:type>/<uuid:pk>/undo": revision, "activity/changes": revision,
+        "records/<str:type>/<uuid:pk>/restore": revision,
+    }  # fmt: skip
+    keys = {place: _key(row) for place, row in rows.items()}
+    return keys | {"topics/<uuid": topic.pk, "topics/<slug": topic.slug}
+
+
+def _key(row: Any) -> Any:
+    if isinstance(row, type):
+        row = row._default_manager.latest("pk")
+    return getattr(row, "pk", row)
+
+
+class Address:
+    """One route with what stands in it."""
+
+    def __init__(self, name: str, route: str, rows: dict[str, Any]) -> None:
+        self.name, self.names_a_row = name, False
+        given = {}
+        for found in PARAMETER.finditer(route):
+            whole, before = route[: found.end()], route[: found.start()].rstrip("/")
+            place = f"{before}/{found[0].partition(':')[0]}" if before == "topics" else before
+            if whole in CHOICES:
+                given[found[1]] = CHOICES[whole]
+            else:
+                given[found[1]] = rows[place]
+                self.names_a_row = True
+        self.path = reverse(name, kwargs=given)
+
+
+@pytest.fixture
+def addresses(alice: User) -> list[Address]:
+    """Every address that people come to, with rows of Alice's."""
+    one_of_each(alice)
+    topic = make_topic(alice, TITLE)
+    make_second_run(topic)
+    rows = named(topic)
+    found = [(name, str(entry.pattern)) for name, _address, entry in routes() if name not in PUBLIC]
+    return [Address(name, route, rows) for name, route in found]
+
+
+def test_what_is_alices_is_not_there_for_bob_by_any_method(
+    addresses: list[Address], bob: User, client_of: Callable[[User], Client]
+) -> None:
+    browser, seen = client_of(bob), {}
+    for one in addresses:
+        if not one.names_a_row or one.name in STAFF:
+            continue
+        with rows_written() as tables:
+            codes = (browser.get(one.path).status_code, browser.post(one.path).status_code)
+        if not set(codes) <= {404, 405} or 404 not in codes or tables:
+            seen[one.name] = (one.path, codes, tables)
+
+    assert seen == {}
+
+
+def test_no_page_of_bobs_holds_a_word_of_alices(
+    addresses: list[Address], bob: User, client_of: Callable[[User], Client]
+) -> None:
+    browser = client_of(bob)
+    pages = [one for one in addresses if not one.names_a_row and one.name not in STAFF]
+    said = {one.name: browser.get(one.path).getvalue().decode() for one in pages}
+
+    assert [name for name, body in said.items() if "diagnosis" in body.lower()] == []
+
+
+def test_looking_at_a_page_changes_no_row(
+    addresses: list[Address], alice: User, client_of: Callable[[User], Client]
+) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
+    browser, wrote, broken = client_of(alice), {}, {}
+    browser.raise_request_exception = False
+    for one in addresses:
+        with rows_written() as tables:
+            answer = browser.get(one.path)
+            answer.getvalue()  # what is streamed is read meanwhile
+        code = answer.status_code
+        if tables:
+            wrote[one.name] = tables
+        # What is asked by POST alone says so; all else of hers is found, or this test shows nothing.
+        if code not in (200, 286, 302, 405) and one.name not in NOT_THERE:
+            broken[one.name] = (one.path, code)
+
+    assert (wrote, broken) == ({}, {})
