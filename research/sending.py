@@ -151,6 +151,8 @@ def _not_wanted(delivery: Delivery) -> str:
         return _("The channel was switched off.")
     if not delivery.owner.is_active:
         return _("The account is disabled.")
+    if channel.kind == Channel.Kind.APPRISE and not delivery.owner.is_staff:
+        return _("Apprise is for staff alone, which this account is not (any more).")
     if topic is not None and topic.trashed_at is not None:
         return _("The topic is in the trash.")
     if report is not None and report.trashed_at is not None:

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from beacon_site.providers import apprise_sender
 from memory import record_acts
 from memory.models import Activity, Topic
 from research import channels, digests, notice_text, sending
@@ -124,6 +125,23 @@ def test_an_account_that_is_deleted_while_its_mail_is_written_sends_none(
 
     assert server.mails == []
     assert not Delivery.objects.exists() and not Activity.objects.exists()
+
+
+def test_an_apprise_address_of_who_is_no_longer_staff_is_not_opened(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+):
+    channel = Channel(owner=topic.owner, kind="apprise", name="Chat", address="json://…")
+    channel.keep_secret(url="json://chat.example/hook")
+    channel.save(force_insert=True)
+    opened: list[str] = []
+    monkeypatch.setattr(apprise_sender, "send", lambda url, **told: opened.append(url))
+    [row] = laid_out(saved_run(topic, "A fact."))
+
+    sending.deliver(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, opened) == ("dropped", [])
+    assert "for staff alone" in row.error
 
 
 def test_who_ends_mails_ten_times_is_one_line_in_the_log(topic: Topic, desk: Channel):
