@@ -157,10 +157,8 @@ def make(chosen: DigestSettings, slot: datetime) -> Digest | None:
 
 def _runs(owner: User, since: datetime) -> Any:
     """Return the ended runs since then that stand in no digest yet, of topics that may."""
-    found = Run.objects.of(owner).filter(
-        status__in=ENDED, finished_at__gt=since, digest_entry=None, topic__trashed_at=None
-    )
-    found = found.exclude(report__trashed_at__isnull=False)
+    ended = Run.objects.of(owner).kept().filter(status__in=ENDED, finished_at__gt=since)
+    found = ended.filter(digest_entry=None, topic__trashed_at=None)
     return found.exclude(topic__notices__in_digest=False).order_by("finished_at", "pk")
 
 

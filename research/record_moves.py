@@ -54,8 +54,8 @@ def register_kinds() -> None:
         ),
     )
     _register_runs()
-    models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_report]
-    models.RemovedRun.ON_PURGE.append(removed_runs.forget_run)
+    models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_run]
+    models.RemovedRun.ON_PURGE += [removed_runs.forget_run, sent_words.forget_run]
     Topic.ON_PURGE += [
         run_trash.check_nothing_goes_on,
         removed_runs.forget_history,

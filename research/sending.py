@@ -32,7 +32,7 @@ from beacon_site.providers.mailing import MailUnsure
 from memory.actors import SYSTEM
 from memory.models import Activity
 from memory.text import clean
-from research import digests, notice_text
+from research import digests, notice_text, run_trash
 from research.models import Channel, Delivery, TopicNotices
 
 logger = structlog.get_logger(__name__)
@@ -157,6 +157,8 @@ def _not_wanted(delivery: Delivery) -> str:
         return _("The topic is in the trash.")
     if report is not None and report.trashed_at is not None:
         return _("The report is in the trash.")
+    if run is not None and run_trash.is_removed(run):
+        return _("The run is in the trash.")
     if delivery.kind == Kind.REPORT and report is None:
         return _("The report is not there any more.")
     if delivery.kind == Kind.FAILURE and run is not None and run.status != run.Status.FAILED:

@@ -10,7 +10,7 @@ from typing import Any
 
 from memory.actors import Actor
 from memory.models import Topic
-from research.models import Delivery, Report
+from research.models import Delivery, RemovedRun, Report
 
 
 def forget_topic(topic: Topic) -> None:
@@ -18,9 +18,9 @@ def forget_topic(topic: Topic) -> None:
     _forget(digest__entries__run__topic=topic)
 
 
-def forget_report(report: Report, _by: Actor) -> None:
-    """Empty what is kept of the digest in which the report's run stands, before it is deleted."""
-    _forget(digest__entries__run=report.run_id)
+def forget_run(record: Report | RemovedRun, _by: Actor) -> None:
+    """Empty what is kept of the digest in which the record's run stands, before it is deleted."""
+    _forget(digest__entries__run=record.run_id)
 
 
 def _forget(**of: Any) -> None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from beacon_site.providers import apprise_sender
 from memory import record_acts
 from memory.models import Activity, Topic
-from research import channels, digests, notice_text, sending
+from research import channels, digests, notice_text, removed_runs, sending
 from research.models import Channel, Delivery, Digest, Run
 from tests.research import cast
 from tests.research.mail_server import MailServer, use
@@ -175,6 +175,20 @@ def test_a_failure_that_waits_is_not_told_of_a_run_that_was_retried_and_a_later_
     [mail] = server.mails
     told = mail.get_body(("plain",)).get_content()
     assert "the key is wrong" in told and "the network was down" not in told
+
+
+def test_a_failed_run_that_was_removed_is_told_neither_by_itself_nor_by_the_digest(
+    topic: Topic, desk: Channel, server: MailServer
+):
+    run = failed(topic, "the network was down")
+    digest = digest_of(topic)
+    removed_runs.remove(run, by=topic.owner.actor)
+
+    for row in Delivery.objects.all():
+        sending.deliver(row.pk)
+
+    assert (server.mails, digests.content(digest).is_empty) == ([], True)
+    assert {row.state for row in Delivery.objects.all()} == {"dropped"}
 
 
 def test_a_failure_that_was_told_is_not_told_twice(topic: Topic, desk: Channel, server: MailServer):
