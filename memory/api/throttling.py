@@ -74,7 +74,7 @@ def _count(key: str, window: int) -> int:
 
 def _count_in_redis(name: str) -> int:
     """Count in one round trip; the name holds its window, so its end may be set each time."""
-    with _client(settings.CACHES["default"]["LOCATION"]).pipeline() as together:
+    with _client(str(settings.CACHES["default"]["LOCATION"])).pipeline() as together:
         together.incr(name)
         together.expire(name, 2 * WINDOW)
         number, _is_set = together.execute()
