@@ -3,35 +3,53 @@
 Each scenario of benchmarks/data/delta is compared as a run does it, page by page, with the days of
 facts and pages; new sentences stand among what later ones are compared with.  `--half open` is
 what the weights were fitted on, `kept` was read by the second fit; `final` is the table; `--no-vectors` leaves MiniLM
-out.  Prints the confusion matrix, precision and recall, and how often a run repeats itself.
+out; `--model` puts what is not sure to the model that the environment names, as a run does.  Prints the confusion matrix, precision and recall, and how often a run repeats itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from beacon_site.providers import minilm_embedder
+from benchmarks import throwaway
 from benchmarks.delta_scenarios import Scenario, scenarios
 
 STATUSES = ("new", "confirmed", "changed", "contradicted", "repeat", "noise")
 Answer = tuple[str, str, int, int]  # label, answer, the fact that is meant, the one that was found
 
 
-def answers(scenario: Scenario, embed) -> list[Answer]:
-    """Judge the sentences of a scenario in their order."""
+def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
+    """Judge the sentences of a scenario in their order; `ask` asks a model of what is not sure."""
     comparison = scenario.comparison(embed)
-    news: list[int] = []
+    verdicts = comparison.verdicts()
+    if ask is not None:
+        from research import second_opinion
+
+        warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
+        said = second_opinion.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
+        verdicts = [said.verdicts.get(n, verdict) for n, verdict in enumerate(verdicts)]
     made = []
-    for number, label in enumerate(scenario.labels):
-        verdict = comparison.judge(number, news)
+    for label, verdict in zip(scenario.labels, verdicts, strict=True):
         status = "repeat" if verdict.place >= len(scenario.known) else verdict.status
-        if status == "new":
-            news.append(number)
         made.append((label.status, status, label.of, verdict.place))
     return made
+
+
+@contextmanager
+def the_model() -> Iterator:
+    """Yield what asks the model that the environment names; nothing is measured by it here."""
+    with throwaway.database():
+        from memory import connections
+
+        model = connections.language_model()
+        if model is None:
+            sys.exit("No model is set up: name one by BEACON_LLM_BASE_URL and BEACON_LLM_MODEL.")
+        yield lambda messages, schema, most: model.ask(messages, schema=schema, max_tokens=most)
 
 
 def show(every: Sequence[Answer], runs: int) -> None:
@@ -59,18 +77,29 @@ def show(every: Sequence[Answer], runs: int) -> None:
 
 
 def main() -> None:
-    """Judge one half, or all, and print the tables."""
+    """Read what is asked for, and judge it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--half", choices=("open", "kept", "final", "all"), default="open")
     parser.add_argument("--no-vectors", action="store_true", help="leave MiniLM out")
+    parser.add_argument("--model", action="store_true", help="ask the model of what is not sure")
     wants = parser.parse_args()
+    if wants.model:
+        with the_model() as ask:
+            judge_all(wants, ask)
+    else:
+        judge_all(wants)
+
+
+def judge_all(wants: argparse.Namespace, ask=None) -> None:
+    """Judge the scenarios that are asked for, and print the tables."""
     has_vectors = not wants.no_vectors and minilm_embedder.is_installed()
     embed = minilm_embedder.MiniLmEmbedder().embed if has_vectors else None
     every = scenarios(wants.half)
     began = time.process_time()
-    found = [answer for scenario in every for answer in answers(scenario, embed)]
+    found = [answer for scenario in every for answer in answers(scenario, embed, ask)]
     spent = time.process_time() - began
-    print(f"{wants.half} half, {'with' if embed else 'without'} vectors: {len(found)} sentences")
+    vectors, model = "with" if embed else "without", ", with the model" if ask else ""
+    print(f"{wants.half} half, {vectors} vectors{model}: {len(found)} sentences")
     show(found, len(every))
     print(f"{1000 * spent / len(every):.0f} ms of processor a scenario")
 

@@ -123,7 +123,10 @@ class Side:
 
 @dataclass(slots=True)
 class Row:
-    """One pair; `on` is the address of the desk with the next pair in focus."""
+    """One pair; `on` is the address of the desk with the next pair in focus.
+
+    `found_in` is what noted it, such as the run whose report lists it.
+    """
 
     conflict: Conflict
     left: Side
@@ -131,6 +134,7 @@ class Row:
     on: str = ""
     is_here: bool = False
     topic: Any = None
+    found_in: origins.Origin | None = None
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -216,7 +220,8 @@ def in_words(
     """Return the pairs as people read them: the records, where they come from, how often used."""
     pairs = list(conflicts)
     records = _records(owner, pairs)
-    named = origins.of(owner, [record.source for record in records.values()])
+    sources = [record.source for record in records.values()]
+    named = origins.of(owner, [*sources, *(one.source for one in pairs)])
     uses = dict(
         Use.objects.of(owner)
         .filter(record_id__in=list(records))
@@ -232,7 +237,7 @@ def in_words(
         topic = (
             next((topics[key] for key in one.topic_ids if key in topics), None) if topics else None
         )
-        rows.append(Row(one, left, right, topic=topic))
+        rows.append(Row(one, left, right, topic=topic, found_in=named.get(one.source)))
     return rows
 
 

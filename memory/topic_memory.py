@@ -13,7 +13,6 @@ from datetime import date, datetime
 from typing import Any
 
 import structlog
-from django.conf import settings
 from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils.dateparse import parse_date, parse_datetime
@@ -22,8 +21,8 @@ from django.utils.translation import gettext as _
 from memory import fact_age
 from memory import text as texts
 from memory.actors import RESEARCH
-from memory.canonical import canonical_url, domain_of
-from memory.models import Revision, SeenUrl, Source, Topic, TopicFact, Trust
+from memory.models import Revision, SeenUrl, Topic, TopicFact, Trust
+from memory.seen_urls import ReturnedUrl, keep_sources, merge_seen_urls
 
 logger = structlog.get_logger(__name__)
 
@@ -183,18 +182,6 @@ class FoundFact:
         return {name: getattr(self, name) for name in names} | {"quote_checked_at": at}
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnedUrl:
-    """A URL that the run's searches returned, and what was done with the page."""
-
-    url: str
-    link: str = ""
-    title: str = ""
-    published_at: date | None = None
-    was_read: bool = False
-    was_cited: bool = False
-
-
 @dataclass(slots=True)
 class FactChanges:
     """What saving did to the topic's facts."""
@@ -262,6 +249,7 @@ def replace_facts(
     place = max((fact.position for fact in changes.kept), default=0)
     staying: set[Any] = {fact.pk for fact in changes.kept}
     made: set[str] = set()
+    beyond: list[FoundFact] = []
     for item in found:
         key = texts.match_key(item.text)
         known = by_key.get(key)
@@ -276,6 +264,7 @@ def replace_facts(
             changes.confirmed.append(known)
             continue
         if room <= 0:
+            beyond += [item] if known is None else []
             continue
         room -= 1
         place += 1
@@ -288,12 +277,31 @@ def replace_facts(
                 TopicFact.objects.filter(pk=known.pk).update(position=place)
         else:
             changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
-    TopicFact.objects.bulk_create(changes.new)
-    Revision.record_first(changes.new, by=RESEARCH, source=source)
-    TopicFact.follow(changes.new)
+    _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
     _retire(changes.retired, found, number=number, source=source)
+    _put_by(topic, beyond, number=number, source=source, at=at)
     return changes
+
+
+def _put_by(
+    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+) -> None:
+    """Put what a run told and had no place for on the timeline: it is known, and no news again."""
+    why = _("told by Run #%(number)d, but ten facts came before it") % {"number": number}
+    facts = [
+        _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
+        for item in found
+    ]
+    _store(facts, source)
+    for fact in facts:
+        fact.retire(by=RESEARCH, why=why, run=number, source=source)
+
+
+def _store(facts: Sequence[TopicFact], source: str) -> None:
+    TopicFact.objects.bulk_create(facts)
+    Revision.record_first(facts, by=RESEARCH, source=source)
+    TopicFact.follow(facts)
 
 
 def _retire(
@@ -344,50 +352,3 @@ def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
     if was_confirmed:
         return _("confirmed by Run #%(number)d, but ten newer facts came before it") % values
     return _("not among the facts of Run #%(number)d") % values
-
-
-def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:
-    """Add the URLs that run `number` returned, best first; renew those known; keep the newest 500.
-
-    The oldest returned drop out first (R16); the cap is `settings.BEACON_SEEN_URLS`.
-    """
-    unique = list(dict.fromkeys(canonical_url(url) for url in urls))
-    SeenUrl.objects.bulk_create(
-        [
-            SeenUrl(topic=topic, url=url, returned_in=number, place=place, returned_at=at)
-            for place, url in enumerate(unique)
-        ],
-        update_conflicts=True,
-        unique_fields=["topic", "url"],
-        update_fields=["returned_in", "place", "returned_at"],
-    )
-    newest = SeenUrl.objects.filter(topic=topic).order_by("-returned_in", "place")
-    dropped = newest.values_list("pk", flat=True)[settings.BEACON_SEEN_URLS :]
-    SeenUrl.objects.filter(pk__in=list(dropped)).delete()
-
-
-def keep_sources(
-    topic: Topic, returned: Sequence[ReturnedUrl], *, number: int, at: datetime
-) -> None:
-    """Note in the ledger each page that was read or cited."""
-    used = {canonical_url(item.url): item for item in returned if item.was_read or item.was_cited}
-    known = {row.url: row for row in Source.objects.filter(topic=topic, url__in=used)}
-    fresh = []
-    for url, item in used.items():
-        row = known.get(url) or Source(topic=topic, url=url, first_run=number, first_at=at)
-        row.link, row.domain = item.link or item.url, domain_of(item.link or item.url)[:255]
-        row.title = item.title[:500] or row.title
-        row.published_at = item.published_at or row.published_at
-        row.last_run, row.last_at = number, at
-        row.times_read += item.was_read
-        row.times_cited += item.was_cited
-        fresh.append(row)
-    Source.objects.bulk_create(
-        fresh,
-        update_conflicts=True,
-        unique_fields=["topic", "url"],
-        update_fields=[
-            "link", "domain", "title", "published_at", "last_run", "last_at",
-            "times_read", "times_cited",
-        ],
-    )  # fmt: skip

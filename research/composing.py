@@ -21,7 +21,7 @@ from memory.models import TopicFact
 from memory.text import match_key, shorten, without_citations
 from memory.topic_memory import KnownFact, TopicMemory
 from research import delta, quiet, report_text, styles, told
-from research.delta import Change, Statement, Status
+from research.delta import Change, SecondOpinion, Statement, Status
 from research.extractive import Reading
 from research.matching import match
 from research.models import Schedule
@@ -48,8 +48,13 @@ def heading(work: Work, memory: TopicMemory | None) -> str:
 
 
 def compose(
-    work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
+    work: Work,
+    memory: TopicMemory | None,
+    pages: list[Reading],
+    draft: Draft,
+    second: SecondOpinion | None = None,
 ) -> dict[str, Any]:
+    """Hold a draft against what is known; `second` is asked of what the comparison is unsure of."""
     facts = list(memory.facts) if memory else []
     found = [*draft.findings, *draft.more] if memory else draft.findings
     changes, dropped = delta.compare(
@@ -60,6 +65,7 @@ def compose(
         topic=work.topic.title,
         checked=memory.last_run_at.date() if memory and memory.last_run_at else None,
         embed=told.local_vectors() if facts else None,
+        second=second,
     )
     # What goes into the body as further context is no item of the delta, but may confirm a fact.
     beside = {match_key(statement.sentence) for statement in draft.more}

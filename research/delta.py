@@ -1,14 +1,14 @@
 """What changed: findings of a run held against the facts of the runs before.
 
-The comparison is deterministic even where a model writes the prose (providers.md 3).  Data flow:
-findings -> `compare` with current and retired facts (`relating.py` judges each) -> delta items by
-status -> Markdown.
+The comparison is by rule even where a model writes the prose (providers.md 3); what the rule is not
+sure of may be put to a model.  Data flow: findings -> `compare` with current and retired facts
+(`relating.py` judges each, then `second_opinion.py` where one is given) -> delta items by status.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -43,6 +43,7 @@ class Change:
     previous_source: dict[str, Any] = field(default_factory=dict)
     unsure: bool = False
     compared_by: str = ""
+    conflict_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the change as JSON values."""
@@ -91,6 +92,18 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Opinions:
+    """What somebody else says of some findings instead, by their numbers, and who says it."""
+
+    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    by: str = ""
+
+
+# Given the comparison and its own verdicts, says which of them are to be others.
+SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
+
+
+@dataclass(frozen=True, slots=True)
 class _Against:
     """What findings are held against: current facts, and what was known before."""
 
@@ -109,6 +122,7 @@ def compare(
     topic: str = "",
     checked: date | None = None,
     embed: Embed | None = None,
+    second: SecondOpinion | None = None,
 ) -> tuple[list[Change], int]:
     """Return what changed, listed kinds first, and how many findings repeat what was struck.
 
@@ -118,10 +132,11 @@ def compare(
     the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
     told once: who says it again is cited with the first.  A fact that one source confirms and another
     changes is changed.  Current facts that nothing spoke of have gone quiet.  `checked` is the day
-    on which the facts were looked at last, `embed` gives vectors where there are some.
+    on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
+    asked of what the comparison is not sure of.
     """
     said, dropped = _once(found, struck)
-    changes = _judged(said, _Against(facts, retired, topic, checked), embed)
+    changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)
     moved = (Status.CHANGED, Status.CONTRADICTED)
     replaced = {change.previous_id for change in changes if change.status in moved}
     confirmed: set[str] = set()
@@ -173,41 +188,57 @@ def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
     return found.index if found is not None and found.kind == "confirmed" else None
 
 
-def _judged(said: Sequence[Statement], against: _Against, embed: Embed | None) -> list[Change]:
+def _judged(
+    said: Sequence[Statement],
+    against: _Against,
+    embed: Embed | None,
+    second: SecondOpinion | None,
+) -> list[Change]:
     facts = [Told(fact.text, fact.published_at or against.checked) for fact in against.facts]
     told = [Told(one.bare, one.on, one.before, one.title) for one in said]
     comparison = Comparison(facts, told, against.topic, embed)
-    retired = [fact.text for fact in against.retired]
+    verdicts = comparison.verdicts()
+    opinions = second(comparison, verdicts) if second else Opinions()
+    by_rule = "words and vectors" if embed else "words"
     changes: list[Change] = []
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
     for number, statement in enumerate(said):
-        verdict = comparison.judge(number, list(news))
-        again = news.get(verdict.place - len(facts)) or _told_again(
+        rule = verdicts[number]
+        verdict = opinions.verdicts.get(number, rule)
+        # What repeats an earlier sentence says what that one was found to say.
+        change = news.get(rule.place - len(facts)) or _told_again(
             verdict, number, moved, comparison, against
         )
-        if again is not None:
-            _add_citations(again, statement)
-            continue
-        change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
-        change.compared_by = "words and vectors" if embed else "words"
-        changes.append(change)
-        old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
-        if old is not None:
-            # What was known once and has been superseded is no news when it is told again.
-            _relate(change, Status.CONFIRMED, against.retired[old])
-        elif verdict.place >= 0:
-            fact = against.facts[verdict.place]
-            _relate(change, _status(verdict, fact), fact)
-            change.unsure = change.status == Status.CHANGED and verdict.share < SURE
-            if change.status != Status.CONFIRMED:
-                moved[number] = change
-        elif verdict.status == "noise":
-            change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+        if change is not None:
+            _add_citations(change, statement)
         else:
+            change = _change(statement, verdict, against)
+            change.compared_by = opinions.by if number in opinions.verdicts else by_rule
+            changes.append(change)
+            if change.status in (Status.CHANGED, Status.CONTRADICTED):
+                moved[number] = change
+        if rule.status == "new":
             news[number] = change
     _doubt_rivals(changes)
     return changes
+
+
+def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:
+    """Return what a finding changes by its verdict."""
+    change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
+    retired = [fact.text for fact in against.retired]
+    old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
+    if old is not None:
+        # What was known once and has been superseded is no news when it is told again.
+        _relate(change, Status.CONFIRMED, against.retired[old])
+    elif verdict.place >= 0:
+        fact = against.facts[verdict.place]
+        _relate(change, _status(verdict, fact), fact)
+        change.unsure = change.status == Status.CHANGED and verdict.share < SURE
+    elif verdict.status == "noise":
+        change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+    return change
 
 
 def _told_again(

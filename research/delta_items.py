@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.models import TopicFact
+from memory.models import Conflict, TopicFact
 from research.delta import Change
 from research.models import DeltaItem, Run
 
@@ -17,6 +17,9 @@ def store(run: Run, changes: Sequence[Change]) -> None:
             pk__in=[change.previous_id for change in changes if change.previous_id]
         ).values_list("pk", flat=True)
     }
+    # Where the memory could not be saved, what was noted with it is not there either.
+    keys = [change.conflict_id for change in changes if change.conflict_id]
+    noted = set(map(str, Conflict.objects.filter(pk__in=keys).values_list("pk", flat=True)))
     DeltaItem.objects.bulk_create(
         DeltaItem(
             run=run,
@@ -28,6 +31,7 @@ def store(run: Run, changes: Sequence[Change]) -> None:
             previous_source=change.previous_source,
             unsure=change.unsure,
             compared_by=change.compared_by,
+            conflict_id=change.conflict_id if change.conflict_id in noted else None,
             citations=change.citations,
             quote=change.quote,
             withheld=change.withheld,

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from django.utils.dateparse import parse_date
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
+from memory.models import Conflict
 from memory.text import match_key
 from research import shown
 from research.models import DeltaItem
@@ -57,6 +59,24 @@ class DeltaRow:
         """Whether the old sentence stands beside the new one."""
         listed = (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
         return self.item.status in listed and bool(self.item.previous_text)
+
+    @property
+    def settled(self) -> str:
+        """Return what was decided between the two on the conflict desk; empty while it waits."""
+        conflict = self.item.conflict
+        if conflict is None or conflict.is_open:
+            return ""
+        old, new = Conflict.How.LEFT, Conflict.How.RIGHT
+        if conflict.right_id == self.item.previous_fact_id:  # an earlier run met them the other way
+            old, new = new, old
+        words = {
+            old: _("Settled: the old sentence was kept."),
+            new: _("Settled: the new sentence was kept."),
+            Conflict.How.BOTH: _("Settled: both were kept."),
+            Conflict.How.MERGED: _("Settled: the two were merged."),
+            Conflict.How.GONE: _("Settled itself: one of the two is gone."),
+        }
+        return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
 
 
 @dataclass(slots=True)

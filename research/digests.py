@@ -296,7 +296,8 @@ def content(digest: Digest) -> Content:
 def _rows_of(runs: Iterable[int]) -> dict[int, list[DeltaItem]]:
     """Return the delta items of each run, those that were withheld too: one query."""
     found: dict[int, list[DeltaItem]] = {}
-    for row in DeltaItem.objects.filter(run__in=list(runs)).order_by("run", "position"):
+    rows = DeltaItem.objects.filter(run__in=list(runs)).select_related("conflict")
+    for row in rows.order_by("run", "position"):
         found.setdefault(row.run_id, []).append(row)
     return found
 

@@ -17,7 +17,10 @@ from research.models import Run
 
 
 def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[TopicFact]) -> int:
-    """Note each contradiction and each unsure change between two facts that stand; return how many."""
+    """Note each contradiction and each unsure change between two facts that stand; return how many.
+
+    The change keeps the conflict's key, so that its delta item leads there.
+    """
     disputed = [c for c in changes if c.is_remembered and c.previous_id and not c.replaces]
     if not disputed:
         return 0
@@ -39,7 +42,9 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
             reason=_why(change),
             by=RESEARCH,
         )
-        noted += conflict is not None
+        if conflict is not None:
+            change.conflict_id = str(conflict.pk)
+            noted += 1
     return noted
 
 

@@ -72,6 +72,8 @@ class Merged:
             citations=shown.citations,
             quote=shown.quote,
             unsure=shown.unsure,
+            compared_by=shown.compared_by,
+            conflict=shown.conflict,
         )
         item.previous_text = "" if item.status == Status.NEW else item.previous_text
         told = (one for one in self.items if one.previous_text == item.previous_text)

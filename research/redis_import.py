@@ -25,8 +25,9 @@ from memory.days import moment_of
 from memory.errors import MemoryRefused
 from memory.models import Topic, TopicFact, User
 from memory.publishing import KEY
+from memory.seen_urls import ReturnedUrl
 from memory.text import clean, one_line, plain, shorten, width
-from memory.topic_memory import FoundFact, ReturnedUrl
+from memory.topic_memory import FoundFact
 from research import starting
 
 SOURCE = "import:redis"

@@ -18,7 +18,7 @@ from research.chatter import chatter
 from research.pairing import Context, Scene, relate
 from research.slots import Slots, slots
 from research.terms import terms
-from research.values import Features, by_values, tells_same
+from research.values import Features, by_numbers, by_values, tells_same
 from research.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 
 RELATIONS = ("confirmed", "changed", "contradicted")
@@ -46,12 +46,15 @@ class Told:
 class Verdict:
     """`status` and, unless it is new or noise, the place of the fact among facts and found ones.
 
-    `share` is how likely just this is, of all that the sentence could be, 0 to 1.
+    `share` is how likely just this is, of all that the sentence could be, 0 to 1.  `near` is the
+    place of the known fact that it most likely speaks of if it speaks of one, and how likely that is.
     """
 
     status: str
     place: int = -1
     share: float = 1.0
+    near: int = -1
+    near_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +94,29 @@ class Comparison:
         framed = self._framed(place)
         if framed is not None:
             return framed
-        options = self.options(number, earlier)
-        return chosen(self._weights, self.lone(number), options, self.known)
+        options, lone = self.options(number, earlier), self.lone(number)
+        verdict = chosen(self._weights, lone, options, self.known)
+        if self._vectors and verdict.status == "new":
+            # What words alone take for a repetition is none the less one for having vectors.
+            by_words = chosen(WITHOUT_VECTORS, lone, options, self.known)
+            return by_words if by_words.place >= self.known else verdict
+        return verdict
+
+    def verdicts(self) -> list[Verdict]:
+        """Judge all found sentences in their order; later ones are compared with new ones too."""
+        made: list[Verdict] = []
+        for number in range(len(self._told) - self.known):
+            news = [n for n, verdict in enumerate(made) if verdict.status == "new"]
+            made.append(self.judge(number, news))
+        return made
+
+    def told(self, place: int) -> Told:
+        """Return a fact, or behind the facts a found sentence, as it was given."""
+        return self._told[place]
+
+    def tells_other_value(self, number: int, fact: int) -> bool:
+        """Whether a found sentence tells an amount of the fact's kind, and not the fact's."""
+        return bool(by_numbers(self._slots[self.known + number], self._slots[fact])["other_value"])
 
     def _framed(self, place: int) -> Verdict | None:
         """Judge by values alone what differs from a known fact in nothing but its values."""
@@ -171,10 +195,21 @@ def chosen(
     shares = choice(weights, lone, options, known)
     new, noise = shares[0], shares[1]
     linked = 1 - new - noise
+    by_option = [shares[2 + 3 * n : 5 + 3 * n] for n in range(len(options))]
     if linked < LINKED:
         is_noise = noise > new and noise > NO_FACT
-        return Verdict("noise", share=noise) if is_noise else Verdict("new", share=new)
-    by_option = [shares[2 + 3 * n : 5 + 3 * n] for n in range(len(options))]
+        near = [
+            (sum(by), option.place)
+            for by, option in zip(by_option, options, strict=True)
+            if option.place < known
+        ]
+        near_share, place = max(near, default=(0.0, -1))
+        return Verdict(
+            "noise" if is_noise else "new",
+            share=noise if is_noise else new,
+            near=place,
+            near_share=near_share,
+        )
     best = max(range(len(options)), key=lambda n: sum(by_option[n]))
     relation = max(range(3), key=lambda n: by_option[best][n])
     return Verdict(RELATIONS[relation], options[best].place, by_option[best][relation])

@@ -113,7 +113,7 @@ def article(
     report: Report = run.report
     said = report_sentences.said_of(report, reader)
     sources = sources_of(report)
-    told = DeltaItem.objects.filter(run=run) if items is None else items
+    told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
     changed = changed_of(list(told), sources)
     said.stand_on(changed.listed)
     body, headings = body_of(report, said)

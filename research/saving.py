@@ -23,8 +23,9 @@ from django.utils.translation import gettext as _
 from memory import publishing, topic_memory
 from memory.actors import RESEARCH
 from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
+from memory.seen_urls import ReturnedUrl
 from memory.text import match_key, shorten
-from memory.topic_memory import FactChanges, FoundFact, ReturnedUrl
+from memory.topic_memory import FactChanges, FoundFact
 from research import (
     delta_items,
     delta_text,

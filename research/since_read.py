@@ -213,7 +213,7 @@ def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaI
     if runs:
         items = DeltaItem.objects.filter(run__in=runs)
         if in_full:
-            items = items.annotate(
+            items = items.select_related("conflict").annotate(
                 fact=Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
             )
         else:

@@ -33,6 +33,7 @@ from research import (
     reading,
     repeating,
     report_text,
+    second_opinion,
     styles,
 )
 from research.composing import Draft
@@ -88,7 +89,9 @@ def write(work: Work) -> StepResult:
         warning = _("written without the model, which failed: %(why)s") % {"why": exc}
         work.run.warn(warning)
     draft = draft or _extractive(work, memory, pages)
-    output = composing.compose(work, memory, pages, draft)
+    # A model that could not write is not asked again in the same run.
+    second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
+    output = composing.compose(work, memory, pages, draft, second)
     output["fell_back"] = bool(warning)
     output["phrases"] = facets.phrases(pages, work.topic.title, [])[:6]
     return StepResult(

@@ -152,7 +152,10 @@ class DeltaItemOut(BaseModel):
         description="Where the old sentence stood, as it was known when the two were compared."
     )
     unsure: bool = Field(description="The old fact was not given up: a person is to look at both.")
-    compared_by: str
+    compared_by: str = Field(description="words, words and vectors, or model and its name.")
+    conflict: UUID | None = Field(
+        description="Where the two sentences wait for a person, or were settled."
+    )
     citations: list[int]
     quote: str
     source: DeltaSourceOut | None = Field(
@@ -165,11 +168,12 @@ class DeltaItemOut(BaseModel):
     @classmethod
     def of(cls, item: DeltaItem, sources: dict[int, dict[str, Any]]) -> Self:
         """Return the item as it is told; `sources` are the report's, by number."""
-        made = {"previous", "previous_fact", "previous_source", "source"}
+        made = {"previous", "previous_fact", "previous_source", "source", "conflict"}
         cited = next((sources[n] for n in item.citations if n in sources), None)
         return cls(
             previous=item.previous_text,
             previous_fact=item.previous_fact_id,
+            conflict=item.conflict_id,
             previous_source=DeltaSourceOut.of(item.previous_source),
             source=DeltaSourceOut.of(cited, quote=item.quote),
             **{name: getattr(item, name) for name in cls.model_fields.keys() - made},

@@ -1,3 +1,4 @@
+import django.db.models.deletion
 from django.db import migrations, models
 
 
@@ -9,6 +10,17 @@ class Migration(migrations.Migration):
             model_name="deltaitem",
             name="compared_by",
             field=models.CharField(blank=True, max_length=200),
+        ),
+        migrations.AddField(
+            model_name="deltaitem",
+            name="conflict",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="memory.conflict",
+            ),
         ),
         migrations.AddField(
             model_name="deltaitem",

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
 from memory.markdown import as_words, link
-from memory.models import Recalled, Topic, TopicFact
+from memory.models import Conflict, Recalled, Topic, TopicFact
 from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
 from memory.recall.bm25 import Marks
@@ -220,7 +220,8 @@ class DeltaItem(models.Model):
     `previous_source` is what was known of the old sentence's source at the time: `{link, title,
     domain, published_at, quote}`, empty where a person gave none.  `unsure` marks a change for
     which the old fact was not given up: a person is to look at the two.  `compared_by` names what
-    told how the two stand to each other.
+    told how the two stand to each other: "words", "words and vectors", or "model" and its name.
+    `conflict` is where the two wait on the conflict desk, or were settled.
 
     `withheld` says why it is not told.  Without `judged_by` its source does not say it, and it is
     not remembered either; with it, it is true and known, and somebody judged that the owner did not
@@ -256,6 +257,7 @@ class DeltaItem(models.Model):
     previous_source = models.JSONField(default=dict, blank=True)
     unsure = models.BooleanField(default=False)
     compared_by = models.CharField(max_length=200, blank=True)
+    conflict = models.ForeignKey(Conflict, models.SET_NULL, null=True, blank=True, related_name="+")
     citations = ArrayField(models.PositiveIntegerField(), default=list, blank=True)
     quote = models.TextField(blank=True)
     withheld = models.TextField(blank=True)
@@ -277,6 +279,12 @@ class DeltaItem(models.Model):
     def is_listed(self) -> bool:
         """Whether it is of those that the section lists, and not of the folded ones."""
         return self.status in self.LISTED
+
+    @property
+    def model_name(self) -> str:
+        """Return the model that told how it stands to what was known; empty where words did."""
+        kind, _space, name = self.compared_by.partition(" ")
+        return name if kind == "model" else ""
 
     @property
     def is_unasked(self) -> bool:

@@ -42,6 +42,9 @@ def _standing(body: dict[str, Any]) -> Callable[[Request], Response] | str:
     prompt = "\n".join(str(message["content"]) for message in body["messages"])
     if '{"queries"' in prompt:
         return says(json.dumps({"queries": ["PostgreSQL release", "PostgreSQL news", "VACUUM"]}))
+    if '{"relations"' in prompt:
+        pairs = [int(n) for n in re.findall(r"(?m)^Pair (\d+)$", prompt)]
+        return says(json.dumps({"relations": [{"pair": n, "relation": "other"} for n in pairs]}))
     if "<<<" in prompt:
         return says(_written(prompt), pace=PACE)
     if "capital" in prompt:

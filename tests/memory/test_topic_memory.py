@@ -15,7 +15,8 @@ from memory import topic_memory
 from memory.agent_memory import agent_memory
 from memory.canonical import canonical_url, domain_of, is_in_domain
 from memory.models import Revision, SeenUrl, Source, Topic, TopicFact
-from memory.topic_memory import FactChanges, FoundFact, KnownFact, ReturnedUrl, TopicMemory
+from memory.seen_urls import ReturnedUrl
+from memory.topic_memory import FactChanges, FoundFact, KnownFact, TopicMemory
 
 AT = datetime(2026, 10, 3, 12, tzinfo=UTC)
 

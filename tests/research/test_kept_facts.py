@@ -99,6 +99,24 @@ def test_a_run_leaves_kept_facts_and_at_most_ten_stand(
     assert len(facts_of(topic)) == 10
 
 
+def test_what_was_told_and_found_no_place_among_ten_facts_is_no_news_again(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    for n in range(8):
+        TopicFact.objects.add(topic, f"Fact number {n} was written by hand.", by=topic.owner.actor)
+    cast.set_up(providers, 1, 2, 3, 4)
+    run_of(topic)
+    providers.search = cast.FakeSearch([cast.hit(n) for n in (11, 12, 13, 14)])
+    providers.pages.pages = {cast.url(n + 10): cast.page(n) for n in (1, 2, 3, 4)}
+
+    run = run_of(topic)
+
+    assert run.new_count == 4
+    assert not run.delta_items.filter(status="new").exists()
+    by = TopicFact.objects.filter(topic=topic).retired()
+    assert by.filter(retired_run=1, first_run=1).count() == 6
+
+
 def test_a_kept_fact_is_marked_confirmed_when_a_run_finds_it_again(
     topic: Topic, providers: Providers, once: Run, run_of: RunOf
 ):

@@ -107,11 +107,12 @@ def test_the_memory_enters_the_planning_and_the_writing_prompt(
     providers.model = FakeLanguageModel(
         {"queries": ["solid-state batteries news"]},
         {"summary": "A line opened.", "body": "A line opened in Graz [1].", "findings": []},
+        default={"relations": []},
     )
 
     run_of(topic)
 
-    plan, write = (asked.prompt for asked in providers.model.history)
+    plan, write = (asked.prompt for asked in providers.model.history[:2])
     assert "410 Wh/kg" in plan
     assert "410 Wh/kg" in write
     assert "DELTA report" in write
