@@ -8,16 +8,20 @@ confirmation the later one counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
-from memory.text import match_key
+from memory import text
 from research.models import DeltaItem
 
 Status = DeltaItem.Status
 ORDER = (Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.CONFIRMED, Status.GONE_QUIET)
 _TELLING = DeltaItem.LISTED
+# A list of topics with many unread reports asks for the same sentences over and over.
+match_key = lru_cache(maxsize=20_000)(text.match_key)
 
 
 @dataclass(slots=True)
@@ -80,9 +84,13 @@ class Merged:
         item.previous_source = next((one.previous_source for one in told), {})
         return item
 
+    def of_run(self, run_id: int) -> Iterator[DeltaItem]:
+        """Yield the items of a run that is being taken: the last ones, for they come run by run."""
+        return takewhile(lambda other: other.run_id == run_id, reversed(self.items))
+
     def has_told(self, item: DeltaItem) -> bool:
         """Whether another item of the same run told the fact anew already."""
-        return any(other.run_id == item.run_id and other.status in _TELLING for other in self.items)
+        return any(other.status in _TELLING for other in self.of_run(item.run_id))
 
     def take(self, item: DeltaItem) -> None:
         """Go on to what a run said of the fact."""
@@ -157,5 +165,5 @@ def _is_another(thread: Merged, item: DeltaItem) -> bool:
     """Whether a run told two things of one fact: neither may hide the other."""
     if item.status not in _TELLING or not thread.has_told(item):
         return False
-    words = {match_key(other.sentence) for other in thread.items if other.run_id == item.run_id}
+    words = {match_key(other.sentence) for other in thread.of_run(item.run_id)}
     return match_key(item.sentence) not in words

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,25 +22,9 @@ from tests.research.factories import (
     make_hits,
     make_report,
     make_run,
-    make_second_run,
     make_source,
     make_topic,
 )
-
-
-@pytest.fixture
-def topic(alice: User) -> Topic:
-    return make_topic(alice)
-
-
-@pytest.fixture
-def run(topic: Topic) -> Run:
-    return make_second_run(topic)
-
-
-@pytest.fixture
-def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
-    return client_of(alice)
 
 
 def get(browser: Client, run: Run, kind: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -14,16 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import pipeline
 from research.models import Run, Step
-from tests.research.factories import make_hits, make_report, make_run, make_steps, make_topic
+from tests.research.factories import make_hits, make_run, make_steps, make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "run-live"}
-
-
-@pytest.fixture
-def topic(alice: User) -> Topic:
-    return make_topic(alice)
 
 
 @pytest.fixture
@@ -38,11 +31,6 @@ def run(topic: Topic) -> Run:
     run.steps.filter(name="search").update(output={"asked": [asked | {"problem": ""}]})
     make_hits(run, 5)
     return run
-
-
-@pytest.fixture
-def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
-    return client_of(alice)
 
 
 def url(name: str, run: Run) -> str:
@@ -260,116 +248,6 @@ def test_a_retry_while_another_run_goes_on_leads_to_that_one(browser: Client, to
 
     assert answer.status_code == 409
     assert url("run", other) in answer.content.decode()
-
-
-# --- from a step, as it was, and how often ----------------------------------------------------------
-
-
-@pytest.fixture
-def failed(topic: Topic) -> Run:
-    """A run that failed in its search, behind two finished steps."""
-    run = make_run(topic, saved=False, status="failed")
-    make_steps(run, done=2, state="failed")
-    return run
-
-
-@pytest.fixture
-def saved(topic: Topic) -> Run:
-    """Run #1, with its report."""
-    run = make_run(topic, manifest={"queries": ["PostgreSQL 18"], "services": ["feeds"]})
-    make_report(run)
-    return run
-
-
-def test_a_failed_run_offers_each_finished_step_to_retry_from(browser: Client, failed: Run):
-    shown = page(browser, failed)
-
-    assert [
-        kind.name for kind in pipeline.STEPS if f'name="step" value="{kind.name}"' in shown
-    ] == [
-        "load_memory",
-        "plan",
-    ]
-
-
-@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["plain", "htmx"])
-def test_retried_from_a_step_it_and_all_after_it_wait_again(
-    browser: Client, failed: Run, headers: dict[str, str]
-):
-    browser.post(url("run-retry", failed), {"step": "plan"}, headers=headers)
-
-    done = failed.steps.filter(state=Step.State.DONE).values_list("name", flat=True)
-    assert list(done) == ["load_memory"]
-
-
-def test_from_a_step_that_is_not_finished_it_is_not_retried(browser: Client, failed: Run):
-    answer = browser.post(url("run-retry", failed), {"step": "search"})
-
-    assert answer.status_code == 409
-    assert "has not finished a step “search”" in answer.content.decode()
-
-
-@pytest.mark.parametrize("headers", [{}, {"HX-Request": "true"}], ids=["plain", "htmx"])
-def test_a_saved_run_can_be_run_again_as_it_was(
-    browser: Client, saved: Run, headers: dict[str, str]
-):
-    assert "Run again as it was" in page(browser, saved)
-
-    answer = browser.post(url("run-rerun", saved), headers=headers)
-
-    again = Run.objects.get(rerun_of=saved)
-    assert url("run", again) in (answer.headers.get("Location") or answer["HX-Redirect"])
-    assert "by hand, as Run #1 was" in page(browser, again)
-
-
-def test_a_run_without_a_report_is_not_run_again_as_it_was(browser: Client, failed: Run):
-    answer = browser.post(url("run-rerun", failed))
-
-    assert answer.status_code == 409 and "Only a run with a report" in answer.content.decode()
-
-
-def test_a_run_in_the_way_of_another_time_is_led_to(browser: Client, saved: Run, run: Run):
-    answer = browser.post(url("run-rerun", saved))
-
-    assert answer.status_code == 409 and url("run", run) in answer.content.decode()
-
-
-@pytest.mark.requirement("R233")
-@pytest.mark.parametrize("name", ["run-retry", "run-rerun"])
-def test_too_many_in_the_hour_are_refused_with_the_time(
-    browser: Client, failed: Run, saved: Run, settings: Any, name: str
-):
-    settings.BEACON_RUNS_PER_HOUR = 2
-
-    answer = browser.post(url(name, failed if name == "run-retry" else saved))
-
-    assert answer.status_code == 429 and int(answer["Retry-After"]) > 3500
-    assert "The next may start at" in answer.content.decode()
-
-
-@pytest.mark.requirement("R233")
-def test_near_the_buttons_it_is_said_how_many_are_left(
-    browser: Client, failed: Run, saved: Run, settings: Any
-):
-    settings.BEACON_RUNS_PER_HOUR = 5
-
-    for shown in (
-        page(browser, failed),
-        page(browser, saved),
-        browser.get("/topics/").content.decode(),
-    ):
-        assert "3 more runs may be started within this hour" in shown
-
-
-def test_how_long_it_waited_for_a_person_is_not_how_long_it_took(browser: Client, topic: Topic):
-    day = timedelta(days=1)
-    now = timezone.now()
-    run = make_run(
-        topic, saved=False, status="failed", started_at=now - day - timedelta(seconds=42),
-        finished_at=now, waited_seconds=day.total_seconds(),
-    )  # fmt: skip
-
-    assert "42 s" in page(browser, run)
 
 
 # --- strangers, GETs, queries ---------------------------------------------------------------------

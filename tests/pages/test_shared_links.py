@@ -21,26 +21,9 @@ from memory.archive.taking_in import take_in
 from memory.models import Activity, Topic, User
 from research import sharing
 from research.models import Run, SharedLink
-from tests.research.factories import make_second_run, make_topic
 
 HTMX = {"HX-Request": "true"}
 WANTED = {"days": "30", "note": "Ines"}
-
-
-@pytest.fixture
-def topic(alice: User) -> Topic:
-    return make_topic(alice)
-
-
-@pytest.fixture
-def run(topic: Topic) -> Run:
-    """Run #2 with a delta of all kinds."""
-    return make_second_run(topic)
-
-
-@pytest.fixture
-def browser(alice: User, client_of: Callable[[Any], Client]) -> Client:
-    return client_of(alice)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A topic's tabs: report, timeline, sources, runs, memory, and the trash of topics."""
+"""A topic's tabs: report, timeline, sources, runs, memory, and what to know before a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from pytest_django import DjangoAssertNumQueries
 from memory.actors import RESEARCH
 from memory.models import (
     Activity,
-    Revision,
     SeenUrl,
     Source,
     Topic,
-    TopicFact,
 )
 from research import scheduling
-from research.models import Report, Run
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,
@@ -34,18 +31,6 @@ from tests.research.factories import (
 HTMX = {"HX-Request": "true"}
 HOME = "/topics/postgresql-releases/"
 TABS = ["", "facts/", "timeline/", "sources/", "runs/", "memory/"]
-
-
-@pytest.fixture
-def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
-    """Alice's browser."""
-    return client_of(alice)
-
-
-@pytest.fixture
-def topic(alice: Any) -> Topic:
-    """Alice's topic, not researched yet."""
-    return make_topic(alice)
 
 
 def body_of(browser: Client, path: str, **more: Any) -> str:
@@ -378,99 +363,6 @@ def test_a_stranger_changes_no_memory_and_nobody_by_get(
 ):
     assert client_of(bob).post(HOME + act).status_code == 404
     assert browser.get(HOME + act).status_code == 405
-
-
-# --- the trash -----------------------------------------------------------------------------------
-
-TRASH = "/trash/?type=topic"
-
-
-@pytest.fixture
-def trashed(topic: Topic) -> Topic:
-    """Alice's topic with two runs, in the trash."""
-    make_second_run(topic)
-    topic.trash(by=topic.owner.actor)
-    return topic
-
-
-def test_the_trash_lists_topics_with_their_last_day(browser: Client, trashed: Topic):
-    body = body_of(browser, TRASH)
-
-    assert "PostgreSQL releases" in body
-    assert "2 runs" in body
-    assert "kept until" in body
-
-
-def test_an_empty_trash_says_what_it_is_for(browser: Client):
-    assert "The trash is empty" in body_of(browser, TRASH)
-
-
-def test_a_topic_comes_back_with_all_it_had(browser: Client, trashed: Topic):
-    browser.post(f"/topics/{trashed.pk}/restore/")
-
-    assert "What Changed Since Last Week" in body_of(browser, HOME)
-
-
-@pytest.mark.requirement("R60", "R232")
-def test_a_purge_needs_the_typed_name(browser: Client, trashed: Topic):
-    purge = f"/topics/{trashed.pk}/purge/"
-
-    wrong = browser.post(purge, {"name": "postgres"}).content.decode()
-    assert "That is not its name" in wrong
-    assert 'value="postgres"' in wrong
-    assert Topic.objects.count() == 1
-
-    browser.post(purge, {"name": " PostgreSQL  releases "})
-    assert Topic.objects.count() == 0
-
-
-def test_over_htmx_a_wrong_name_comes_back_in_the_form(browser: Client, trashed: Topic):
-    response = browser.post(f"/topics/{trashed.pk}/purge/", {"name": "x"}, headers=HTMX)
-
-    assert response.content.decode().lstrip().startswith('<form id="topic_purge"')
-
-
-def test_a_purge_leaves_nothing_of_it_but_a_line_without_its_words(browser: Client, trashed: Topic):
-    browser.post(f"/topics/{trashed.pk}/purge/", {"name": "PostgreSQL releases"})
-
-    assert [model.objects.count() for model in (Run, Report, TopicFact)] == [0, 0, 0]
-    assert set(Revision.objects.values_list("actor", flat=True)) == {"system"}  # the first notes
-    assert Activity.objects.get(kind="purged").label == "topic"
-
-
-def test_a_topic_that_is_not_in_the_trash_cannot_be_purged(browser: Client, topic: Topic):
-    response = browser.post(f"/topics/{topic.pk}/purge/", {"name": "PostgreSQL releases"})
-
-    assert response.status_code == 404
-    assert Topic.objects.count() == 1
-
-
-@pytest.mark.requirement("R232")
-def test_a_stranger_neither_sees_nor_purges_what_is_in_the_trash(
-    trashed: Topic, bob: Any, client_of: Callable[[Any], Client]
-):
-    stranger = client_of(bob)
-
-    assert "PostgreSQL" not in body_of(stranger, TRASH)
-    response = stranger.post(f"/topics/{trashed.pk}/purge/", {"name": "PostgreSQL releases"})
-    assert response.status_code == 404
-    assert Topic.objects.count() == 1
-
-
-def test_a_topic_named_like_a_page_is_reached(browser: Client, alice: Any):
-    named_so = make_topic(alice, "Trash")
-
-    assert "Not researched yet" in body_of(browser, f"/topics/{named_so.slug}/")
-
-
-def test_the_trash_is_read_in_a_fixed_number_of_queries(
-    browser: Client, alice: Any, django_assert_max_num_queries: DjangoAssertNumQueries
-):
-    for number in range(12):
-        make_topic(alice, f"Topic {number}").trash(by=alice.actor)
-
-    with django_assert_max_num_queries(9):
-        browser.get(TRASH)
 
 
 # --- what to know before a run, and what became of the schedule ------------------------------------

@@ -1,0 +1,209 @@
+"""The watched folder of the library: taken in, changed, gone, closed, and found beside own documents."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from beacon_site.providers.search import SearchOptions
+from memory import library
+from memory.actors import Actor
+from memory.library_folder import take_in_folder
+from memory.models import LibraryDocument, LibraryFolder, Revision
+from memory.tasks import take_in_library
+
+TEXT = "# Solid-state batteries\n\nThe pilot line in Lanling started.\nIt makes ten cells a day.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, settings: Any, admin: Any) -> Path:
+    """The watched folder, with a document in it."""
+    settings.BEACON_LIBRARY_DIR = str(tmp_path)
+    (tmp_path / "pilot.md").write_text(TEXT)
+    return tmp_path
+
+
+def asked(user: Any, query: str, **options: Any) -> list[str]:
+    hits = library.library_search(user).search(query, SearchOptions(**options))
+    return [hit.title for hit in hits]
+
+
+def test_a_watched_folder_is_taken_in_before_a_search(folder: Path, bob: Any) -> None:
+    assert asked(bob, "pilot line") == ["Solid-state batteries"]
+    hit = library.library_search(bob).search("pilot", SearchOptions())[0]
+    assert "Lanling" in library.text_of(bob, hit.url).text
+
+
+def test_a_folder_is_looked_at_once_a_minute(folder: Path, bob: Any) -> None:
+    asked(bob, "pilot")
+    (folder / "late.md").write_text("unicorns")
+    assert asked(bob, "unicorns") == []
+    LibraryFolder.objects.update(checked_at="2020-01-01T00:00Z")
+    assert asked(bob, "unicorns") == ["late"]
+
+
+def test_the_task_looks_at_the_folder_whenever_it_is_sent(folder: Path, bob: Any) -> None:
+    take_in_library()
+    (folder / "late.md").write_text("unicorns")
+    take_in_library()
+    assert asked(bob, "unicorns") == ["late"]
+    assert LibraryFolder.objects.get().files == 2
+
+
+def test_a_second_look_reads_only_what_changed(folder: Path, admin: Any) -> None:
+    for number in range(120):
+        (folder / f"{number}.txt").write_text(f"number {number}")
+    assert take_in_folder(admin, folder).added == 121
+    (folder / "7.txt").write_text("a word that was not there")
+    os.utime(folder / "8.txt", (1, 1))
+    done = take_in_folder(admin, folder)
+    assert (done.changed, done.unchanged, done.added) == (1, 120, 0)
+
+
+def test_a_changed_file_is_a_new_version_a_touched_one_is_not(folder: Path, admin: Any) -> None:
+    take_in_folder(admin, folder)
+    before = LibraryDocument.objects.get().address
+    os.utime(folder / "pilot.md", (1, 1))
+    take_in_folder(admin, folder)
+    assert LibraryDocument.objects.get().address == before
+    (folder / "pilot.md").write_text("other words")
+    take_in_folder(admin, folder)
+    assert LibraryDocument.objects.get().version == 2
+
+
+def test_a_file_that_is_gone_goes_to_the_trash_and_comes_back(folder: Path, admin: Any) -> None:
+    take_in_folder(admin, folder)
+    (folder / "pilot.md").rename(folder / "moved.bin")
+    assert take_in_folder(admin, folder).gone == 1
+    assert not LibraryDocument.objects.live().exists()
+    (folder / "moved.bin").rename(folder / "pilot.md")
+    take_in_folder(admin, folder)
+    assert LibraryDocument.objects.live().count() == LibraryDocument.objects.count() == 1
+
+
+def test_a_folder_that_is_not_there_trashes_nothing_and_says_so(
+    folder: Path, bob: Any, settings: Any
+) -> None:
+    take_in_library()
+    settings.BEACON_LIBRARY_DIR = str(folder / "unmounted")
+    take_in_library()
+    assert asked(bob, "pilot") == ["Solid-state batteries"]
+    assert "could not be read" in LibraryFolder.objects.get().problem
+
+
+def test_hidden_files_and_links_out_of_the_folder_are_not_taken_in(
+    folder: Path, admin: Any, tmp_path_factory: Any
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret.md"
+    outside.write_text("secret")
+    (folder / ".hidden").mkdir()
+    (folder / ".hidden" / "a.md").write_text("hidden")
+    (folder / "link.md").symlink_to(outside)
+    (folder / "folder").symlink_to(outside.parent, target_is_directory=True)
+    (folder / "ring.md").symlink_to(folder / "ring.md")
+    (folder / "inside.md").symlink_to(folder / "pilot.md")
+    take_in_folder(admin, folder)
+    assert set(LibraryDocument.objects.values_list("path", flat=True)) == {"pilot.md", "inside.md"}
+
+
+def test_a_readme_without_an_ending_is_taken_in_by_its_folders_name(
+    folder: Path, admin: Any
+) -> None:
+    (folder / "wheel").mkdir()
+    (folder / "wheel" / "README").write_text("how it turns")
+    take_in_folder(admin, folder)
+    assert LibraryDocument.objects.get(path="wheel/README").title == "wheel: README"
+
+
+def test_what_is_no_text_or_too_large_is_listed_with_its_problem(folder: Path, admin: Any) -> None:
+    (folder / "binary.txt").write_bytes(b"\x7fELF\x00\x00" * 40)
+    (folder / "large.md").write_bytes(b"word " * (1024 * 1024 + 100))
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    (folder / "zoneinfo").write_bytes(b"TZif")
+    assert take_in_folder(admin, folder).skipped == 2
+    problems = dict(LibraryDocument.objects.exclude(problem="").values_list("path", "problem"))
+    assert set(problems) == {"binary.txt", "large.md", "broken.pdf"}
+    assert "5 MiB" in problems["large.md"]
+
+
+def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
+    folder: Path, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "a.md").write_text("unicorn")
+    take_in_folder(admin, folder)
+    scandir = os.scandir
+
+    def closed(path: Path) -> Any:
+        if path.name == "inner":  # chmod would not do: root reads everything
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("memory.library_folder.os.scandir", closed)
+    assert take_in_folder(admin, folder).gone == 0
+
+
+def test_without_time_the_rest_is_left_to_the_next_look(folder: Path, admin: Any) -> None:
+    assert take_in_folder(admin, folder, seconds=-1).left == 1
+    assert take_in_folder(admin, folder).added == 1
+
+
+def test_a_process_without_the_folder_s_variable_takes_it_from_nobody(
+    folder: Path, bob: Any, settings: Any
+) -> None:
+    assert asked(bob, "pilot")
+    settings.BEACON_LIBRARY_DIR = ""
+
+    take_in_library()
+
+    assert asked(bob, "pilot") == ["Solid-state batteries"]
+
+
+def test_a_folder_that_is_watched_no_longer_is_found_no_longer_and_comes_back_as_it_was(
+    folder: Path, bob: Any, settings: Any
+) -> None:
+    assert asked(bob, "pilot")
+    address = LibraryDocument.objects.get().address
+    LibraryFolder.objects.update(checked_at=timezone.now() - timedelta(days=2))
+    settings.BEACON_LIBRARY_DIR = ""
+    take_in_library()
+    assert asked(bob, "pilot") == []
+
+    settings.BEACON_LIBRARY_DIR = str(folder)
+    assert asked(bob, "pilot") == ["Solid-state batteries"]
+    assert LibraryDocument.objects.get().address == address  # the same words: nothing new to read
+
+
+def test_own_documents_and_the_folders_are_merged_by_score(folder: Path, alice: Any) -> None:
+    take_in_library()
+    library.add_document(alice, text="pilot pilot pilot line", by=Actor("human", "alice"))
+    found = library.find(alice, "pilot line Lanling")
+    assert len(found) == 2
+    assert found == sorted(found, key=lambda one: -one.score)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_searches_at_once_look_at_the_folder_once(folder: Path, bob: Any) -> None:
+    for number in range(60):
+        (folder / f"{number}.txt").write_text(f"pilot number {number}")
+    found: list[int] = []
+
+    def search() -> None:
+        found.append(len(asked(bob, "pilot", limit=100)))
+        connection.close()
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [61] * 4
+    assert Revision.objects.filter(record_type="librarydocument").count() == 61
