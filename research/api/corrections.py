@@ -110,7 +110,7 @@ def list_corrections(
     return listing(rows.order_by(), wanted, name="corrections", out=CorrectionOut.of)
 
 
-@api.post("", auth=ADMIN, response={201: CorrectionOut})
+@api.post("", auth=ADMIN, response={201: CorrectionOut, 404: None})
 def make_correction(request: ApiRequest, told: CorrectionIn) -> Status[CorrectionOut]:
     """Say that a sentence is wrong: its facts change, later runs are told.
 
