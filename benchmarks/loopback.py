@@ -2,7 +2,7 @@
 
 `python -m benchmarks.loopback` prints its port and serves until its standard input closes.
 Delays are those of the run-overhead benchmark: plan 800 ms, a query 300 ms, pages 200 to 900 ms,
-the report 2 s.
+the report 2 s; LOOPBACK_PACE=0.01 makes each a hundredth of that.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ PLAN, QUERY, WRITE = 0.8, 0.3, 2.0
 QUERIES, PAGES = 6, 24
 WIKI_PAGES = 4
 FASTEST, SLOWEST = 0.2, 0.9
+PACE = float(os.environ.get("LOOPBACK_PACE", "1"))
 
 _WORDS = (
     "harbour", "ledger", "copper", "meadow", "signal", "lantern", "glacier", "orchard",
@@ -53,7 +54,8 @@ def _chat(body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         delay = PLAN
     else:
         numbers = [n for n in range(1, PAGES + 1) if f"\n[{n}] " in prompt]
-        findings = [_finding(prompt, n) for n in numbers[:10]]
+        found = (_finding(prompt, n) for n in numbers)
+        findings = [one for one in found if one][:10]
         answer = {
             "summary": f"{len(numbers)} plants reported [1].",
             "body": "\n\n".join(f"{f['sentence']} [{f['citations'][0]}]" for f in findings),
@@ -68,9 +70,13 @@ def _chat(body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
     }  # fmt: skip
 
 
-def _finding(prompt: str, number: int) -> dict[str, Any]:
-    page = prompt.split(f"\n[{number}] ", 1)[1].split("<<<", 1)[1]
-    line = page[page.index("In round") :].split(".", 1)[0] + "."
+def _finding(prompt: str, number: int) -> dict[str, Any] | None:
+    """Return a finding of the page's first sentence; None of a source that was not read."""
+    page = prompt.split(f"\n[{number}] ", 1)[1].split("<<<", 1)[1].split("\n[", 1)[0]
+    begins = page.find("In round")
+    if begins < 0:
+        return None
+    line = page[begins:].split(".", 1)[0] + "."
     return {"sentence": line, "citations": [number], "quote": line}
 
 
@@ -110,7 +116,7 @@ class Server:
                 length = int(line.split(":", 1)[1])
         body = await reader.readexactly(length) if length else b""
         delay, kind, content = self.respond(method, target, body)
-        await asyncio.sleep(delay)
+        await asyncio.sleep(delay * PACE)
         writer.write(
             f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n"
             "Connection: close\r\n\r\n".encode()
