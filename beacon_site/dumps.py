@@ -155,7 +155,7 @@ def dump(
         process = subprocess.Popen(
             command, env=secret, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         )
-        assert process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means
+        assert process.stdout is not None  # noqa: S101 - tells the type checker what PIPE means  # nosec B101
         try:
             while chunk := process.stdout.read(CHUNK):
                 out.write(chunk)

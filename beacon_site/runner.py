@@ -327,7 +327,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
 def _answers(url: str) -> bool:
     """Say whether a web server answers at the address, whatever it answers."""
     try:
-        urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own address
+        urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own address  # nosec B310
     except urllib.error.HTTPError:
         return True
     except OSError:

@@ -78,7 +78,7 @@ def _run(folder: Path, began: float) -> int:
     link = _prepare_site(production=settings.PRODUCTION)
     mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
     note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL, "mirror": mirror})
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104  (compared, not bound)  # nosec B104
 
     def ready() -> list[str]:
         lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]

@@ -60,7 +60,7 @@ VARIABLES: dict[str, dict[str, str]] = {
     MODEL: {
         "base_url": "BEACON_LLM_BASE_URL",
         "model": "BEACON_LLM_MODEL",
-        "secret": "OPENAI_API_KEY",
+        "secret": "OPENAI_API_KEY",  # the name of a variable  # nosec B105
     },
     EMBEDDINGS: {"base_url": "BEACON_EMBEDDINGS_BASE_URL"},
 }

@@ -159,7 +159,7 @@ def mark_missing(model: str) -> int:
     with connection.cursor() as cursor:
         for record_type, kind in recalled_models().items():
             cursor.execute(
-                "INSERT INTO memory_embeddingdue "  # noqa: S608  a table's own name
+                "INSERT INTO memory_embeddingdue "  # noqa: S608  a table's own name  # nosec B608
                 "(owner_id, record_type, object_id, tries, not_before, created, held) "
                 f"SELECT owner_id, %s, id, 0, now(), now(), false FROM {kind._meta.db_table} record "
                 "WHERE trashed_at IS NULL AND NOT EXISTS (SELECT 1 FROM memory_embedding made "

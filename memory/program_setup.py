@@ -41,7 +41,9 @@ def mcp_url() -> str:
     return f"http://{shown}:{settings.BEACON_MCP_PORT}{MCP_PATH}"
 
 
-def setups(token: str = "", *, with_paths: bool = False) -> list[Setup]:
+def setups(
+    token: str = "", *, with_paths: bool = False
+) -> list[Setup]:  # none: the form has a gap there  # nosec B107
     """Return the setups of the programs that are usual; `with_paths` names this machine's folders."""
     words = token or PLACE
     return [*_by_address(words), _by_pipe(words, with_paths=with_paths), _by_compose(words)]
@@ -51,7 +53,11 @@ def _by_address(token: str) -> list[Setup]:
     url = mcp_url()
     bearer = f"Bearer {token}"
     headers = {"Authorization": bearer}
-    asked = {"type": "promptString", "id": "beacon-token", "password": True}
+    asked = {
+        "type": "promptString",
+        "id": "beacon-token",
+        "password": True,
+    }  # says that it is typed unseen  # nosec B105
     code = {
         "inputs": [{**asked, "description": "Beacon API token"}],
         "servers": {
@@ -124,7 +130,7 @@ def _by_compose(token: str) -> Setup:
     )
 
 
-def rest_example(token: str = "") -> str:
+def rest_example(token: str = "") -> str:  # none: the form has a gap there  # nosec B107
     """Return a first call of the REST API."""
     bearer = f"Authorization: Bearer {token or PLACE}"
     return f"curl -H '{bearer}' '{settings.BEACON_URL}/api/v1/recall?q=batteries'"

@@ -166,4 +166,4 @@ def _words(pieces: Iterable[str]) -> list[str]:
 
 
 def _joined(parts: list[SafeString], nothing: str) -> SafeString:
-    return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)
+    return mark_safe("".join(part for part in parts if part != nothing))  # noqa: S308  (escaped)  # nosec B308, B703

@@ -85,7 +85,7 @@ def go_on_unseen() -> int:
     done = 0
     for run in Run.objects.waited_long_enough().select_related("topic__owner")[:200]:
         since = run.waiting_since
-        assert since is not None  # noqa: S101  (waited_long_enough asks for it)
+        assert since is not None  # noqa: S101  (waited_long_enough asks for it)  # nosec B101
         try:
             with transaction.atomic():
                 step = _held(run, since)

@@ -236,7 +236,7 @@ def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[
     html = render(report.body)
     if "<h2>" not in html:
         # The body's headings begin at ##; on its page they stand beside "what changed", not under.
-        html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)
+        html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
     linked = link_citations(html, [source["n"] for source in report.sources])
     if said is not None:
         linked = report_sentences.wrapped(linked, said.tags)
@@ -266,7 +266,7 @@ def _with_unsupported(html: str) -> SafeString:
         _("unsupported"),
     )
     # `render` made the HTML safe; since then only ids, directions and this tag were added.
-    return mark_safe(html.replace(mark, tag))  # noqa: S308
+    return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
 
 
 def _contents(

@@ -283,7 +283,7 @@ def start_due(at: datetime | None = None) -> list[Run]:
 def _take(schedule: Schedule, at: datetime) -> Run | None:
     """Claim the due slot of one schedule and queue its run; None if another did, or none comes."""
     slot = schedule.next_run_at
-    assert slot is not None  # noqa: S101 (due() asks for it)
+    assert slot is not None  # noqa: S101 (due() asks for it)  # nosec B101
     try:
         following = next_run(schedule, at)
         on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)

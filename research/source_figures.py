@@ -91,12 +91,12 @@ WITH hit AS (
 """
 _SUMMED = (*FIGURES, "quotes", "quarantined", "known")
 _PAGES = (
-    "SELECT url AS place, domain, title, link, why, 1 AS pages, "  # noqa: S608  our own names
+    "SELECT url AS place, domain, title, link, why, 1 AS pages, "  # noqa: S608  our own names  # nosec B608
     + ", ".join(_SUMMED)
     + ", last_at, count(*) OVER () AS total FROM kept "
 )
 _DOMAINS = (
-    "SELECT domain AS place, domain, '' AS title, '' AS link, '' AS why, count(*) AS pages, "  # noqa: S608
+    "SELECT domain AS place, domain, '' AS title, '' AS link, '' AS why, count(*) AS pages, "  # noqa: S608  our own names  # nosec B608
     + ", ".join(f"sum({name})::bigint AS {name}" for name in _SUMMED)
     + ", max(last_at) AS last_at, count(*) OVER () AS total FROM kept GROUP BY domain "
 )

@@ -234,6 +234,7 @@ def lint(rest: list[str]) -> None:
         ([*module, "ruff", "check", "."], {}),
         ([*module, "ruff", "format", "--check", "--output-format=concise", "."], {}),
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
+        ([*module, "scripts.weaknesses"], {}),
         ([*module, "djlint", "templates", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),
         ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),

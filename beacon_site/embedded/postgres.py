@@ -182,7 +182,7 @@ def _launch(
         "port": str(entry["port"]),
         "listen_addresses": "'127.0.0.1'",
         "unix_socket_directories": "''",
-        "password_encryption": "'scram-sha-256'",
+        "password_encryption": "'scram-sha-256'",  # how Postgres hashes, and no password  # nosec B105
         "max_connections": "100",
         "timezone": "'UTC'",
         **({} if durable else QUICK),

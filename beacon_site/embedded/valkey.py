@@ -88,7 +88,7 @@ def _launch(
             start_new_session=True,
             **account.options(folder),
         )
-    assert child.stdin is not None  # noqa: S101 - tells the type checker what PIPE means
+    assert child.stdin is not None  # noqa: S101 - tells the type checker what PIPE means  # nosec B101
     try:
         child.stdin.write("\n".join((*lines, "")).encode())
         child.stdin.close()

@@ -70,7 +70,7 @@ _VALUES = _NAMES.replace("words", "words::tsvector")
 _ARRAYS = ", ".join(f"%s::{kind}[]" for kind in _COLUMNS.values())
 _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "record_id")
 _INDEX = (
-    f"INSERT INTO memory_searchentry (space_id, {_NAMES}) "  # noqa: S608  our own names
+    f"INSERT INTO memory_searchentry (space_id, {_NAMES}) "  # noqa: S608  our own names  # nosec B608
     f"SELECT %s, {_VALUES} FROM unnest({_ARRAYS}) AS new ({_NAMES}) "
     f"ON CONFLICT (space_id, record_id) DO UPDATE SET {_CHANGES}"
 )
@@ -79,7 +79,7 @@ _INDEX = (
 # When it was made is not compared: of a document that is when it was indexed.
 _TOLD = [name for name in _COLUMNS if name not in ("record_id", "created")]
 _DIFFERING = (
-    f"SELECT new.record_id FROM unnest({_ARRAYS}) AS new ({_NAMES}) "  # noqa: S608  our own names
+    f"SELECT new.record_id FROM unnest({_ARRAYS}) AS new ({_NAMES}) "  # noqa: S608  our own names  # nosec B608
     "JOIN memory_searchentry entry ON entry.space_id = %s AND entry.record_id = new.record_id "
     f"WHERE ({', '.join(f'entry.{name}' for name in _TOLD)}) IS DISTINCT FROM "
     f"({', '.join(f'new.{name}' for name in _TOLD).replace('new.words', 'new.words::tsvector')})"

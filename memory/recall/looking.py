@@ -111,12 +111,12 @@ def _select(look: Scored) -> tuple[str, list[Any]]:
     among, among_params = _among(look.wanted)
     matched = ", ".join(["e.words @@ %s::tsquery"] * len(look.terms))
     best = " UNION ALL ".join(
-        f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608
+        f"(SELECT %s::int AS place, s.id, s.record_id, s.score FROM scored s "  # noqa: S608  our own names  # nosec B608
         f"WHERE {_standing('s', one.among)} ORDER BY s.score DESC, s.record_id LIMIT %s)"
         for one in look.wanted
     )
     statement = (
-        "WITH scored AS ("  # noqa: S608  our own names
+        "WITH scored AS ("  # noqa: S608  our own names  # nosec B608
         f"SELECT c.id, c.record_id, c.stands, {adds} AS score FROM ("
         "SELECT e.id, e.record_id, e.stands, e.words, %s::float8 + %s::float8 * e.length AS norm "
         "FROM memory_searchentry e "

@@ -212,7 +212,7 @@ def _statement(size: int, allowed: str, *, by_index: bool) -> str:
     """
     distance = "vector <-> %s" if by_index else "(vector <-> %s) + 0"
     return (
-        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL
+        "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
         f"SELECT object_id, {distance} AS distance FROM {vector_tables.table_of(size)} "
         "WHERE owner_id = %s AND model = %s AND record_type = %s "
         f"AND object_id IN ({allowed}) ORDER BY distance LIMIT %s) "

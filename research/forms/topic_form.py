@@ -333,7 +333,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 
     def schedule_state(self) -> dict[str, Any]:
         """Return the schedule as it is compared and edited."""
-        assert self.schedule is not None  # noqa: S101 (the form is valid)
+        assert self.schedule is not None  # noqa: S101 (the form is valid)  # nosec B101
         names = ("preset", "cron", "time_zone", "missed")
         return {name: str(self.schedule[name]) for name in names}
 

@@ -119,7 +119,7 @@ def _conditional(
 ) -> WebPage:
     page = fetcher.fetch_if_changed(hit.link, etag=asked[0], last_modified=asked[1])
     if page is None:  # as it was when it was kept
-        assert stored is not None  # noqa: S101 (nothing was asked for conditionally without it)
+        assert stored is not None  # noqa: S101 (nothing was asked for conditionally without it)  # nosec B101
         versions[hit.url] = [*asked]
         return stored
     versions[hit.url] = [page.etag[:300], page.last_modified[:100]]

@@ -73,7 +73,7 @@ def _was_read(work: Work, output: dict[str, Any]) -> StepResult:
 def compare(work: Work) -> StepResult:
     """Hold what the pages say against the facts, and write it down."""
     memory = planning.known(work)
-    assert memory is not None  # noqa: S101 (`load` saw to it)
+    assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = fetching.facts_of(work), _pages(work)
     said = comparing.statements(facts, _known(work), pages)
     draft = Draft("", "", list(said.values()), written_by=EXTRACTIVE, is_extractive=True)
