@@ -59,7 +59,7 @@ def test_a_quote_that_is_close_but_says_something_else_is_not_found(quote: str):
 def verified(topic: Topic, providers: Providers) -> Callable[..., Run]:
     def carried_out(**more: Any) -> Run:
         cast.set_up(providers, 1, 2)
-        providers.model = cast.model(cast.PLAN, cast.report(1, 2, **more))
+        providers.model = cast.model(cast.PLAN, cast.report(1, 2, **more), {"relations": []})
         return cast.carried_out(cast.started(topic))
 
     return carried_out
