@@ -2,7 +2,8 @@
 // other): a field is focused, anything else is clicked.  A page's own keys win over the frame's.
 // Lists say data-rows: j k move, o opens, x selects, e and # press the row's [data-row-edit] and
 // [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]; of two
-// sides l, r, b and m keep the left, the right or both, or merge them ([data-row-left] and so on).
+// sides l, r, b and m keep the left, the right or both, or merge them ([data-row-left] and so on); in
+// the trash r presses [data-row-restore].
 // Never inside fields; <body data-shortcuts="off"> turns them off, but for saving.
 (() => {
   const body = document.body;
@@ -32,8 +33,8 @@
   const rows = () => [...(document.querySelector("main [data-rows]")?.children ?? [])].filter(shown);
   const here = () => rows().find((row) => row.classList.contains("here"));
 
-  // Of a row's links the marked one, wherever in the row it stands.
-  const linkOf = (row) => row?.querySelector("[data-row-link]") ?? row?.querySelector("a");
+  // Of a row's links the marked one, wherever in the row it stands; none that leads to a deletion.
+  const linkOf = (row) => row?.querySelector("[data-row-link]") ?? row?.querySelector("a:not(.danger)");
 
   const move = (step) => {
     const all = rows();
@@ -43,7 +44,7 @@
     all[at]?.classList.remove("here");
     next.classList.add("here");
     next.scrollIntoView({ block: "nearest" });
-    (linkOf(next) ?? next).focus({ preventScroll: true });
+    (linkOf(next) ?? next.querySelector("[data-row-restore]") ?? next).focus({ preventScroll: true });
     return true;
   };
 
@@ -65,7 +66,7 @@
     e: () => press("[data-row-edit]"),
     "#": () => press("[data-row-trash]"),
     a: () => press("[data-row-accept]"),
-    r: () => press("[data-row-reject], [data-row-right]"),
+    r: () => press("[data-row-reject], [data-row-right], [data-row-restore]"),
     u: () => press("[data-row-mark]"),
     l: () => press("[data-row-left]"),
     b: () => press("[data-row-both]"),

@@ -1,7 +1,10 @@
 // Toasts: they leave after ten seconds unless someone is at them; a server may send one by
 // `HX-Trigger: {"toast": {"text": "…", "level": "success", "undo": "/address/"}}`.
+// Three stand at most, the newest at the foot; the oldest leaves for a fourth (Activity undoes it too).
 (() => {
   const STAY = 10_000;
+  const MOST = 3;
+  const GAP = 12; // between the toasts and what is moved clear of them
   const region = document.getElementById("toasts");
   const words = document.getElementById("toast-words")?.dataset ?? {};
   const blank = document.getElementById("toast-template");
@@ -52,11 +55,30 @@
     region.append(made);
   };
 
+  // How much of the window's foot they take: the page ends below it, and the bar of bulk acts rises
+  // over it.  The room stays once it was given, so that nothing moves under a finger as they leave.
+  const root = document.documentElement;
+  let room = 0;
+  const measure = () => {
+    const { top, height } = region.getBoundingClientRect();
+    const taken = height ? Math.ceil(innerHeight - top) + GAP : 0;
+    room = Math.max(room, taken);
+    root.style.setProperty("--toasts", `${taken}px`);
+    root.style.setProperty("--toasts-room", `${room}px`);
+  };
+  new ResizeObserver(measure).observe(region);
+
+  const crowd = () => {
+    const standing = [...region.children].filter((one) => !one.classList.contains("leaving"));
+    standing.slice(0, -MOST).filter((one) => !busy(one)).forEach(leave);
+  };
+
   // One place that starts the clock, for those of the page, of htmx, and of scripts alike.
   region.querySelectorAll("[data-toast]").forEach(watch);
   new MutationObserver((changes) => {
     for (const { addedNodes } of changes)
       for (const node of addedNodes) if (node.matches?.("[data-toast]")) watch(node);
+    crowd();
   }).observe(region, { childList: true });
 
   document.addEventListener("click", (event) => {

@@ -43,6 +43,7 @@ from tests.browser import (  # noqa: E402
     cast_review,
     cast_shares,
     cast_trust,
+    cast_watch,
 )
 from tests.browser.cast_reflection import looked_back  # noqa: E402
 from tests.browser.visitor import PASSWORD  # noqa: E402
@@ -273,6 +274,7 @@ def main() -> None:
         | cast_file_history.histories(owner)
         | cast_shares.shared(owner)
         | cast_notices.notices(owner)
+        | cast_watch.watched(owner)
     )
     spending(owner)
     found |= cast_archive.archives(owner)

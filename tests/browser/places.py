@@ -15,6 +15,7 @@ from tests.browser import (
     record_places,
     review_places,
     trust_places,
+    watch_places,
 )
 from tests.browser.visitor import Visitor
 
@@ -116,6 +117,11 @@ def _bad_sign_in(visitor: Visitor) -> None:
     visitor.page.locator("main [role=alert], main .form-errors").first.wait_for()
 
 
+def chosen(found: list[Place], wanted: list[str]) -> list[Place]:
+    """Return the places whose name holds one of the words; all without words."""
+    return [place for place in found if not wanted or any(word in place.name for word in wanted)]
+
+
 def places(cast: dict[str, str]) -> list[Place]:
     """Return every page in every state that the cast gives it."""
     return [
@@ -141,6 +147,9 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in file_history_places.found(cast)),
         *(Place(name, path) for name, path in notice_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in notice_places.empty()),
+        *(Place(name, path, FULL, act) for name, path, act in watch_places.found(cast)),
+        *(Place(name, path, EMPTY) for name, path in watch_places.empty()),
+        *(Place(name, path, STRANGER) for name, path in watch_places.outside(cast)),
         *_archives(cast),
         *_rest(cast),
     ]
@@ -330,11 +339,14 @@ def _settings() -> list[Place]:
 
 
 def _fill(visitor: Visitor, section: str, **fields: str) -> None:
+    """Fill in a section's form and save it; the section of the answer stands there afterwards."""
     for name, value in fields.items():
         visitor.page.locator(f"[name={section}-{name}]").fill(value)
-    visitor.page.locator(f"#connection_{section}").get_by_role(
-        "button", name="Save", exact=True
-    ).click()
+    whole = visitor.page.locator(f"#connection_{section}")
+    before = whole.element_handle()
+    whole.get_by_role("button", name="Save", exact=True).click()
+    # What was true before the save may be true after it: the old section has to be gone.
+    before.wait_for_element_state("hidden")
 
 
 def _wrong_model(visitor: Visitor) -> None:
@@ -359,7 +371,8 @@ def _take_down(visitor: Visitor) -> None:
     _fill(visitor, "model", base_url="", model="")
     visitor.page.locator("#connection_model header .tag", has_text="none").wait_for()
     visitor.page.locator("#connection_tavily summary").click()
-    visitor.page.locator("[name=tavily-remove_secret]").check()
+    for box in visitor.page.locator("[name=tavily-remove_secret]").all():  # none the second time
+        box.check()
     _fill(visitor, "tavily", base_url="")
     visitor.page.locator("#connection_tavily", has_text="no key").wait_for()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests import servers
-from tests.browser.places import STRANGER, Place, places
+from tests.browser.places import STRANGER, chosen, places
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD, Visitor, chromium
 from tests.chromium import chromium as find_chromium
@@ -64,11 +64,6 @@ def shoot_all(browser: Browser, site: BrowserSite, wanted: list[str]) -> None:
         for problem in visitor.problems:
             print(f"{place.name}: {problem}")
         visitor.problems.clear()
-
-
-def chosen(found: list[Place], wanted: list[str]) -> list[Place]:
-    """Return the places whose name holds one of the words; all without words."""
-    return [p for p in found if not wanted or any(word in p.name for word in wanted)]
 
 
 def main() -> None:

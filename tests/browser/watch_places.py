@@ -1,0 +1,75 @@
+"""The looked-at states of what trust shows of one topic, and of toasts: name, path, act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.browser.visitor import Visitor
+
+Act = Callable[[Visitor], None] | None
+TOASTS = """(texts) => texts.forEach((text) => document.dispatchEvent(
+  new CustomEvent("toast", {detail: {text, level: "success", undo: "/topics/bulk/undo/"}})))"""
+SAID = (
+    "Archived: Tariffs for heat pumps.",
+    "Moved to the trash: The long-term behaviour of lithium-iron-phosphate cells in storage.",
+    "Paused: Insulation of old roofs. Its next run would have been tomorrow at seven.",
+)
+
+
+def found(cast: dict[str, str]) -> list[tuple[str, str, Act]]:
+    """Return the states of a person who has something."""
+    topic, told = f"/topics/{cast['watch']}/", cast["watch told"]
+    return [
+        ("watch topic", topic, None),
+        ("watch facts", f"{topic}facts/", None),
+        ("watch timeline", f"{topic}timeline/", _unfold),
+        ("watch sources", f"{topic}sources/", _unfold),
+        ("watch rules", f"{topic}rules/", None),
+        ("watch settings", f"{topic}settings/", _unfold),
+        ("watch forecast", f"{topic}forecast/", None),
+        ("watch corrections", f"{topic}corrections/", None),
+        ("watch told", told, _unfold),
+        ("watch sentences", f"{told}sentences/", None),
+        ("watch braked", cast["watch braked"], None),
+        ("watch recheck", cast["watch recheck"], None),
+        ("watch removed", cast["watch removed"], None),
+        ("toasts", "/topics/", _toasts),
+        ("channel new email", "/settings/channels/new/email/", _no_address),
+        ("channel new apprise", "/settings/channels/new/apprise/", None),
+        ("kept mails", "/settings/mails/", None),
+    ]
+
+
+def empty() -> list[tuple[str, str]]:
+    """Return the pages of a person who has nothing."""
+    return [
+        ("quarantine empty", "/review/quarantine/"),
+        ("refused sources empty", "/review/refused/"),
+        ("source rules empty", "/settings/sources/"),
+        ("conflicts none settled", "/conflicts/?state=settled"),
+    ]
+
+
+def outside(cast: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the pages of whoever reads a mail."""
+    return [
+        ("unsubscribe", cast["unsubscribe"]),
+        ("unsubscribe unknown", "/unsubscribe/no-such-token/"),
+    ]
+
+
+def _unfold(visitor: Visitor) -> None:
+    visitor.page.evaluate(
+        "document.querySelectorAll('main details:not(.dropdown)').forEach((d) => { d.open = true })"
+    )
+
+
+def _toasts(visitor: Visitor) -> None:
+    visitor.page.evaluate(TOASTS, SAID)
+    visitor.page.locator(".toast").nth(2).wait_for()
+
+
+def _no_address(visitor: Visitor) -> None:
+    visitor.page.locator("[name=address]").fill("nobody")
+    visitor.press("Add it")
+    visitor.page.locator("[aria-invalid]").first.wait_for()
