@@ -27,6 +27,9 @@ CLOSEST = 6
 # From these shares on a sentence speaks of a known fact, and tells no fact at all.
 LINKED = 0.57
 NO_FACT = 0.5
+# Below this share no sentence is told as a change or a contradiction: on pages that the weights were
+# not fitted to, of such verdicts one in ten was right (docs/benchmarks.md, Deltas).
+OTHERWISE = 0.35
 # From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
 SURE = 0.85
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
@@ -212,7 +215,11 @@ def chosen(
         )
     best = max(range(len(options)), key=lambda n: sum(by_option[n]))
     relation = max(range(3), key=lambda n: by_option[best][n])
-    return Verdict(RELATIONS[relation], options[best].place, by_option[best][relation])
+    share, place = by_option[best][relation], options[best].place
+    if relation and share < OTHERWISE:
+        near = place if place < known else -1
+        return Verdict("new", share=new, near=near, near_share=sum(by_option[best]))
+    return Verdict(RELATIONS[relation], place, share)
 
 
 def choice(
