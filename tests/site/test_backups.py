@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import signal
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from django.apps import apps
 from django.conf import settings as site
 from django.core.management import CommandError, call_command
-from django.db import connection, connections
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from django.db import connections
 
 from beacon_site import backups, dumps
-from beacon_site.backups import NoBackup
 from beacon_site.dumps import DumpFailed
 from memory.files import mirror_left
 from memory.files.saving import append_to
@@ -30,57 +23,9 @@ from memory.models import Note, Revision, SearchTerm, Topic, User
 from memory.notes import write_note
 from memory.recall.recalling import recall
 from research.models import Worker
-from tests.research.factories import make_hits, make_report, make_run, make_topic
+from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
-UNUSUAL = "tab\there, \\N, \\., “quotes”, a\r\nb, 電池, 💾\nCOPY x FROM stdin;\n\\.\n\\restrict x"
-
-
-@pytest.fixture
-def full(alice: User, bob: User) -> User:
-    """Two accounts with a little of everything, and texts that a dump could trip over."""
-    topic = make_topic(alice)
-    run = make_run(topic)
-    make_report(run)
-    make_hits(run, 3)
-    write_note(alice, "log", UNUSUAL, by=alice.actor, ttl_days=30, stability="volatile")
-    write_note(bob, "log", "Bob's car is red.", by=bob.actor, ttl_days=30, stability="volatile")
-    append_to(alice, "episodes/2026-02.md", "## Tea\n- Summary: likes tea\n", by=alice.actor)
-    return alice
-
-
-@pytest.fixture(autouse=True)
-def _no_vectors_are_left(db: None) -> Iterator[None]:
-    """A restore makes the tables of vectors; other tests begin without."""
-    yield
-    with connection.cursor() as cursor:
-        cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
-        cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Where the backup goes."""
-    return tmp_path / "beacon.backup"
-
-
-def rows() -> dict[str, set[str]]:
-    """Every row of every table but those that are left out, as text."""
-    found = {}
-    with connection.cursor() as cursor:
-        for name in sorted(connection.introspection.table_names(cursor)):
-            if name not in backups.LEFT_OUT and not name.startswith("embedding_"):
-                cursor.execute(f'SELECT whole_row::text FROM "{name}" whole_row')  # noqa: S608
-                found[name] = {row for (row,) in cursor.fetchall()}
-    return found
-
-
-def backup(file: Path) -> backups.Manifest:
-    return backups.write(site.DATABASES["default"], file, {})
-
-
-def bring_back(file: Path, *options: str) -> None:
-    call_command("restore", str(file), *options)
 
 
 def test_every_row_of_every_table_comes_back_as_it_was(full: User, file: Path) -> None:
@@ -208,172 +153,6 @@ def test_no_secret_stands_in_a_backup_as_it_is(full: User, file: Path) -> None:
     assert site.SECRET_KEY.encode() not in held
 
 
-# --- what is refused ------------------------------------------------------------------------------
-
-
-def rewritten(file: Path, change: Any) -> None:
-    """Write the zip anew with another manifest."""
-    with zipfile.ZipFile(file) as zipped:
-        parts = {name: zipped.read(name) for name in zipped.namelist()}
-    told = json.loads(parts[backups.MANIFEST])
-    told["key"] = "another's"  # whose seal nobody here can tell
-    change(told, parts)
-    parts[backups.MANIFEST] = json.dumps(told).encode()
-    with zipfile.ZipFile(file, "w") as zipped:
-        for name, data in parts.items():
-            zipped.writestr(name, data)
-
-
-def _other_row(told: Any, parts: Any) -> None:
-    parts[backups.DATABASE] = parts[backups.DATABASE].replace(b"car is red", b"car is fed")
-
-
-def _newer_format(told: Any, parts: Any) -> None:
-    told["format"] = 2
-
-
-def _newer_beacon(told: Any, parts: Any) -> None:
-    told["migrations"].append("memory.9999_of_tomorrow")
-
-
-def _of_nobody(told: Any, parts: Any) -> None:
-    told["kind"] = "cake"
-
-
-def _one_more_part(told: Any, parts: Any) -> None:
-    parts["files/more"] = b"x"
-
-
-def _outside(told: Any, parts: Any) -> None:
-    parts["files/../../x"] = b"x"
-    told["parts"]["files/../../x"] = {"size": 1, "sha256": "0" * 64}
-
-
-def _wrong_types(told: Any, parts: Any) -> None:
-    told["tables"] = ["memory_note"]
-
-
-def _forged(told: Any, parts: Any) -> None:
-    told["key"] = backups.key_mark()
-    told["tables"]["memory_note"][0] += 1
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (_other_row, "not as it was written"),
-        (_newer_format, "made by a newer version"),
-        (_newer_beacon, "newer version of Beacon"),
-        (_of_nobody, "no backup of Beacon"),
-        (_one_more_part, "other parts than its manifest names"),
-        (_outside, "outside of its folder"),
-        (_wrong_types, "damaged or cut off"),
-        (_forged, "it was changed after it was made"),
-    ],
-)
-def test_what_is_not_as_it_was_written_is_refused_and_nothing_changes(
-    full: User, file: Path, change: Any, why: str
-) -> None:
-    backup(file)
-    rewritten(file, change)
-    was = rows()
-
-    with pytest.raises(CommandError, match=why):
-        bring_back(file, "--replace", "--yes")
-    assert rows() == was
-
-
-@pytest.fixture(scope="module")
-def whole() -> Iterator[bytes]:
-    """The bytes of a small backup, for changing one of them."""
-    held = io.BytesIO()
-    manifest = backups.Manifest("2026-01-01", 18, "public", "k", [], {}, {}, {})
-    data = b"SELECT 1;\n" * 50
-    measured = backups._Measured(io.BytesIO())
-    measured.write(data)
-    manifest.parts[backups.DATABASE] = measured.part
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as zipped:
-        zipped.writestr(backups.DATABASE, data)
-        zipped.writestr(backups.MANIFEST, manifest.as_json())
-    yield held.getvalue()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-@given(data=st.data())
-def test_a_file_that_is_cut_off_or_has_another_byte_is_refused_or_says_the_same(
-    whole: bytes, tmp_path: Path, data: st.DataObject
-) -> None:
-    at = data.draw(st.integers(0, len(whole) - 1))
-    if data.draw(st.booleans()):
-        broken = whole[:at]
-    else:
-        broken = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
-    place = tmp_path / "broken"
-    place.write_bytes(broken)
-
-    try:  # some bytes of a zip say nothing, such as a time
-        with zipfile.ZipFile(io.BytesIO(whole)) as zipped:
-            assert backups.read(place).parts[backups.DATABASE].size == len(
-                zipped.read(backups.DATABASE)
-            )
-    except NoBackup as refused:
-        assert "backup" in str(refused)
-
-
-def test_what_is_not_empty_is_replaced_only_in_so_many_words(
-    full: User, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backup(file)
-    Note.objects.all().delete()
-
-    with pytest.raises(CommandError, match=r"holds 2 accounts .* With --replace"):
-        bring_back(file)
-    with pytest.raises(CommandError, match="add --yes"):
-        bring_back(file, "--replace")
-    monkeypatch.setattr(restore.sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr("builtins.input", lambda _asked: "yes")
-    with pytest.raises(CommandError, match="Nothing was restored"):
-        bring_back(file, "--replace")
-    assert not Note.objects.exists()
-    monkeypatch.setattr("builtins.input", lambda _asked: "replace")
-    bring_back(file, "--replace")
-    assert Note.objects.exists()
-
-
-def test_a_look_at_a_backup_says_what_it_holds_and_changes_nothing(
-    full: User, file: Path, capsys: pytest.CaptureFixture[str], settings: Any
-) -> None:
-    backup(file)
-    Note.objects.all().delete()
-    settings.SECRET_KEY = "another key, long enough for every check that there may be of it"
-    bring_back(file, "--check")
-
-    said = capsys.readouterr()
-    assert "accounts: 2" in said.out and "The file is whole." in said.out
-    assert "under another SECRET_KEY" in said.err
-    assert not Note.objects.exists()
-
-
-def test_nothing_is_restored_while_beacon_runs(full: User, file: Path) -> None:
-    backup(file)
-    with (
-        psycopg.connect(_url()),
-        pytest.raises(CommandError, match="Stop Beacon first"),
-    ):
-        bring_back(file, "--replace", "--yes")
-
-
-def test_a_database_of_somebody_elses_is_left_alone(full: User, file: Path) -> None:
-    backup(file)
-    with psycopg.connect(_url(), autocommit=True) as raw:
-        raw.execute("CREATE SCHEMA others; SET search_path = others; CREATE TABLE cakes ()")
-        try:
-            with pytest.raises(NoBackup, match="not Beacon's"):
-                backups.accounts(raw)
-        finally:
-            raw.execute("DROP SCHEMA others CASCADE")
-
-
 # --- killed on the way ----------------------------------------------------------------------------
 
 
@@ -452,8 +231,3 @@ def test_copies_on_disk_that_are_newer_than_the_backup_are_no_edits_of_it(tmp_pa
     (aside,) = tmp_path.iterdir()
     assert aside.name.startswith("memory-before-restore-")
     assert mirror_left.refused_edits(tmp_path / "memory") == {}
-
-
-def _url() -> str:
-    held = connection.settings_dict
-    return os.environ["DATABASE_URL"].rpartition("/")[0] + f"/{held['NAME']}"

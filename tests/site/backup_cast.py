@@ -1,0 +1,57 @@
+"""What the tests of backups share."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site
+from django.core.management import call_command
+from django.db import connection
+
+from beacon_site import backups
+
+
+@pytest.fixture(autouse=True)
+def _no_vectors_are_left(db: None) -> Iterator[None]:
+    """A restore makes the tables of vectors; other tests begin without."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
+        cursor.execute("DROP FUNCTION IF EXISTS memory_embedding_follow CASCADE")
+
+
+def rows() -> dict[str, set[str]]:
+    """Every row of every table but those that are left out, as text."""
+    found = {}
+    with connection.cursor() as cursor:
+        for name in sorted(connection.introspection.table_names(cursor)):
+            if name not in backups.LEFT_OUT and not name.startswith("embedding_"):
+                cursor.execute(f'SELECT whole_row::text FROM "{name}" whole_row')  # noqa: S608
+                found[name] = {row for (row,) in cursor.fetchall()}
+    return found
+
+
+def backup(file: Path) -> backups.Manifest:
+    return backups.write(site.DATABASES["default"], file, {})
+
+
+def bring_back(file: Path, *options: str) -> None:
+    call_command("restore", str(file), *options)
+
+
+def rewritten(file: Path, change: Any) -> None:
+    """Write the zip anew with another manifest."""
+    with zipfile.ZipFile(file) as zipped:
+        parts = {name: zipped.read(name) for name in zipped.namelist()}
+    told = json.loads(parts[backups.MANIFEST])
+    told["key"] = "another's"  # whose seal nobody here can tell
+    change(told, parts)
+    parts[backups.MANIFEST] = json.dumps(told).encode()
+    with zipfile.ZipFile(file, "w") as zipped:
+        for name, data in parts.items():
+            zipped.writestr(name, data)
