@@ -217,8 +217,8 @@ def chosen(
     relation = max(range(3), key=lambda n: by_option[best][n])
     share, place = by_option[best][relation], options[best].place
     if relation and share < OTHERWISE:
-        near = place if place < known else -1
-        return Verdict("new", share=new, near=near, near_share=sum(by_option[best]))
+        speaks_of = place if place < known else -1
+        return Verdict("new", share=new, near=speaks_of, near_share=sum(by_option[best]))
     return Verdict(RELATIONS[relation], place, share)
 
 

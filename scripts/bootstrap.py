@@ -159,7 +159,7 @@ def test(rest: list[str]) -> None:
     if rest:
         become("-m", "pytest", *rest)
     # What shares one site and one browser goes to one worker: xdist_group.
-    whole = ["-n", "2", "--dist", "loadgroup", "--durations=25"]
+    whole = ["-n", "3", "--dist", "loadgroup", "--durations=25"]
     become("-m", "tests.covered", ",".join(COVERED), str(COVERAGE), *whole)
 
 
