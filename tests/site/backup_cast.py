@@ -18,7 +18,15 @@ from beacon_site import backups
 
 @pytest.fixture(autouse=True)
 def _no_vectors_are_left(db: None) -> Iterator[None]:
-    """A restore makes the tables of vectors; other tests begin without."""
+    """A restore makes the tables of vectors; other tests begin without.
+
+    It refuses a database that others use, and threads of an earlier test may be connected still.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
     yield
     with connection.cursor() as cursor:
         cursor.execute("DROP EXTENSION IF EXISTS vector CASCADE")
