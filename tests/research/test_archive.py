@@ -108,6 +108,17 @@ def full(topic: Topic, providers: Providers) -> User:
             after={"content": words, "kind": "summary"}, why="", held="web", target_id=target,
         )  # fmt: skip
     review.accept(review.waiting(owner).get(target_id=None), by=by)
+    shown_and_corrected(topic, run)
+    told(topic, run)
+    Use.objects.get_or_create(
+        owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
+    )
+    return owner
+
+
+def shown_and_corrected(topic: Topic, run: Run) -> None:
+    """Make what a person does with a report: look into its content, check, correct, share it."""
+    owner, by = topic.owner, topic.owner.actor
     one, two = ContentItem.objects.filter(owner=owner)[:2]
     run.tool_calls.create(part=1, position=1, round=1, tool="open_page", content_item=one)
     one.related_to.add(two)
@@ -118,11 +129,6 @@ def full(topic: Topic, providers: Providers) -> User:
     seen = [correcting.FactSeen(fact, fact.version)]
     correcting.correct(run.report, second, wrong="It is not so.", facts=seen, by=by)
     sharing.end(sharing.make_link(run.report, days=7, note="the board", by=by), by=by)
-    told(topic, run)
-    Use.objects.get_or_create(
-        owner=owner, record_type="note", record_id=note.pk, place=f"{run.source}:plan"
-    )
-    return owner
 
 
 def told(topic: Topic, run: Run) -> None:
