@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test faults screenshots bench lint lock audit vendor help
+.PHONY: up down test faults attacks screenshots bench lint lock audit vendor help
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -20,6 +20,9 @@ test: ## run every test on throw-away servers (ARGS="-k word" for some of them)
 
 faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/reliability.md)
 	@$(RUN) faults $(ARGS)
+
+attacks: ## attack every sink for minutes and print what was refused, neutralised, run (ARGS=--write as above)
+	@$(RUN) attacks $(ARGS)
 
 screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (ARGS="word" for some)
 	@$(RUN) screenshots $(ARGS)

@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> None:
     targets = {
         "test": test,
         "faults": faults,
+        "attacks": attacks,
         "screenshots": screenshots,
         "bench": bench,
         "lint": lint,
@@ -145,6 +146,16 @@ def make_venv() -> None:
 
 def test(rest: list[str]) -> None:
     """Run the tests; all of them, with the coverage of the two apps, unless `rest` chooses."""
+    need_chromium()
+    if rest:
+        become("-m", "pytest", *rest)
+    # What shares one site and one browser goes to one worker: xdist_group.
+    whole = ["-n", "3", "--dist", "loadgroup", "--durations=25"]
+    become("-m", "tests.covered", ",".join(COVERED), str(COVERAGE), *whole)
+
+
+def need_chromium() -> None:
+    """Name the Chromium to the tests, or say what is left out without one."""
     browser = chromium()
     if browser:
         os.environ["BEACON_TEST_CHROMIUM"] = browser
@@ -156,11 +167,6 @@ def test(rest: list[str]) -> None:
         if os.environ.get("CI") == "true":
             sys.exit(f"Beacon: {said}")
         say(said + " Without it they are left out.")
-    if rest:
-        become("-m", "pytest", *rest)
-    # What shares one site and one browser goes to one worker: xdist_group.
-    whole = ["-n", "3", "--dist", "loadgroup", "--durations=25"]
-    become("-m", "tests.covered", ",".join(COVERED), str(COVERAGE), *whole)
 
 
 def faults(rest: list[str]) -> None:
@@ -168,23 +174,27 @@ def faults(rest: list[str]) -> None:
 
     With `--write` the table goes into docs/reliability.md.
     """
-    os.environ["BEACON_TEST_FAULTS"] = "full"
+    measure("faults", rest, "-m", "faults")
+
+
+def attacks(rest: list[str]) -> None:
+    """Attack everything that shows or takes what others wrote, and print what came of it.
+
+    With `--write` the table goes into docs/reliability.md.
+    """
+    need_chromium()
+    measure("attacks", rest)
+
+
+def measure(suite: str, rest: list[str], *choice: str) -> None:
+    """Run one suite with all that is long in it; with `--write` its table is written down."""
+    variable = f"BEACON_TEST_{suite.upper()}"
+    os.environ[variable] = "full"
     if "--write" in rest:
-        os.environ["BEACON_TEST_FAULTS_WRITE"] = "1"
+        os.environ[f"{variable}_WRITE"] = "1"
         rest = [word for word in rest if word != "--write"]
-    become(
-        "-m",
-        "pytest",
-        "tests/faults",
-        "-m",
-        "faults",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        "-q",
-        *rest,
-    )
+    spread = ["-n", "2", "--dist", "loadgroup", "-q"]
+    become("-m", "pytest", f"tests/{suite}", *choice, *spread, *rest)
 
 
 def screenshots(rest: list[str]) -> None:

@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from memory import connections
+from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
 from tests.grouping import GroupScheduling, group_of
@@ -50,8 +51,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the fault tests' lines, whichever process they ran in, and what was tried again."""
+    """Print the lines of faults and attacks, from all processes, and what was tried again."""
     figures.show(terminalreporter)
+    attacks.show(terminalreporter)
     again = terminalreporter.stats.get("rerun", [])
     if again:
         terminalreporter.section("failed once, and tried again")

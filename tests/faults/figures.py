@@ -42,12 +42,12 @@ def machine() -> str:
     )
 
 
-def write(lines: list[tuple[str, str, str, str]]) -> None:
-    """Put the table into the document, between its two marks."""
+def put(table: str, begin: str, end: str) -> None:
+    """Put a table into the document, between its two marks."""
     text = DOC.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN, 1)
-    _old, after = rest.split(END, 1)
-    new = f"{BEGIN}\nTaken {machine()}.\n\n{table(lines)}\n{END}"
+    before, rest = text.split(begin, 1)
+    _old, after = rest.split(end, 1)
+    new = f"{begin}\nTaken {machine()}.\n\n{table}\n{end}"
     DOC.write_text(before + new + after, encoding="utf-8")
 
 
@@ -61,4 +61,4 @@ def show(reporter: pytest.TerminalReporter) -> None:
     reporter.write_line(machine())
     reporter.write_line(table(lines))
     if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
-        write(lines)
+        put(table(lines), BEGIN, END)

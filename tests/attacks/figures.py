@@ -1,0 +1,66 @@
+"""What the attack suite tried at each sink, and what became of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.faults import figures as faults
+
+BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
+NAME = "attack"
+HEAD = ("Sink", "Tried", "Refused", "Neutralised", "Run")
+
+
+class Counts(NamedTuple):
+    """One sink's figures: each try was refused with an explanation, made harmless, or it ran.
+
+    A try "runs" when it does what its author meant: script that is executed, a private address
+    that is reached, a path outside that is read or written, an order that is obeyed, a 5xx.
+    """
+
+    tried: int
+    refused: int
+    neutralised: int
+    run: int
+
+
+def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
+    """Return the sum of each sink, of all tests that spoke of it."""
+    found: dict[str, Counter[str]] = {}
+    for report in reports:
+        for name, value in getattr(report, "user_properties", ()):
+            if name == NAME and report.when == "call":
+                sink, *numbers = value
+                found.setdefault(sink, Counter()).update(
+                    dict(zip(Counts._fields, numbers, strict=True))
+                )
+    return {
+        sink: Counts(*(count[field] for field in Counts._fields))
+        for sink, count in sorted(found.items())
+    }
+
+
+def table(lines: dict[str, Counts]) -> str:
+    """Return the figures as a table in Markdown, with their sum."""
+    sums = Counts(*(sum(column) for column in zip(*lines.values(), strict=True)))
+    rows = [*lines.items(), ("**all**", sums)]
+    shown = [HEAD, ("---",) * len(HEAD), *((sink, *counts) for sink, counts in rows)]
+    return "\n".join("| " + " | ".join(f"{cell}" for cell in row) + " |" for row in shown)
+
+
+def show(reporter: pytest.TerminalReporter) -> None:
+    """Print the table; under `make attacks` with `--write` it goes into the document too."""
+    reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
+    lines = lines_of(reports)
+    if not lines:
+        return
+    reporter.section("attacks")
+    reporter.write_line(faults.machine())
+    reporter.write_line(table(lines))
+    if os.environ.get("BEACON_TEST_ATTACKS_WRITE"):
+        faults.put(table(lines), BEGIN, END)
