@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import zoneinfo
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -40,10 +42,22 @@ class ForwardedMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "")
-        if settings.BEACON_TRUST_PROXY and forwarded:
-            # The nearest proxy appends the address it saw; what stands before is the client's word.
-            request.META["REMOTE_ADDR"] = forwarded.rsplit(",", 1)[-1].strip()
+        # The nearest proxy appends the address it saw; what stands before is the client's word.
+        address = bare_address(forwarded.rsplit(",", 1)[-1].strip())
+        if settings.BEACON_TRUST_PROXY and address:
+            request.META["REMOTE_ADDR"] = address
         return self.get_response(request)
+
+
+def bare_address(told: str) -> str:
+    """Return the IP address that a proxy told, without the port that some append; "" if it is none."""
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::\d+)?", told)
+    with_port = re.fullmatch(r"([\d.]+):\d+", told)
+    found = bracketed or with_port
+    try:
+        return str(ipaddress.ip_address(found[1] if found else told))
+    except ValueError:
+        return ""
 
 
 class PersonMiddleware:

@@ -292,7 +292,12 @@ AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "memory.views.accounts.locked_out"
-AXES_IPWARE_PROXY_COUNT = 1 if BEACON_TRUST_PROXY else 0
+# The address as all of Beacon takes it (`ForwardedMiddleware`): axes' own reading of a proxy's header
+# knew none, and one stranger's failures closed a name for everybody.
+AXES_CLIENT_IP_CALLABLE = "memory.sign_ins.address_of"
+AXES_HANDLER = "memory.sign_in_failures.Failures"
+AXES_DISABLE_ACCESS_LOG = True  # sign-ins stand in Activity and in the list of browsers
+BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
 
 CONTENT_SECURITY_POLICY = {

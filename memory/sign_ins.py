@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.http import BeaconRequest, Respond
+from memory import sign_in_failures
 from memory.actors import SYSTEM
 from memory.models import Activity, SignIn, User
 
@@ -76,6 +77,8 @@ def note_failure(request: HttpRequest, username: str) -> None:
     """
     user = User.objects.filter(username=username).first()
     logger.warning("sign-in failed", account=user.pk if user else None, ip=address_of(request))
+    if not sign_in_failures.is_told(request, username):
+        return
     Activity.log(
         user,
         user.actor if user else SYSTEM,

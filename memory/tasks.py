@@ -26,6 +26,7 @@ from memory import (
     maintenance,
     publishing,
     review,
+    sign_in_failures,
     sign_ins,
 )
 from memory.actors import MAINTENANCE
@@ -127,8 +128,9 @@ def forget_api_answers() -> None:
 
 @shared_task
 def forget_sign_ins() -> None:
-    """Delete the sessions of browsers whose time is over."""
+    """Delete the sessions of browsers whose time is over, and the failed sign-ins that are."""
     sign_ins.forget_over()
+    sign_in_failures.forget_over()
 
 
 @shared_task

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest
-from memory import sign_ins
+from memory import sign_in_failures, sign_ins
 from memory.forms.accounts import NewAccountForm, SignInForm
 from memory.models import Invitation, User
 
@@ -45,6 +45,9 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         return redirect(goal)
     if not User.objects.exists():
         return redirect("memory:welcome")
+    address = sign_ins.address_of(request)
+    if request.method == "POST" and (wait := sign_in_failures.closed_for(address)):
+        return _too_many_from_here(request, wait)
     form = SignInForm(request, data=request.POST or None)
     if request.method == "POST" and form.is_valid():
         sign_ins.begin(request, form.get_user())
@@ -121,6 +124,15 @@ def _account_by_link(request: BeaconRequest, token: str, template: str) -> HttpR
 def _dead_link(request: HttpRequest) -> HttpResponse:
     first = not User.objects.exists()
     return render(request, "memory/dead_link.html", {"no_account_yet": first}, status=404)
+
+
+def _too_many_from_here(request: HttpRequest, wait: int) -> HttpResponse:
+    """Answer a sign-in where its address has used up the tries of this minute."""
+    logger.warning("sign-in closed for an address", ip=sign_ins.address_of(request))
+    most = settings.BEACON_SIGN_INS_PER_MINUTE
+    answer = render(request, "memory/locked_out.html", {"most": most, "seconds": wait}, status=429)
+    answer["Retry-After"] = str(wait)
+    return answer
 
 
 def locked_out(
