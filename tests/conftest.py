@@ -16,17 +16,22 @@ from memory import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
+from tests.faults.unguarded import add_twins
 from tests.grouping import GroupScheduling, group_of
 
+Say = Callable[[str, str, str], None]
 
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Prepare for what a machine lacks, and for one that is slow now and then.
+    """Add the tests without guards; prepare for what a machine lacks, and for one that is slow.
 
     A test of real processes (those of a group) that fails is tried once more, and both tries are
     told of: among thousands of them one loses a race against a crowded machine. A test that
     fails always still fails. Browser tests are left out where there is no browser; under CI
     they fail instead.
     """
+    add_twins(items)
     for item in items:
         is_real = group_of(item.nodeid.partition("::")[0])
         if is_real and not item.get_closest_marker("flaky"):
@@ -60,6 +65,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in again:
         terminalreporter.write_line(f"{report.nodeid} ({report.when})")
         terminalreporter.write_line(report.longreprtext)
+
+
+@pytest.fixture
+def say(record_property: Callable[[str, object], None]) -> Say:
+    """Note a line of the table: what was injected, what is promised, what was measured."""
+
+    def noted(injected: str, promise: str, figure: str) -> None:
+        record_property(figures.NAME, [injected, promise, figure])
+        print(f"{injected} | {promise} | {figure}")
+
+    return noted
 
 
 @pytest.fixture(scope="session")

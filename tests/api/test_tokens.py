@@ -28,6 +28,14 @@ def test_without_a_token_that_is_known_nothing_opens(db: None, header: str) -> N
     assert answer["WWW-Authenticate"].startswith("Bearer")
 
 
+def test_nothing_that_is_stored_of_a_token_opens_anything(alice: Any) -> None:
+    tokens.issue(alice, name="desk", scopes=["read"], by=alice.actor)
+    stored = ApiToken.objects.get().hash
+
+    for text in (stored, tokens.PREFIX + stored):
+        problem(Client().get(f"{ROOT}/notes", headers={"Authorization": f"Bearer {text}"}), 401)
+
+
 def test_a_session_cookie_opens_nothing(alice: Any, client_of: Callable[[Any], Client]) -> None:
     browser = client_of(alice)
 

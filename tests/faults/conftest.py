@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.faults import figures
 from tests.faults.broken import Broken, broken_site
 from tests.faults.outside import Outside
 from tests.faults.processes import Site, site
-
-Say = Callable[[str, str, str], None]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -23,17 +20,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-
-
-@pytest.fixture
-def say(record_property: Callable[[str, object], None]) -> Say:
-    """Note a line of the table: what was injected, what is promised, what was measured."""
-
-    def noted(injected: str, promise: str, figure: str) -> None:
-        record_property(figures.NAME, [injected, promise, figure])
-        print(f"{injected} | {promise} | {figure}")
-
-    return noted
 
 
 # What runs ends with the tests of this folder: left idle it would take from all that follow.

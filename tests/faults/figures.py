@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,23 +15,29 @@ import pytest
 DOC = Path(__file__).resolve().parent.parent.parent / "docs" / "reliability.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 NAME = "fault"
+HEAD = ("What was injected", "Promise", "Figure", "Kept")
+GUARDS_BEGIN, GUARDS_END = "<!-- guards: begin -->", "<!-- guards: end -->"
+GUARD = "guard"
+GUARDS_HEAD = ("Guard", "What it holds", "Taken out", "The test that fails then", "Seen")
+_BEGAN = time.monotonic()
+
+Lines = list[tuple[str, ...]]
 
 
-def lines_of(reports: Iterable[Any]) -> list[tuple[str, str, str, str]]:
+def lines_of(reports: Iterable[Any], kind: str = NAME) -> Lines:
     """Return the figures that the reports of tests carry, each with whether its test passed."""
     found = []
     for report in reports:
         for name, value in getattr(report, "user_properties", ()):
-            if name == NAME and report.when == "call":
+            if name == kind and report.when == "call":
                 told = (" ".join(part.split()) for part in value)
                 found.append((*told, "yes" if report.passed else "NO"))
     return sorted(found)
 
 
-def table(lines: list[tuple[str, str, str, str]]) -> str:
+def table(lines: Lines, head: tuple[str, ...] = HEAD) -> str:
     """Return the figures as a table in Markdown."""
-    rows = ["| What was injected | Promise | Figure | Kept |", "|---|---|---|---|"]
-    return "\n".join(rows + [f"| {' | '.join(line)} |" for line in lines])
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *lines))
 
 
 def machine() -> str:
@@ -54,11 +61,18 @@ def put(table: str, begin: str, end: str) -> None:
 def show(reporter: pytest.TerminalReporter) -> None:
     """Print the lines of a test run; under `make faults` with `--write` they go into DOC too."""
     reports = [r for kind in ("passed", "failed") for r in reporter.stats.get(kind, [])]
-    lines = lines_of(reports)
-    if not lines:
+    _show(reporter, "faults", table(found) if (found := lines_of(reports)) else "", BEGIN, END)
+    guards = lines_of(reports, GUARD)
+    told = f"{len(guards)} guards.\n\n{table(guards, GUARDS_HEAD)}" if guards else ""
+    _show(reporter, "guards taken out", told, GUARDS_BEGIN, GUARDS_END)
+
+
+def _show(reporter: pytest.TerminalReporter, title: str, told: str, begin: str, end: str) -> None:
+    if not told:
         return
-    reporter.section("faults")
+    minutes, seconds = divmod(round(time.monotonic() - _BEGAN), 60)
+    reporter.section(title)
     reporter.write_line(machine())
-    reporter.write_line(table(lines))
+    reporter.write_line(told)
     if os.environ.get("BEACON_TEST_FAULTS_WRITE"):
-        put(table(lines), BEGIN, END)
+        put(f"`make faults` took {minutes} min {seconds} s.\n\n{told}", begin, end)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beacon_site.backups import LEFT_OUT
-from tests.faults.conftest import Say
+from tests.conftest import Say
 from tests.faults.processes import Site, site
 
 pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(300)]

@@ -12,7 +12,7 @@ import pytest
 
 from research import scheduling, starting
 from research.models import Run, Schedule
-from tests.faults.conftest import Say
+from tests.conftest import Say
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db]
 

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.visitor import Visitor, chromium
+from tests.conftest import Say
 from tests.faults.broken import Broken
-from tests.faults.conftest import Say
 from tests.faults.person import PASSWORD
 
 pytestmark = [

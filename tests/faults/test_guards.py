@@ -1,7 +1,8 @@
 """The three guards that all else rests on, each seen to matter: without it the promise breaks.
 
 The fence (a worker writes only while it holds the run), the lease tick (a run whose worker is gone
-is freed) and the one slot (one run for a topic and a time).
+is freed) and the one slot (one run for a topic and a time), here by real processes and at the
+database.  All guards, with the tests that fail without them, stand in guards.py.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from django.utils import timezone
 
 from research import scheduling, starting
 from research.models import Run, Schedule
-from tests.faults.conftest import Say
+from tests.conftest import Say
+from tests.faults import unguarded
+from tests.faults.guards import GUARDS
 from tests.faults.outside import Outside
 from tests.faults.processes import Site, site
 from tests.faults.stops import Gate
@@ -27,7 +30,7 @@ from tests.faults.stops import Gate
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 real = pytest.mark.xdist_group("faults-guards")
 
-FENCE, LEASE_TICK = "fence", "lease-tick"
+FENCE, LEASE_TICK = "fence", "lease tick"
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +168,13 @@ def test_without_claim_and_constraint_a_slot_would_be_two_runs(daily: Any):
         cursor.execute("ALTER TABLE research_run DROP CONSTRAINT run_once_a_slot")
 
     assert _taken_twice(daily, claimed=False) == 2
+
+
+@pytest.mark.long
+def test_each_guard_of_the_table_has_a_test_that_was_found():
+    assert {guard.name for guard in GUARDS} - unguarded.MADE == set()
+
+
+def test_a_guard_is_one_line_of_the_table():
+    assert len({guard.name for guard in GUARDS}) == len(GUARDS)
+    assert not [guard.name for guard in GUARDS if "[" in guard.name]

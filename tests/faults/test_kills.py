@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.conftest import Say
+from tests.conftest import Say
 from tests.faults.outside import Outside
 from tests.faults.processes import Site
 from tests.faults.stops import Gate, Stops

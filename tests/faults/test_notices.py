@@ -7,7 +7,7 @@ import threading
 import pytest
 from pytest_httpserver import HTTPServer
 
-from tests.faults.conftest import Say
+from tests.conftest import Say
 from tests.faults.processes import Site, site
 from tests.research.mail_server import MailServer
 

@@ -9,8 +9,8 @@ from signal import Signals
 import httpx
 import pytest
 
+from tests.conftest import Say
 from tests.faults.broken import FAST, IMMEDIATE, Broken
-from tests.faults.conftest import Say
 from tests.faults.outside import Outside
 from tests.faults.person import words
 from tests.faults.stops import Gate, Stops

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 import redis
 
+from tests.conftest import Say
 from tests.faults.broken import Broken
-from tests.faults.conftest import Say
 from tests.faults.outside import Outside
 from tests.faults.person import words
 from tests.faults.stops import Gate

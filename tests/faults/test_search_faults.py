@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.conftest import Say
+from tests.conftest import Say
 from tests.faults.outside import KEY, Outside
 from tests.faults.processes import Site
 from tests.providers.servers import Scene, cut, html, says, slow, status

@@ -1,52 +1,84 @@
-"""A Celery process with one of the product's guards taken out, to see that a test notices.
+"""Tests and processes with one of the product's guards taken out, to see that it is noticed.
 
-`python -m tests.faults.unguarded fence worker …` is `celery -A beacon_site worker …` without the
-fence.  Guards: `fence` (a worker's writes ask for its attempt) and `lease-tick` (the tick frees
-runs whose lease ran out).
+The tests that guards.py names are run a second time, each with its guard out, and fail then: that
+is what their twins here pass by.  `python -m tests.faults.unguarded fence worker …` is
+`celery -A beacon_site worker …` without the fence, for what only real processes show.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+
+import pytest
+
+from tests.faults import figures
+from tests.faults.guards import GUARDS, Guard
 
 
-def without_fence() -> None:
-    """Let every worker write to a run that it once had, whoever has it now."""
-    from research.models import Run, Step
-    from research.stepping import Work
+class Unguarded(pytest.Function):
+    """A test that has to fail, since its guard is out while it runs."""
 
-    def held(self: Any) -> Any:
-        return Run.objects.filter(pk=self.pk)
+    guard: Guard
 
-    def put_step(self: Any, **fields: Any) -> None:
-        Step.objects.filter(pk=self.step.pk).update(**fields)
-        for name, value in fields.items():
-            setattr(self.step, name, value)
-
-    Run.held = held  # type: ignore[method-assign]
-    Work.look = lambda self, **_options: None  # type: ignore[method-assign, assignment]
-    Work._put_step = put_step  # type: ignore[method-assign]
-
-
-def without_lease_tick() -> None:
-    """Free no run, whatever became of its worker."""
-    from research.models.runs import RunQuerySet
-
-    RunQuerySet.free_stalled = lambda self: 0  # type: ignore[method-assign, assignment]
-
-
-GUARDS = {"fence": without_fence, "lease-tick": without_lease_tick}
+    def runtest(self) -> None:
+        """Pass if the test fails."""
+        guard = self.guard
+        told = [guard.name, guard.holds, guard.without, guard.test_in_words]
+        self.user_properties.append((figures.GUARD, told))
+        with pytest.MonkeyPatch.context() as patch:
+            self.guard.out(patch)
+            try:
+                super().runtest()
+            except (AssertionError, pytest.fail.Exception) as exc:
+                print(f"without {guard.name}: {exc}")
+                return
+            except Exception as exc:
+                if type(exc).__name__ not in guard.also:
+                    raise
+                print(f"without {guard.name}: {exc!r}")
+                return
+        pytest.fail(f"it passes also without {guard.name}, of which it so shows nothing")
 
 
-def main(guard: str, arguments: list[str]) -> None:
-    """Take the guard out and become the Celery process."""
+MADE: set[str] = set()  # the guards whose tests were found in this process
+
+
+def add_twins(items: list[pytest.Item]) -> None:
+    """Add to the collected tests those that run without their guards."""
+    is_full = os.environ.get("BEACON_TEST_FAULTS") == "full"
+    wanted: dict[str, list[Guard]] = {}
+    for guard in GUARDS:
+        if is_full or not guard.long:
+            wanted.setdefault(guard.test, []).append(guard)
+    for item in list(items):
+        for guard in wanted.get(item.nodeid, ()):
+            items.append(_twin(item, guard))
+
+
+def _twin(item: pytest.Item, guard: Guard) -> Unguarded:
+    assert isinstance(item, pytest.Function)
+    twin = Unguarded.from_parent(
+        item.parent,
+        name=f"{item.originalname} without {guard.name}",
+        callspec=getattr(item, "callspec", None),
+        callobj=item.obj,
+        fixtureinfo=item._fixtureinfo,
+    )
+    twin.guard = guard
+    MADE.add(guard.name)
+    twin.add_marker("faults")
+    return twin
+
+
+def main(name: str, arguments: list[str]) -> None:
+    """Take the guard out for good and become the Celery process."""
     import django
 
     django.setup()
     from beacon_site.celery import app
 
-    GUARDS[guard]()
+    next(guard for guard in GUARDS if guard.name == name).out(pytest.MonkeyPatch())
     app.start(arguments)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import time
 
 import pytest
 
+from beacon_site.providers import address_guard
 from beacon_site.providers.address_guard import (
     ForbiddenAddress,
     GuardedBackend,
@@ -16,6 +18,7 @@ from beacon_site.providers.address_guard import (
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.meter import Limits, Meter
+from tests.conftest import Say
 from tests.providers.raw_server import RawServer, http
 
 
@@ -183,6 +186,47 @@ def test_a_name_that_changes_between_look_ups_reaches_no_private_server():
             fetcher.fetch("http://rebind.example.org/")
 
         assert private.received == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "localhost", "[::1]"])
+def test_an_address_of_this_machine_reaches_nothing(host: str):
+    with RawServer(http(b"<p>secret</p>")) as private:
+        fetcher = GuardedFetcher(allow_hosts=frozenset())
+        with pytest.raises(ForbiddenAddress):
+            fetcher.get_bytes(f"http://{host}:{private.port}/")
+
+        assert private.received == 0
+
+
+# What a name leads to, look-up by look-up.
+LOOK_UPS = [
+    ["127.0.0.1"], ["93.184.216.34", "127.0.0.1"], ["127.0.0.1", "93.184.216.34"],
+    ["::ffff:127.0.0.1"], ["::1", "2606:4700::1111"], ["0.0.0.0"],
+]  # fmt: skip
+
+
+@pytest.mark.faults
+def test_look_ups_that_change_or_mix_reach_no_private_server(
+    monkeypatch: pytest.MonkeyPatch, say: Say
+):
+    with RawServer(http(b"<p>secret</p>")) as private:
+        # The port of the server is taken for one of the web's, so that the address alone decides.
+        monkeypatch.setitem(address_guard.PORTS, "web", private.port)
+        answers = itertools.cycle(LOOK_UPS)
+        fetcher = GuardedFetcher(
+            allow_hosts=frozenset(), resolver=lambda _host, _port: next(answers)
+        )
+        for _time in range(60):
+            with pytest.raises(ForbiddenAddress, match="not a public address"):
+                fetcher.get_bytes(f"http://rebind.example.org:{private.port}/")
+        reached = private.received
+        say(
+            "a name that leads to another private address at each look-up, alone or among public ones",
+            "0 bytes reach the private server",
+            f"60 fetches refused, {reached} bytes reached it",
+        )
+
+        assert reached == 0
 
 
 def test_the_address_that_was_judged_is_the_one_connected_to():

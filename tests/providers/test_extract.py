@@ -247,7 +247,7 @@ def test_valid_text_replaces_what_cannot_be_stored():
 
 
 def test_a_reader_that_hangs_is_killed_and_replaced(scripted: list[Extractor]):
-    slow = Extractor(seconds=0.4, command=[sys.executable, "-c", READY + "time.sleep(60)"])
+    slow = Extractor(seconds=0.4, command=[sys.executable, "-c", READY + "time.sleep(5)"])
     scripted.append(slow)
     for _page in range(2):
         started = time.monotonic()
@@ -258,7 +258,7 @@ def test_a_reader_that_hangs_is_killed_and_replaced(scripted: list[Extractor]):
 
 
 def test_a_reader_that_takes_too_much_memory_is_killed(scripted: list[Extractor]):
-    greedy = READY + "x = b'x' * 200_000_000; time.sleep(60)"
+    greedy = READY + "x = b'x' * 200_000_000; time.sleep(5)"
     reader = Extractor(memory_limit=100 * 2**20, command=[sys.executable, "-c", greedy])
     scripted.append(reader)
     started = time.monotonic()

@@ -168,6 +168,14 @@ def test_a_gzip_bomb_is_refused_and_costs_no_memory(extractor: Extractor):
     assert psutil.Process().memory_info().rss - before < 64 * MIB
 
 
+def test_a_page_that_unpacks_to_more_than_is_read_is_refused(extractor: Extractor):
+    with (
+        RawServer(http(_bomb(9 * MIB), content_encoding="gzip")) as server,
+        pytest.raises(ProviderRejected, match="unpacks to more than 8 MiB"),
+    ):
+        fetch(server, extractor)
+
+
 def test_a_bomb_of_many_small_gzip_members_is_refused(extractor: Extractor):
     members = gzip.compress(b"") * 100_000
     with RawServer(http(members, content_encoding="gzip")) as server:

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 from django.core.management import CommandError
 from django.db import connection
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from beacon_site import backups
@@ -84,6 +85,20 @@ def test_what_is_not_as_it_was_written_is_refused_and_nothing_changes(
     assert rows() == was
 
 
+def test_a_backup_that_another_key_sealed_is_not_taken_for_ours(
+    full: User, file: Path, settings: Any
+) -> None:
+    """All its sums are right, and it names our key: only the seal tells."""
+    ours = settings.SECRET_KEY
+    settings.SECRET_KEY = "a key of somebody else's, who would bring their own rows in"
+    backup(file)
+    settings.SECRET_KEY = ours
+    rewritten(file, lambda told, _parts: told.update(key=backups.key_mark()))
+
+    with pytest.raises(CommandError, match="it was changed after it was made"):
+        bring_back(file, "--replace", "--yes")
+
+
 @pytest.fixture(scope="module")
 def whole() -> Iterator[bytes]:
     """The bytes of a small backup, for changing one of them."""
@@ -99,7 +114,7 @@ def whole() -> Iterator[bytes]:
     yield held.getvalue()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(data=st.data())
 def test_a_file_that_is_cut_off_or_has_another_byte_is_refused_or_says_the_same(
     whole: bytes, tmp_path: Path, data: st.DataObject

@@ -1,0 +1,278 @@
+"""The table of guards: what each holds, how it is taken out, and which test fails then.
+
+Each test named here is run a second time under its guard's name, with the guard out, and must
+fail then (unguarded.py).  A test that passes with or without its guard shows nothing
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.faults import taken_out as out
+from tests.faults.taken_out import Patch
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One guard; `out` takes it out, and `test` is the id of a test that fails without it.
+
+    `also` names what else than an assertion may be what the test fails by.
+    """
+
+    name: str
+    holds: str
+    without: str
+    out: Callable[[Patch], None]
+    test: str
+    long: bool = False
+    also: tuple[str, ...] = ()
+
+    @property
+    def test_in_words(self) -> str:
+        """Return the sentence that the test's name is."""
+        name = self.test.rpartition("::")[2].partition("[")[0]
+        return name.removeprefix("test_").replace("_", " ")
+
+
+RESUME, SENDING = "tests/research/test_resume.py", "tests/research/test_sending.py"
+OUTBOX, PROBLEMS = "tests/research/test_outbox.py", "tests/api/test_problems.py"
+ROUTES, BASE = "tests/api/test_every_route.py", "tests/memory/test_base.py"
+ADDRESSES, HOSTILE = "tests/pages/test_every_address.py", "tests/providers/test_fetch_hostile.py"
+EXTRACT, GUARD = "tests/providers/test_extract.py", "tests/providers/test_address_guard.py"
+ARCHIVES, TOKENS = "tests/memory/test_archive_input.py", "tests/api/test_tokens.py"
+
+GUARDS = (
+    Guard(
+        "fence",
+        "a worker writes to a run only while it holds it",
+        "a run's writes ask for nothing",
+        out.fence,
+        f"{RESUME}::test_each_write_of_the_run_asks_for_the_fence",
+    ),
+    Guard(
+        "lease",
+        "a run is one worker's until its lease is over",
+        "every worker that asks gets the run",
+        out.lease,
+        f"{RESUME}::test_of_two_claims_one_gets_the_run",
+    ),
+    Guard(
+        "lease (messages)",
+        "a message that comes twice is carried out once",
+        "every worker that asks gets the run",
+        out.lease,
+        f"{RESUME}::test_a_message_delivered_twice_is_carried_out_once",
+        also=("RunLost", "IntegrityError", "LookupError", "IndexError"),
+    ),
+    Guard(
+        "lease tick",
+        "a run whose worker is gone is freed",
+        "the tick frees no run",
+        out.lease_tick,
+        f"{RESUME}::test_a_run_whose_lease_ran_out_is_queued_again",
+    ),
+    Guard(
+        "outbox",
+        "a run whose message was lost is sent again",
+        "the tick sends nothing",
+        out.outbox,
+        f"{OUTBOX}::test_the_tick_sends_what_could_not_be_sent",
+    ),
+    Guard(
+        "claim of a slot, unique slot",
+        "one run for a topic and a time",
+        "the claim compares no time, and both constraints are dropped",
+        out.slot,
+        "tests/research/test_scheduling.py::test_of_two_beats_one_starts_the_run",
+    ),
+    Guard(
+        "follow-ups once",
+        "what follows a run is carried out once",
+        "every worker that asks gets the follow-up",
+        out.follow_up,
+        f"{OUTBOX}::test_a_follow_up_is_sent_and_carried_out_once",
+        also=("IndexError",),
+    ),
+    Guard(
+        "notices once",
+        "a message that comes twice sends one mail",
+        "every worker that asks gets the delivery, and handing over is not noted",
+        out.notice,
+        f"{SENDING}::test_delivered_twice_and_laid_out_twice_it_arrives_once",
+    ),
+    Guard(
+        "notices: handed over",
+        "a mail that may have arrived is not sent again",
+        "the handing over is not noted",
+        out.handing_over,
+        f"{SENDING}::test_a_worker_lost_after_the_mail_was_handed_over_sends_none_twice",
+    ),
+    Guard(
+        "version of a record",
+        "of two writers of one version the second is refused",
+        "a write compares no version",
+        out.versions,
+        f"{BASE}::test_of_two_writers_the_second_is_refused_and_loses_nothing",
+        also=("IntegrityError",),
+    ),
+    Guard(
+        "locks",
+        "what a person locked only a person changes",
+        "nobody asks for the lock",
+        out.locks,
+        f"{BASE}::test_what_is_locked_only_a_person_changes_and_unlocks[by1-read-only]",
+    ),
+    Guard(
+        "Idempotency-Key",
+        "a request that is sent twice is carried out once",
+        "the key is not looked at",
+        out.idempotency,
+        "tests/api/test_idempotency.py::test_the_same_request_is_answered_the_same_again",
+    ),
+    Guard(
+        "CSRF token",
+        "no other site's form acts for a person",
+        "the token is not looked at",
+        out.csrf,
+        "tests/pages/test_urls.py::test_a_post_without_its_token_is_refused[memory:sign-out]",
+    ),
+    Guard(
+        "GET changes nothing",
+        "opening an address is no act",
+        "what takes POST alone takes GET too",
+        out.safe_get,
+        f"{ADDRESSES}::test_looking_at_a_page_changes_no_row",
+        long=True,
+    ),
+    Guard(
+        "CSP",
+        "a page runs no script but ours",
+        "the header is not sent",
+        out.csp,
+        "tests/api/test_rules.py::test_the_documents_are_open_and_lie_on_this_server[/openapi.json]",
+        also=("KeyError",),
+    ),
+    Guard(
+        "owner filter (pages)",
+        "what is one person's is not there for another",
+        "`of(user)` keeps everybody's",
+        out.owner,
+        f"{ADDRESSES}::test_what_is_alices_is_not_there_for_bob_by_any_method",
+        long=True,
+    ),
+    Guard(
+        "owner filter (API)",
+        "what is one person's is not there for another",
+        "`of(user)` keeps everybody's",
+        out.owner,
+        f"{ROUTES}::test_what_is_of_one_owner_is_not_there_for_another",
+        long=True,
+    ),
+    Guard(
+        "scopes of a token",
+        "a token opens what its scope says",
+        "every token has every scope",
+        out.scopes,
+        f"{ROUTES}::test_a_token_of_a_lesser_scope_opens_no_address",
+        long=True,
+    ),
+    Guard(
+        "end of a token",
+        "a token that was revoked opens nothing",
+        "revoked tokens are found",
+        out.revoking,
+        f"{TOKENS}::test_a_revoked_token_opens_nothing_from_that_moment",
+    ),
+    Guard(
+        "hash of a token",
+        "the database holds no token that opens anything",
+        "the text itself is stored",
+        out.token_hash,
+        f"{TOKENS}::test_nothing_that_is_stored_of_a_token_opens_anything",
+    ),
+    Guard(
+        "rate limit",
+        "a token sends so many requests a minute",
+        "requests are not counted",
+        out.rate_limit,
+        f"{PROBLEMS}::test_too_many_requests_are_told_when_to_come_again",
+    ),
+    Guard(
+        "limit of sign-ins",
+        "passwords cannot be guessed one after another",
+        "failures are not counted",
+        out.sign_ins,
+        "tests/pages/test_accounts.py::test_after_five_failures_even_the_right_password_waits",
+    ),
+    Guard(
+        "names of memory files",
+        "there are the files of the closed set, and no other",
+        "every path is taken",
+        out.file_paths,
+        "tests/memory/test_files_saving.py::test_the_closed_set_holds_for_write_patch_and_append",
+    ),
+    Guard(
+        "limits of an archive",
+        "no archive takes memory or time without end",
+        "the zip is not looked at first",
+        out.archive_limits,
+        f"{ARCHIVES}::test_a_zip_bomb_is_refused_before_it_is_unpacked",
+        long=True,
+    ),
+    Guard(
+        "seal of a backup",
+        "only this Beacon's backups are brought back as its own",
+        "the seal is not compared",
+        out.backup_seal,
+        "tests/site/test_backups_refused.py::test_a_backup_that_another_key_sealed_is_not_taken_for_ours",
+        long=True,
+    ),
+    Guard(
+        "address guard (URL)",
+        "no address of a number, a port or a local name is opened",
+        "every address is opened",
+        out.urls,
+        f"{GUARD}::test_an_address_of_this_machine_reaches_nothing[127.0.0.1]",
+    ),
+    Guard(
+        "address guard (connection)",
+        "no name that leads to a private address is connected",
+        "what a name leads to is not judged",
+        out.connections,
+        f"{GUARD}::test_look_ups_that_change_or_mix_reach_no_private_server",
+    ),
+    Guard(
+        "one deadline",
+        "a fetch ends in time, however many answers it takes",
+        "each answer has time of its own",
+        out.deadline,
+        f"{HOSTILE}::test_a_redirect_chain_shares_one_deadline",
+        long=True,
+        also=("ProviderRejected",),
+    ),
+    Guard(
+        "bounded unpacking",
+        "a page unpacks to 8 MiB at most",
+        "all is unpacked",
+        out.unpacking,
+        f"{HOSTILE}::test_a_page_that_unpacks_to_more_than_is_read_is_refused",
+    ),
+    Guard(
+        "limits of the page reader (time)",
+        "a page that stalls its reader is given up",
+        "nobody looks after the child",
+        out.reader,
+        f"{EXTRACT}::test_a_reader_that_hangs_is_killed_and_replaced",
+        long=True,
+    ),
+    Guard(
+        "limits of the page reader (memory)",
+        "a page that fills its reader's memory is given up",
+        "nobody looks after the child",
+        out.reader,
+        f"{EXTRACT}::test_a_reader_that_takes_too_much_memory_is_killed",
+        long=True,
+    ),
+)

@@ -1,0 +1,289 @@
+"""How each guard of the product is taken out, for the length of a test: see guards.py.
+
+What is taken out is what asks, never what is asked: with the guard gone the product goes on as if
+all were well, which its test must notice.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+Patch = pytest.MonkeyPatch
+OURS = ("beacon_site", "memory", "research", "tests")
+
+
+def _everywhere(patch: Patch, original: Any, instead: Any) -> None:
+    """Put `instead` wherever a module of ours took `original` over by its name."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__name__", "").partition(".")[0] not in OURS:
+            continue
+        for name, value in list(vars(module).items()):
+            if value is original:
+                patch.setattr(module, name, instead)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def fence(patch: Patch) -> None:
+    """Let every worker write to a run that it once had, whoever has it now."""
+    from research.models import Run, Step
+    from research.stepping import Work
+
+    def put_step(self: Any, **fields: Any) -> None:
+        Step.objects.filter(pk=self.step.pk).update(**fields)
+        for name, value in fields.items():
+            setattr(self.step, name, value)
+
+    patch.setattr(Run, "held", lambda self: Run.objects.filter(pk=self.pk))
+    patch.setattr(Work, "look", lambda self, **_options: None)
+    patch.setattr(Work, "_put_step", put_step)
+
+
+def lease(patch: Patch) -> None:
+    """Give a run to every worker that asks."""
+    from django.db.models import F
+
+    from research.models.run_queries import RunQuerySet
+
+    def claim(self: Any, run_id: int, *, worker: str) -> Any:
+        fields = {"status": "running", "worker": worker, "attempt": F("attempt") + 1}
+        self.filter(pk=run_id).update(**fields)
+        related = ("topic__settings", "topic__owner", "topic__schedule")
+        return self.select_related(*related).get(pk=run_id)
+
+    patch.setattr(RunQuerySet, "claim", claim)
+
+
+def lease_tick(patch: Patch) -> None:
+    """Free no run, whatever became of its worker."""
+    from research.models.runs import RunQuerySet
+
+    patch.setattr(RunQuerySet, "free_stalled", lambda self: 0)
+
+
+def outbox(patch: Patch) -> None:
+    """Send no run that waits."""
+    from research import outbox as module
+
+    _everywhere(patch, module.dispatch, lambda **_options: 0)
+
+
+def slot(patch: Patch) -> None:
+    """Let each tick that saw a slot as due take it, and the database take both."""
+    from django.db import connection
+    from django.db.models import QuerySet
+
+    from research.models import Schedule
+
+    _without_condition(patch, QuerySet, "next_run_at", Schedule)
+    with connection.cursor() as cursor:  # within the test's transaction
+        cursor.execute("ALTER TABLE research_run DROP CONSTRAINT run_once_a_slot")
+        cursor.execute("DROP INDEX run_one_unfinished_per_topic")
+
+
+def _without_condition(patch: Patch, queries: type, name: str, *models: type) -> None:
+    """Let `filter` not hear of the condition `name`, for these models or all of the queries'."""
+    narrowed = queries.filter  # type: ignore[attr-defined]
+
+    def filtered(self: Any, *args: Any, **conditions: Any) -> Any:
+        if not models or self.model in models:
+            conditions.pop(name, None)
+        return narrowed(self, *args, **conditions)
+
+    patch.setattr(queries, "filter", filtered)
+
+
+def follow_up(patch: Patch) -> None:
+    """Let a follow-up wait again as soon as it has ended."""
+    from research import tasks
+    from research.models import Step
+
+    carry_out = tasks.executing.carry_out_follow_up
+
+    def as_if_waiting(step_id: int) -> bool:
+        Step.objects.filter(pk=step_id).update(state=Step.State.WAITING)
+        return carry_out(step_id)
+
+    patch.setattr(tasks.executing, "carry_out_follow_up", as_if_waiting)
+
+
+def notice(patch: Patch) -> None:
+    """Give a delivery to every worker that asks."""
+    from research.models import Delivery
+
+    queries = type(Delivery.objects.all())
+    patch.setattr(queries, "due", lambda self: self.all())
+    handing_over(patch)
+
+
+def handing_over(patch: Patch) -> None:
+    """Do not note that a mail may have arrived."""
+    from research import sending
+
+    patch.setattr(sending, "_hand_over", lambda delivery: None)
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def versions(patch: Patch) -> None:
+    """Compare no version before a write."""
+    from memory.models.base import RememberedQuerySet
+
+    _without_condition(patch, RememberedQuerySet, "version")
+
+
+def locks(patch: Patch) -> None:
+    """Let everybody change what is locked."""
+    from memory.models import Remembered
+
+    patch.setattr(Remembered, "check_may_change", lambda self, by: None)
+
+
+def owner(patch: Patch) -> None:
+    """Let `of(user)` keep what everybody owns."""
+    from django.db.models import QuerySet
+
+    def below(kind: type) -> list[type]:
+        return [kind, *(deeper for one in kind.__subclasses__() for deeper in below(one))]
+
+    for queries in below(QuerySet):
+        if "of" in vars(queries) and queries.__module__.startswith(OURS):
+            patch.setattr(queries, "of", lambda self, _user: self.all())
+
+
+def file_paths(patch: Patch) -> None:
+    """Take every path for one of the closed set."""
+    from memory.files import paths
+
+    _everywhere(patch, paths.checked_path, lambda path: path)
+
+
+def archive_limits(patch: Patch) -> None:
+    """Look at no zip before it is read."""
+    from memory.archive import zips
+
+    patch.setattr(zips, "_check", lambda found: None)
+
+
+def backup_seal(patch: Patch) -> None:
+    """Compare no seal."""
+    from beacon_site import backups
+
+    loose = SimpleNamespace(new=backups.hmac.new, compare_digest=lambda _one, _other: True)
+    patch.setattr(backups, "hmac", loose)
+
+
+# --- pages and programs ---------------------------------------------------------------------------
+
+
+def idempotency(patch: Patch) -> None:
+    """Carry a request out however often it comes."""
+    from memory.api import idempotency as module
+
+    _everywhere(patch, module.once, lambda request, caller, run: run())
+
+
+def csrf(patch: Patch) -> None:
+    """Ask no form for its token."""
+    from django.middleware.csrf import CsrfViewMiddleware
+
+    patch.setattr(CsrfViewMiddleware, "process_view", lambda *_args: None)
+
+
+def safe_get(patch: Patch) -> None:
+    """Let what takes POST alone take GET too: one list holds for all views that are so decorated."""
+    from django.views.decorators.http import require_POST
+
+    [taken] = require_POST.__closure__ or ()
+    patch.setattr(taken, "cell_contents", ["POST", "GET"])
+
+
+def csp(patch: Patch) -> None:
+    """Send no Content-Security-Policy."""
+    from csp.middleware import CSPMiddleware
+
+    patch.setattr(CSPMiddleware, "process_response", lambda self, request, response: response)
+
+
+def scopes(patch: Patch) -> None:
+    """Give every token every scope."""
+    from memory.api.auth import Caller
+
+    patch.setattr(Caller, "may", lambda self, scope: True)
+
+
+def revoking(patch: Patch) -> None:
+    """Find tokens that were revoked."""
+    from memory.models.agents import TokenQuerySet
+
+    patch.setattr(TokenQuerySet, "usable", lambda self, at=None: self.all())
+
+
+def token_hash(patch: Patch) -> None:
+    """Store a token's text itself."""
+    from memory.models import Invitation
+
+    patch.setattr(Invitation, "hash_of", staticmethod(lambda text: text))
+
+
+def rate_limit(patch: Patch) -> None:
+    """Count no requests."""
+    from memory.api import throttling
+
+    _everywhere(patch, throttling.check, lambda caller: None)
+
+
+def sign_ins(patch: Patch) -> None:
+    """Count no failed sign-ins."""
+    from django.conf import settings
+
+    patch.setattr(settings, "AXES_ENABLED", False)
+
+
+# --- what is fetched ------------------------------------------------------------------------------
+
+
+def urls(patch: Patch) -> None:
+    """Judge no address by its text, nor by what its host leads to."""
+    import httpx
+
+    from beacon_site.providers import address_guard
+
+    connections(patch)
+    _everywhere(patch, address_guard.check_url, lambda url, _allowed=frozenset(): httpx.URL(url))
+
+
+def connections(patch: Patch) -> None:
+    """Connect wherever a name leads."""
+    from beacon_site.providers import address_guard
+
+    _everywhere(patch, address_guard.is_forbidden, lambda address: False)
+
+
+def deadline(patch: Patch) -> None:
+    """Give each answer as long as the whole may take."""
+    from beacon_site.providers.meter import Meter
+
+    patch.setattr(Meter, "remaining", lambda self: self.limits.whole_seconds)
+
+
+def unpacking(patch: Patch) -> None:
+    """Unpack whatever there is."""
+    from beacon_site.providers import inflate
+
+    bounded: Callable[..., Any] = inflate.unpacker_for
+    _everywhere(patch, bounded, lambda encoding, *, limit: bounded(encoding, limit=2**40))
+
+
+def reader(patch: Patch) -> None:
+    """Let the child that reads pages take what time and memory it likes."""
+    from beacon_site.providers.extract import Extractor
+
+    patch.setattr(Extractor, "_look_after", lambda self, child, until: None)
