@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -50,13 +51,24 @@ def source_refuse(request: BeaconRequest, kind: str, pk: UUID) -> HttpResponse:
                 request.user, chosen.kind, chosen.name, by=request.actor, why=why
             )
         except MemoryRefused as exc:
-            context = {"about": about, "choices": choices, "problem": str(exc)}
-            return render(request, "memory/source_refuse.html", context)
+            return _show_choices(request, kind, about, choices, str(exc))
         words = _("Nothing is taken from %(what)s any more.") % {"what": chosen.words}
         undo = f"undo:{reverse('memory:source-allow', args=[made.pk])}"
         messages.success(request, words, extra_tags=undo)
         return redirect(next_of(request, reverse("memory:refused-sources")))
+    return _show_choices(request, kind, about, choices, problem)
+
+
+def _show_choices(
+    request: BeaconRequest, kind: str, about: Any, choices: Sequence[Any], problem: str
+) -> HttpResponse:
+    """Show the page, which leads back to where it was asked for."""
+    if kind == "proposal":
+        page = reverse("memory:proposal", args=[about.pk])
+    else:
+        page = reverse("memory:record-open", args=[kind, about.pk])
     context = {"about": about, "choices": choices, "problem": problem}
+    context["back"] = next_of(request, page)
     return render(request, "memory/source_refuse.html", context)
 
 

@@ -37,7 +37,7 @@ from research.forms.month_fields import MONTH_LIMITS, MonthFields
 from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
-from research.topic_editing import SETTINGS_FIELDS, State, plain, schedule_of, state_of
+from research.topic_editing import SETTINGS_FIELDS, State, plain, state_of
 
 _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # what an integer column holds, in round figures
@@ -204,7 +204,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         """Return the id of the button that only changed what is shown, where focus goes on."""
         return str(self.initial.get("pressed", ""))
 
-    @property
+    @cached_property
     def service_rows(self) -> list[ServiceRow]:
         """Return the services as the form shows them: those ticked first, in their order."""
         return service_order.rows(list(self["services"].value() or []))
@@ -349,7 +349,7 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
 def initial_of(topic: Topic) -> dict[str, Any]:
     """Return what the form shows of a topic, its state beside it as the base of an edit."""
     state = state_of(topic)
-    schedule = schedule_of(topic)
+    schedule = Schedule(topic=topic, **state["schedule"])
     shown = {name: value for name, value in state.items() if name != "schedule"}
     shown |= state["schedule"] | scheduling.choices_of(schedule)
     if schedule.preset != Schedule.Preset.CRON:

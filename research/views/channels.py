@@ -12,6 +12,7 @@ from django.db.models import BooleanField, Exists, OuterRef
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -24,7 +25,7 @@ from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.people import works_here_alone
-from research import channels, digests, feed_out, sending
+from research import channels, digests, feed_out, sending, topic_page
 from research.answers import go_back
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
@@ -202,6 +203,7 @@ def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show one delivery: what was sent, what was answered, each try."""
     row = _delivery(request, pk)
     context = {"tab": "notifications", "delivery": row, "message_id": sending.message_id(row)}
+    context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.tries]
     return render(request, "research/delivery.html", context)
 
 
@@ -285,8 +287,7 @@ def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 @login_required
 def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
     """Choose what is told of one topic, and where."""
-    mine = Topic.objects.of(request.user).live().select_related("owner")
-    topic = get_object_or_404(mine, slug=slug)
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     chosen = channels.choice_of(topic)
     form = TopicNoticesForm(request.POST or None, chosen=chosen, owner=request.user)
     if request.method == "POST" and form.is_valid():
@@ -298,7 +299,7 @@ def topic_notices(request: BeaconRequest, slug: str) -> HttpResponse:
         undo = undo_settings_tag(request, "notices", before, target=str(topic.pk))
         messages.success(request, _("Saved. It applies from the next run."), extra_tags=undo)
         return redirect("research:topic-notices", topic.slug)
-    context = {"topic": topic, "form": form, "tab": "settings"}
+    context = {"topic": topic, "form": form, "tab": "settings", "head": topic_page.head_of(topic)}
     return render(request, "research/topic_notices.html", context)
 
 

@@ -29,6 +29,7 @@ from research import (
     searching,
     topic_editing,
     topic_list,
+    topic_page,
     topic_templates,
 )
 from research.answers import go_to
@@ -182,8 +183,7 @@ def schedule_preview(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
     """Edit a topic; changes apply from its next run."""
-    mine = Topic.objects.of(request.user).live().select_related("owner")
-    topic = get_object_or_404(mine, slug=slug)
+    topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)
     if (again := _shown_again(request)) is not None:
         form = TopicForm(owner=request.user, topic=topic, initial=again)
     else:
@@ -207,7 +207,10 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             return go_to(request, reverse("research:topic-settings", args=[topic.slug]))
     conflicts = [(_label_of(form, name), _in_words(name, theirs[name])) for name in theirs]
     trial = _trial(request, topic, form)
-    return _show(request, "topic_settings", form, topic=topic, conflicts=conflicts, trial=trial)
+    shown: dict[str, Any] = {"conflicts": conflicts, "trial": trial, "tab": "settings"}
+    if not request.htmx:
+        shown["head"] = topic_page.head_of(topic)
+    return _show(request, "topic_settings", form, topic=topic, **shown)
 
 
 def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:

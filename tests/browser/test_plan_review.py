@@ -94,6 +94,7 @@ def test_a_saved_run_is_run_again_as_it_was(visit: Visit, newcomer: str) -> None
     visitor.press("Try the sample topic")
     awaited(visitor, MASTHEAD)
 
+    visitor.unfold("More")
     visitor.press("Run again as it was")
 
     expect(visitor.page.locator(MASTHEAD)).to_have_text("Run #2", timeout=SOON)

@@ -73,6 +73,10 @@ class Visitor:
         """Press the first button of this name that is shown."""
         self.click(self.page.get_by_role("button", name=name).filter(visible=True).first)
 
+    def unfold(self, name: str) -> None:
+        """Open the first menu of this name that is shown."""
+        self.page.locator("main summary", has_text=name).filter(visible=True).first.click()
+
     def follow(self, name: str) -> None:
         """Follow the first link of this name that is shown."""
         self.click(self.page.get_by_role("link", name=name).filter(visible=True).first)

@@ -96,7 +96,9 @@ def test_what_can_be_refused_of_many_pages_is_asked_in_few_queries(
 def test_from_a_proposal_its_agent_is_refused_and_let_in_again(browser: Client, alice: User):
     held = proposed_note(alice)
     address = reverse("memory:source-refuse", args=["proposal", held.pk])
-    assert "1 proposal of it that waits is rejected" in browser.get(address).content.decode()
+    shown = browser.get(address).content.decode()
+    assert "1 proposal of it that waits is rejected" in shown
+    assert f'href="{reverse("memory:proposal", args=[held.pk])}">Cancel' in shown
 
     assert "Choose what" in browser.post(address, {"choice": "agent:other"}).content.decode()
     told = browser.post(address, {"choice": "agent:desk", "why": "chat\x00ter"}, follow=True)

@@ -15,6 +15,7 @@ from research import topic_editing
 from research.forms.topic_form import TopicForm, initial_of
 from research.models import Schedule, TopicSettings
 from tests.pages.topic_cast import make, text_of
+from tests.research.factories import make_fact, make_run
 
 URL = "/topics/sailing/settings/"
 HTMX = {"HX-Request": "true"}
@@ -45,6 +46,17 @@ def test_it_shows_what_is_set(browser: Client, topic: Topic):
 
     for words in ("Know the rules", "2.50", "sea", "every Monday at 07:00 (UTC)", "next run"):
         assert words in page
+
+
+@pytest.mark.parametrize("page", ["settings/", "notices/"])
+def test_its_head_is_that_of_the_other_tabs(browser: Client, topic: Topic, page: str):
+    make_fact(topic, "The start is at noon.")
+    make_run(topic, saved=False)
+
+    shown = browser.get(f"/topics/sailing/{page}").content.decode()
+
+    assert re.search(r'Facts <span class="count">1</span>', shown)
+    assert re.search(r'<button type="submit" class="primary"[^>]* disabled>', shown)
 
 
 def test_a_change_is_stored_with_its_revision(browser: Client, topic: Topic):
@@ -124,7 +136,7 @@ def test_its_number_of_queries_is_fixed(
         make(alice, f"Topic {number}")
     browser.get(URL)
 
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(12):
         browser.get(URL)
 
 
