@@ -15,11 +15,9 @@ import hmac
 import io
 import json
 import os
-import secrets
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -30,6 +28,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site import dumps
 from beacon_site.dumps import CHUNK, Counted, DumpFailed
+from beacon_site.whole_files import put_in_place
 
 KIND, FORMAT = "beacon backup", 1
 MANIFEST, DATABASE, FILES = "manifest.json", "database.sql", "files/"
@@ -125,36 +124,21 @@ def write(database: Mapping[str, Any], file: Path, files: Mapping[str, Path]) ->
     `files` are further ones to take along, by the name that they are to have.  Beacon may run
     meanwhile.  Raises DumpFailed.
     """
+    file = Path(os.path.realpath(file))  # a link goes on leading where it led
     if file.is_dir():
         raise DumpFailed(_("%(file)s is a folder: name a file in it.") % {"file": file})
+    if file.exists() and not file.is_file():
+        # A device in whose place a file is put is gone for every program of the machine.
+        told = _("%(file)s is no ordinary file, and would be replaced by one: name another.")
+        raise DumpFailed(told % {"file": file})
     try:
-        with _put_in_place(file) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
+        with put_in_place(file) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
             manifest = _written(database, zipped, files)
             zipped.writestr(MANIFEST, manifest.as_json())
     except OSError as exc:
         told = {"file": file, "why": exc.strerror or exc}
         raise DumpFailed(_("%(file)s cannot be written: %(why)s.") % told) from exc
     return manifest
-
-
-@contextmanager
-def _put_in_place(file: Path) -> Iterator[IO[bytes]]:
-    """Open a new file beside `file`, which takes its place once it is whole and on the disk."""
-    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")
-    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(file)
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _written(

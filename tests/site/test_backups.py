@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -218,7 +220,7 @@ def test_an_older_backup_is_brought_up_to_date(
     rewritten(file, lambda told, parts: told["migrations"].pop())
     asked: list[str] = []
     monkeypatch.setattr(restore, "call_command", lambda name, **_more: asked.append(name))
-    bring_back(file, "--replace", "--yes")
+    bring_back(file, "--replace", "--yes", "--other-key")
 
     assert asked == ["migrate", "vectors"]
     assert User.objects.get(pk=full.pk).username == "alice"
@@ -231,3 +233,53 @@ def test_copies_on_disk_that_are_newer_than_the_backup_are_no_edits_of_it(tmp_pa
     (aside,) = tmp_path.iterdir()
     assert aside.name.startswith("memory-before-restore-")
     assert mirror_left.refused_edits(tmp_path / "memory") == {}
+
+
+# --- odd places -----------------------------------------------------------------------------------
+
+
+def test_a_link_goes_on_leading_where_it_led(full: User, tmp_path: Path) -> None:
+    there, link = tmp_path / "disk/beacon.backup", tmp_path / "link.backup"
+    there.parent.mkdir()
+    link.symlink_to(there)
+    backup(link)
+
+    assert link.is_symlink()
+    assert zipfile.is_zipfile(there)
+
+
+def test_a_device_is_no_place_for_a_backup(full: User, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(CommandError, match="no ordinary file"):
+        call_command("backup", str(pipe))
+    assert pipe.is_fifo()
+
+
+def test_what_a_killed_backup_left_goes_with_the_next_and_what_is_being_written_stays(
+    full: User, file: Path
+) -> None:
+    names = (".beacon.backup.0a.part", ".beacon.backup.0b.part", ".beacon.backup.0c.part")
+    left, young, held = (file.with_name(name) for name in names)
+    for path in (left, young, held):
+        path.write_text("half")
+    for path in (left, held):
+        os.utime(path, (time.time() - 3600,) * 2)
+    with held.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        backup(file)
+
+    assert {path.name for path in file.parent.iterdir()} == {file.name, young.name, held.name}
+
+
+def test_what_to_keep_beside_a_backup_is_told_wherever_the_key_stands(
+    full: User, file: Path, settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.DATA_DIR = tmp_path
+    call_command("backup", str(file))
+    assert "Keep the SECRET_KEY of the environment" in capsys.readouterr().err
+
+    (tmp_path / "secret_key").write_text(settings.SECRET_KEY)
+    call_command("backup", str(file))
+    assert f"Keep {tmp_path}/secret_key too" in capsys.readouterr().err

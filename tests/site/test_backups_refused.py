@@ -170,6 +170,25 @@ def test_a_look_at_a_backup_says_what_it_holds_and_changes_nothing(
     assert not Note.objects.exists()
 
 
+def test_a_backup_of_another_key_is_brought_back_only_if_somebody_stands_for_it(
+    full: User, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup(file)
+    rewritten(file, lambda told, parts: None)
+    Note.objects.all().delete()
+
+    with pytest.raises(CommandError, match=r"would be carried out on your database.*--other-key"):
+        bring_back(file, "--replace", "--yes")
+    monkeypatch.setattr(restore.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _asked: "replace")
+    with pytest.raises(CommandError, match="Nothing was restored"):
+        bring_back(file, "--replace", "--yes")
+    assert not Note.objects.exists()
+    monkeypatch.setattr("builtins.input", lambda _asked: "trust")
+    bring_back(file, "--replace", "--yes")
+    assert Note.objects.exists()
+
+
 def test_nothing_is_restored_while_beacon_runs(full: User, file: Path) -> None:
     backup(file)
     with (

@@ -41,8 +41,18 @@ class Command(OwnCommand):
         }
         said = _("Written to %(file)s, %(size)s bytes: %(rows)s rows of %(tables)d tables.")
         self.stdout.write(said % told)
-        if (key := settings.DATA_DIR / "secret_key").is_file():
-            self.stderr.write(
-                _("Keep %(key)s with it: without it the keys stored in Settings cannot be read.")
-                % {"key": key}
+        self.stderr.write(
+            _(
+                "Keep %(key)s too, elsewhere: without it the keys stored in Settings cannot be "
+                "read, nor can it be told whether somebody changed the backup."
             )
+            % {"key": _key()}
+        )
+
+
+def _key() -> str:
+    """Return where SECRET_KEY stands."""
+    made = settings.DATA_DIR / "secret_key"
+    if made.is_file() and made.read_text().strip() == settings.SECRET_KEY:
+        return str(made)
+    return _("the SECRET_KEY of the environment, or of beacon.env,")

@@ -26,6 +26,7 @@ from memory import publishing
 from memory.files import mirror_left
 
 WORD = "replace"  # what is typed to let go of what is there
+TRUST = "trust"  # and to let a file of unknown origin be a program for the database
 
 
 class Command(BaseCommand):
@@ -40,6 +41,11 @@ class Command(BaseCommand):
         parser.add_argument("--check", action="store_true", help="read the file, change nothing")
         parser.add_argument("--replace", action="store_true", help="let go of what is there now")
         parser.add_argument("--yes", action="store_true", help="do not ask before that")
+        parser.add_argument(
+            "--other-key",
+            action="store_true",
+            help="take a backup made under another SECRET_KEY: you know where it comes from",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Bring the file back."""
@@ -54,6 +60,7 @@ class Command(BaseCommand):
             if options["check"]:
                 self.stdout.write(_("The file is whole. Nothing was changed."))
                 return
+            self._check_origin(manifest, other_key=options["other_key"])
             self._check_place(replace=options["replace"], yes=options["yes"])
             with _alone():
                 connections.close_all()  # so that no table is held while it is replaced
@@ -80,9 +87,22 @@ class Command(BaseCommand):
                     "It was made under another SECRET_KEY: keys of services, addresses of channels "
                     "and shared links in it cannot be read until that key is put back (the file "
                     "secret_key of that data folder, or the variable), nor can it be told whether "
-                    "somebody changed it. Go on only if you know where it comes from."
+                    "somebody changed it."
                 )
             )
+
+    def _check_origin(self, manifest: Manifest, *, other_key: bool) -> None:
+        """Raise CommandError unless it is sealed, or somebody stands for it in so many words."""
+        if manifest.is_of_this_key or other_key:
+            return
+        said = _("What somebody else wrote into it would be carried out on your database.")
+        if not sys.stdin.isatty():
+            todo = _("Nothing was restored. Add --other-key if you know where it comes from.")
+            raise CommandError(f"{said} {todo}")
+        self.stdout.write(said)
+        asked = _("Type %(word)s if you know where it comes from: ") % {"word": TRUST}
+        if input(asked).strip() != TRUST:
+            raise CommandError(_("Nothing was restored."))
 
     def _check_place(self, *, replace: bool, yes: bool) -> None:
         """Raise CommandError unless the database is free, and empty or given up in so many words."""
