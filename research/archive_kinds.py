@@ -194,7 +194,7 @@ KINDS = [
         gettext_lazy("digest settings"),
         models.DigestSettings,
         key=("owner_id",),
-        without=("next_at",),
+        without=("next_at", "zone"),
         prepare=_no_digest,
     ),
     Kind("digests", gettext_lazy("digests"), models.Digest),

@@ -78,14 +78,19 @@ def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: A
     elif kind == Kind.APPRISE:
         channel.keep_secret(url=address)
     with transaction.atomic():
-        # Two tabs at once must not pass the number together.
-        User.objects.select_for_update().get(pk=owner.pk)
-        if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
-            words = _("You have %(most)d channels, which is the most: remove one first.")
-            raise InvalidValue(words % {"most": MOST_CHANNELS})
+        _check_room(owner)
         channel.save(force_insert=True)
         Activity.log(owner, by, "channel-made", subject=channel)
     return channel
+
+
+def _check_room(owner: User) -> None:
+    """Raise InvalidValue where the person has as many channels as may be; in a transaction."""
+    # Two tabs at once must not pass the number together.
+    User.objects.select_for_update().get(pk=owner.pk)
+    if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
+        words = _("You have %(most)d channels, which is the most: remove one first.")
+        raise InvalidValue(words % {"most": MOST_CHANNELS})
 
 
 def _told(told: dict[str, Any]) -> dict[str, Any]:
@@ -140,9 +145,12 @@ def remove(channel: Channel, *, by: Actor) -> bool:
 
 
 def put_back(channel: Channel, *, by: Actor) -> bool:
-    """Take back the removal of a channel; False if it is there."""
+    """Take back the removal of a channel; False if it is there.  Raises InvalidValue at the most."""
     with transaction.atomic():
         mine = Channel.objects.filter(pk=channel.pk).exclude(removed_at=None)
+        if not mine.exists():
+            return False
+        _check_room(channel.owner)
         if not mine.update(removed_at=None):
             return False
         Activity.log(channel.owner, by, "channel-put-back", subject=channel)

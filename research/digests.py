@@ -76,6 +76,7 @@ def save_settings(
         for name, value in fields.items():
             setattr(chosen, name, value)
         chosen.next_at = next_at(chosen, timezone.now())
+        chosen.zone = chosen.owner.time_zone
         chosen.save()
         out = {topic.pk for topic in left_out}
         mine = TopicNotices.objects.filter(topic__owner=user)
@@ -99,6 +100,7 @@ def make_due(at: datetime | None = None) -> int:
     constraint `digest_once_a_slot` stands behind it.  Several missed slots make one digest.
     """
     at = at or timezone.now()
+    _follow_zones(at)
     taken = 0
     due = DigestSettings.objects.due(at).select_related("owner").order_by("next_at")
     failure: Exception | None = None
@@ -114,12 +116,20 @@ def make_due(at: datetime | None = None) -> int:
     return taken
 
 
+def _follow_zones(at: datetime) -> None:
+    """Move the next digest of whoever changed their time zone to its hour there."""
+    moved = DigestSettings.objects.of_another_zone(at).select_related("owner")
+    for chosen in moved[:_AT_ONCE]:
+        mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=chosen.next_at)
+        mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone)
+
+
 def _take(chosen: DigestSettings, at: datetime) -> bool:
     """Claim one person's due slot and make its digest; False if another beat has it."""
     slot = chosen.next_at
     with transaction.atomic():
         mine = DigestSettings.objects.filter(pk=chosen.pk, next_at=slot)
-        if not mine.update(next_at=next_at(chosen, at)):
+        if not mine.update(next_at=next_at(chosen, at), zone=chosen.owner.time_zone):
             return False
         with timezone.override(zone_of(chosen.owner.time_zone)):
             make(chosen, slot or at)

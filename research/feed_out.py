@@ -48,10 +48,7 @@ class Found:
 def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> Feed:
     """Return a new feed, of one topic or (None) of all.  Raises InvalidValue."""
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)
-        if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
-            words = _("%(most)d feeds are the most: end one first.")
-            raise InvalidValue(words % {"most": MOST_FEEDS})
+        _check_room(owner)
         if topic is not None and topic.private and not with_private:
             problem = _("“%(topic)s” is private: tick that its text may stand in a feed.")
             problem %= {"topic": topic}
@@ -59,6 +56,14 @@ def add(owner: User, *, topic: Topic | None, with_private: bool, by: Actor) -> F
         feed: Feed = Feed.objects.create(owner=owner, topic=topic, with_private=with_private)
         Activity.log(owner, by, "feed-made", subject=feed)
     return feed
+
+
+def _check_room(owner: User) -> None:
+    """Raise InvalidValue where as many feeds of the person work as may; in a transaction."""
+    User.objects.select_for_update().get(pk=owner.pk)
+    if Feed.objects.of(owner).working().count() >= MOST_FEEDS:
+        words = _("%(most)d feeds are the most: end one first.")
+        raise InvalidValue(words % {"most": MOST_FEEDS})
 
 
 def end(feed: Feed, *, by: Actor) -> bool:
@@ -71,9 +76,12 @@ def end(feed: Feed, *, by: Actor) -> bool:
 
 
 def resume(feed: Feed, *, by: Actor) -> bool:
-    """Let an ended address work again; False if it works."""
+    """Let an ended address work again; False if it works.  Raises InvalidValue at MOST_FEEDS."""
     with transaction.atomic():
         ended = Feed.objects.filter(pk=feed.pk).exclude(ended_at=None)
+        if not ended.exists():
+            return False
+        _check_room(feed.owner)
         if not ended.update(ended_at=None):
             return False
         Activity.log(feed.owner, by, "feed-made", subject=feed)

@@ -4,7 +4,8 @@ Data flow: a `Delivery` row that waits -> claim -> `notice_text.compose` -> the 
 came of it, in the row, on its channel and in the activity log.
 
 A mail or an Apprise message that was handed over when the worker died is not sent again by itself:
-it may have arrived.  A webhook is, under the same id, by which its receiver knows it.
+it may have arrived.  A webhook is, under the same id, by which its receiver knows it.  What a person
+sends again bears an id of its own: whoever drops what it has seen would else drop that too.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _not_wanted(delivery: Delivery) -> str:
         return _("The channel was switched off.")
     if not delivery.owner.is_active:
         return _("The account is disabled.")
-    if channel.kind == Channel.Kind.APPRISE and not delivery.owner.is_staff:
+    if channel.is_barred:
         return _("Apprise is for staff alone, which this account is not (any more).")
     if topic is not None and topic.trashed_at is not None:
         return _("The topic is in the trash.")
@@ -251,6 +252,12 @@ def message_id(delivery: Delivery) -> str:
     return f"{delivery.pk.hex}.{delivery.round}@{host}"
 
 
+def webhook_id(delivery: Delivery) -> str:
+    """Return the `webhook-id`: the same for each try, another when a person sends it again."""
+    again = f"_{delivery.round}" if delivery.round > 1 else ""
+    return f"msg_{delivery.pk.hex}{again}"
+
+
 def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhooks.Answer | None]:
     """Post the message as it was first written: each try sends the very same bytes."""
     if not delivery.request or not delivery.tried:
@@ -260,7 +267,7 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
     answer = webhooks.post(
         parts["url"],
         delivery.request.encode(),
-        message_id=f"msg_{delivery.pk.hex}",
+        message_id=webhook_id(delivery),
         key=parts["key"],
     )
     return _("The receiver took it (%(status)d).") % {"status": answer.status}, answer

@@ -64,15 +64,7 @@ def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
         problem = words % {"most": MOST_NOTE, "count": len(note)}
         raise InvalidValue(problem, errors={"note": [problem]})
     with transaction.atomic():
-        # Two tabs at once must not pass the number together.
-        Report.objects.select_for_update().get(pk=report.pk)
-        if SharedLink.objects.filter(report=report).working().count() >= MOST_LINKS:
-            words = ngettext(
-                "%(most)d link to this report works already: end it first.",
-                "%(most)d links to this report work already: end one of them first.",
-                MOST_LINKS,
-            )
-            raise InvalidValue(words % {"most": MOST_LINKS})
+        _check_room(report.pk)
         link = SharedLink.objects.create(
             owner=report.owner,
             report=report,
@@ -81,6 +73,19 @@ def make_link(report: Report, *, days: int, note: str, by: Actor) -> SharedLink:
         )
         _log(link, by, "report-shared", ends_at=link.ends_at)
     return link
+
+
+def _check_room(report: Any) -> None:
+    """Raise InvalidValue where as many links to the report (its key) work as may; in a transaction."""
+    # Two tabs at once must not pass the number together.
+    Report.objects.select_for_update().get(pk=report)
+    if SharedLink.objects.filter(report=report).working().count() >= MOST_LINKS:
+        words = ngettext(
+            "%(most)d link to this report works already: end it first.",
+            "%(most)d links to this report work already: end one of them first.",
+            MOST_LINKS,
+        )
+        raise InvalidValue(words % {"most": MOST_LINKS})
 
 
 def end(link: SharedLink, *, by: Actor) -> bool:
@@ -94,10 +99,17 @@ def end(link: SharedLink, *, by: Actor) -> bool:
 
 
 def resume(link: SharedLink, *, by: Actor) -> bool:
-    """Take back the end of a link; False if it works, or its time has passed meanwhile."""
+    """Take back the end of a link; False if it works, or its time has passed meanwhile.
+
+    Raises InvalidValue where MOST_LINKS work already.
+    """
     with transaction.atomic():
         mine = SharedLink.objects.filter(pk=link.pk, ends_at__gt=timezone.now())
-        if not mine.exclude(ended_at=None).update(ended_at=None):
+        ended = mine.exclude(ended_at=None)
+        if not ended.exists():
+            return False
+        _check_room(link.report_id)
+        if not ended.update(ended_at=None):
             return False
         _log(link, by, "report-shared", ends_at=link.ends_at)
     return True

@@ -53,6 +53,7 @@ class Migration(migrations.Migration):
                 ),
                 ("even_if_quiet", models.BooleanField(default=False)),
                 ("next_at", models.DateTimeField(blank=True, null=True)),
+                ("zone", models.CharField(blank=True, default="", max_length=64)),
             ],
             options={
                 "verbose_name_plural": "digest settings",

@@ -108,6 +108,11 @@ class Channel(models.Model):
         return bool(self.secret) and not self.opened()
 
     @property
+    def is_barred(self) -> bool:
+        """Whether it is of a kind that is for staff, and its owner is none (any more)."""
+        return self.kind == self.Kind.APPRISE and not self.owner.is_staff
+
+    @property
     def needs_secret(self) -> bool:
         """Whether it cannot be reached without what is sealed."""
         return self.kind != self.Kind.EMAIL

@@ -30,6 +30,11 @@ class DigestSettingsQuerySet(OwnedQuerySet):
         """Keep those whose next digest is due."""
         return self.filter(next_at__lte=at, owner__is_active=True)
 
+    def of_another_zone(self, at: datetime) -> Self:
+        """Keep those not due yet whose hour was reckoned for a zone that their owner has left."""
+        ahead = self.filter(next_at__gt=at, owner__is_active=True)
+        return ahead.exclude(zone=models.F("owner__time_zone"))
+
 
 class DigestSettings(models.Model):
     """When a person gets a digest: which topics stand in it is each topic's own choice."""
@@ -48,6 +53,8 @@ class DigestSettings(models.Model):
     # From 0, Sunday, as cron counts them.
     even_if_quiet = models.BooleanField(default=False)
     next_at = models.DateTimeField(null=True, blank=True)
+    # The owner's time zone for which `next_at` was reckoned.
+    zone = models.CharField(max_length=64, default="", blank=True)
 
     objects: ClassVar[DigestSettingsQuerySet] = DigestSettingsQuerySet.as_manager()  # type: ignore[assignment]
 

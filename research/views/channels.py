@@ -89,7 +89,13 @@ def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
 def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) -> Channel:
     mine = Channel.objects.of(request.user).select_related("owner")
     channel: Channel = get_object_or_404(mine if removed else mine.kept(), pk=pk)
-    if channel.kind == Channel.Kind.APPRISE and not request.user.is_staff:
+    return channel
+
+
+def _usable(request: BeaconRequest, pk: uuid.UUID) -> Channel:
+    """Return a channel to change or test: one of staff's alone can else be seen and removed only."""
+    channel = _channel(request, pk)
+    if channel.is_barred:
         raise Http404
     return channel
 
@@ -99,7 +105,7 @@ def _channel(request: BeaconRequest, pk: uuid.UUID, *, removed: bool = False) ->
 @login_required
 def channel(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show a channel with what was sent to it, and change it."""
-    mine = _channel(request, pk)
+    mine = _channel(request, pk) if request.method == "GET" else _usable(request, pk)
     form = ChannelForm(request.POST or None, kind=mine.kind, channel=mine)
     if request.method == "POST" and form.is_valid():
         try:
@@ -135,7 +141,7 @@ def _channel_page(
 @login_required
 def channel_test(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Send a test at once, and show what was really answered."""
-    mine = _channel(request, pk)
+    mine = _usable(request, pk)
     try:
         sent = channels.test(mine, by=request.actor)
     except InvalidValue as exc:
@@ -182,8 +188,11 @@ def channel_remove(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def channel_put_back(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Take back the removal of a channel."""
     mine = _channel(request, pk, removed=True)
-    if channels.put_back(mine, by=request.actor):
-        messages.success(request, _("The channel “%(name)s” is back.") % {"name": mine})
+    try:
+        if channels.put_back(mine, by=request.actor):
+            messages.success(request, _("The channel “%(name)s” is back.") % {"name": mine})
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
     return go_back(request, reverse("research:channels"))
 
 
@@ -202,7 +211,9 @@ def _delivery(request: BeaconRequest, pk: uuid.UUID) -> Delivery:
 def delivery(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Show one delivery: what was sent, what was answered, each try."""
     row = _delivery(request, pk)
-    context = {"tab": "notifications", "delivery": row, "message_id": sending.message_id(row)}
+    is_mail = row.channel.kind == Channel.Kind.EMAIL
+    known_by = sending.message_id(row) if is_mail else sending.webhook_id(row)
+    context = {"tab": "notifications", "delivery": row, "message_id": known_by}
     context["tries"] = [{**one, "at": parse_datetime(one["at"])} for one in row.tries]
     return render(request, "research/delivery.html", context)
 
@@ -277,8 +288,11 @@ def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Let an ended address work again."""
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
-    if feed_out.resume(mine, by=request.actor):
-        messages.success(request, _("The feed’s address works again."))
+    try:
+        if feed_out.resume(mine, by=request.actor):
+            messages.success(request, _("The feed’s address works again."))
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
     return go_back(request, reverse("research:channels"))
 
 

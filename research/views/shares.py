@@ -90,7 +90,12 @@ def link_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def link_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Take back the end of a link."""
     link = _link(request, pk)
-    if sharing.resume(link, by=request.actor):
+    try:
+        resumed = sharing.resume(link, by=request.actor)
+    except InvalidValue as exc:
+        messages.error(request, str(exc))
+        return go_back(request, reverse("research:shared-links"))
+    if resumed:
         undo = "undo:" + reverse("research:shared-link-end", args=[pk])
         text = _("The link to “%(title)s” works again.")
         messages.success(request, text % {"title": link.report.title}, extra_tags=undo)

@@ -243,6 +243,35 @@ def test_a_person_has_so_many_channels_and_no_more(browser: Client, alice: User,
     assert "remove one first" in text(make(browser, "email", "b@example.org"))
 
 
+def test_a_removed_channel_does_not_come_back_past_the_number(
+    browser: Client, alice: User, monkeypatch: Any
+):
+    monkeypatch.setattr(channels, "MOST_CHANNELS", 1)
+    gone = email(alice)
+    channels.remove(gone, by=alice.actor)
+    email(alice, "b@example.org")
+
+    answer = browser.post(f"{HERE}{gone.pk}/put-back/", follow=True)
+
+    assert "remove one first" in text(answer)
+    assert Channel.objects.of(alice).kept().count() == 1
+
+
+def test_who_is_no_longer_staff_sees_an_apprise_channel_in_order_to_remove_it(
+    browser: Client, alice: User
+):
+    made = Channel.objects.create(owner=alice, kind="apprise", name="Chat", address="json://…")
+    here = f"{HERE}{made.pk}/"
+    shown = text(browser.get(here))
+    assert "Apprise is for staff alone" in shown and f"{here}test/" not in shown
+    for act in ("", "test/"):
+        assert browser.post(f"{here}{act}").status_code == 404
+
+    browser.post(f"{here}remove/")
+
+    assert not Channel.objects.of(alice).kept().exists()
+
+
 # --- a topic's choice, and the digest's settings --------------------------------------------------
 
 

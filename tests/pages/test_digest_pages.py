@@ -201,6 +201,19 @@ def test_an_ended_address_opens_nothing_and_can_be_taken_up_again(
     assert read(feed).status_code == 200
 
 
+def test_an_ended_address_is_not_taken_up_again_past_the_number(
+    browser: Client, alice: User, feed: Feed, monkeypatch: Any
+):
+    monkeypatch.setattr(feed_out, "MOST_FEEDS", 1)
+    feed_out.end(feed, by=alice.actor)
+    feed_out.add(alice, topic=None, with_private=False, by=alice.actor)
+
+    answer = browser.post(f"/settings/feeds/{feed.pk}/resume/", follow=True)
+
+    assert "end one first" in text(answer)
+    assert read(feed).status_code == 410
+
+
 @pytest.mark.parametrize("wrong", ["x", "x.y", "0f" * 16, "%00", "é.é"])
 def test_a_guessed_address_opens_nothing(feed: Feed, wrong: str):
     assert Client().get(f"/feeds/{wrong}/").status_code == 404

@@ -236,6 +236,20 @@ def test_the_twenty_first_link_of_a_report_is_refused(run: Run, alice: User, bro
     assert SharedLink.objects.count() == sharing.MOST_LINKS
 
 
+def test_an_ended_link_is_not_taken_up_again_past_the_twentieth(
+    link: SharedLink, run: Run, alice: User, browser: Client, monkeypatch: Any
+):
+    monkeypatch.setattr(sharing, "MOST_LINKS", 1)
+    sharing.end(link, by=alice.actor)
+    sharing.make_link(run.report, days=30, note="", by=alice.actor)
+
+    answer = browser.post(f"/shared-links/{link.pk}/resume/", follow=True)
+
+    assert "end it first" in answer.content.decode()
+    link.refresh_from_db()
+    assert link.ended_at is not None
+
+
 def test_all_links_are_listed_in_a_fixed_number_of_queries(browser: Client, run: Run, alice: User):
     def queries() -> int:
         with CaptureQueriesContext(

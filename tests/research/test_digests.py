@@ -33,6 +33,27 @@ def due_again() -> None:
     DigestSettings.objects.update(next_at=timezone.now())
 
 
+def test_who_changes_their_time_zone_gets_the_next_digest_at_its_hour_there(alice: User):
+    with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=False):
+        digests.save_settings(alice, by=alice.actor, often="daily", hour=7)
+        User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
+
+        assert digests.make_due() == 0
+
+        assert DigestSettings.objects.get().next_at == datetime(2026, 11, 24, 1, 30, tzinfo=UTC)
+
+
+def test_a_digest_that_was_due_before_the_time_zone_changed_is_made_all_the_same(alice: User):
+    with time_machine.travel(datetime(2026, 11, 23, 12, tzinfo=UTC), tick=False):
+        digests.save_settings(alice, by=alice.actor, often="daily", hour=7)
+        DigestSettings.objects.update(next_at=timezone.now())
+        User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
+
+        assert digests.make_due() == 1
+
+        assert DigestSettings.objects.get().next_at == datetime(2026, 11, 24, 1, 30, tzinfo=UTC)
+
+
 def test_it_is_due_at_its_hour_in_the_owners_own_zone(alice: User):
     User.objects.filter(pk=alice.pk).update(time_zone="Asia/Kolkata")
     alice.refresh_from_db()

@@ -260,6 +260,21 @@ def test_what_nobody_wants_any_more_is_not_sent(topic: Topic, server: MailServer
     assert row.error
 
 
+def test_a_webhook_that_a_person_sends_again_has_an_id_of_its_own(
+    hook: Channel, httpserver: HTTPServer, topic: Topic
+):
+    """A receiver drops an id that it has seen."""
+    httpserver.expect_request("/hook").respond_with_data("ok")
+    [row] = laid_out(saved_run(topic, "The factory opens in March."))
+    sending.deliver(row.pk)
+
+    sending.again(row)
+    sending.deliver(row.pk)
+
+    first, second = (sent.headers["webhook-id"] for sent, _answer in httpserver.log)
+    assert first == f"msg_{row.pk.hex}" and second == f"{first}_2"
+
+
 def test_a_person_sends_it_again_under_another_message_id(topic: Topic, server: MailServer):
     email(topic.owner)
     [row] = laid_out(saved_run(topic, "A fact."))
