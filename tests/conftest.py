@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the lines of faults and attacks, from all processes, and what was tried again."""
     figures.show(terminalreporter)
     attacks.show(terminalreporter)
+    if lost := os.environ.get("BEACON_TEST_LOST", ""):
+        failed = [terminalreporter.stats.get(how, []) for how in ("failed", "error")]
+        names = {report.nodeid for reports in failed for report in reports}
+        Path(lost).write_text("\n".join(sorted(names)))  # for tests/covered.py
     again = terminalreporter.stats.get("rerun", [])
     if again:
         terminalreporter.section("failed once, and tried again")

@@ -55,6 +55,10 @@ def _start() -> None:
     if worker:
         number = int(worker.removeprefix("gw")) + 1
         os.environ["REDIS_URL"] = os.environ["REDIS_URL"].rpartition("/")[0] + f"/{number}"
+        # Files are named by rows' numbers, and locked: each worker has a folder as it has rows.
+        own = Path(os.environ["BEACON_DATA_DIR"]) / worker
+        own.mkdir(exist_ok=True)
+        os.environ["BEACON_DATA_DIR"] = str(own)
         return
     given = {
         name: os.environ.get(f"BEACON_TEST_{name}", "") for name in ("DATABASE_URL", "REDIS_URL")
