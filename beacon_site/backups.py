@@ -129,8 +129,8 @@ def write(database: Mapping[str, Any], file: Path, files: Mapping[str, Path]) ->
         raise DumpFailed(_("%(file)s is a folder: name a file in it.") % {"file": file})
     if file.exists() and not file.is_file():
         # A device in whose place a file is put is gone for every program of the machine.
-        told = _("%(file)s is no ordinary file, and would be replaced by one: name another.")
-        raise DumpFailed(told % {"file": file})
+        said = _("%(file)s is no ordinary file, and would be replaced by one: name another.")
+        raise DumpFailed(said % {"file": file})
     try:
         with put_in_place(file) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
             manifest = _written(database, zipped, files)

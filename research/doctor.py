@@ -18,7 +18,7 @@ from memory.doctor import examining
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, ContentItem, Lock, Trust
 from memory.models.content import ContentQuerySet
-from research import outbox, sending
+from research import doctor_due, outbox, sending
 from research.models import Delivery, Hit, Run
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time
@@ -189,4 +189,5 @@ def register() -> None:
             gettext_lazy("Other calls may be refused for money that nobody spends."),
             look_at_money, mend_money,
         ),
+        *doctor_due.EXAMINATIONS,
     )  # fmt: skip

@@ -102,6 +102,9 @@ def carry_out_follow_up(step_id: int) -> bool:
     if step.name not in kinds:
         held.update(state=Step.State.SKIPPED, finished_at=Now(), detail=_("no longer exists"))
         return True
+    if step.attempt > MAX_TRIES:  # a worker that dies of it says nothing, and would do so for ever
+        _put_off(step, _("the worker was lost %(n)d times") % {"n": MAX_TRIES})
+        return True
     try:
         with structlog.contextvars.bound_contextvars(run=step.run_id):
             work = Work(step.run)

@@ -12,7 +12,7 @@ import structlog
 from django.db.models import Q
 from django.utils import timezone
 
-from beacon_site.broker import send
+from beacon_site.broker import is_full, send
 from research.models import Run, Step
 
 logger = structlog.get_logger(__name__)
@@ -35,6 +35,9 @@ def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
     not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
     waiting = Run.objects.waiting_to_start().filter(not_lately).values_list("pk", flat=True)
     sent = 0
+    if is_full("research") or is_full("reflect"):
+        logger.warning("no worker takes messages: the rows wait, and no more are sent")
+        return sent
     for run_id in waiting[:200]:
         if not send_run(run_id):
             return sent  # the broker is gone: the next tick tries again

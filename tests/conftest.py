@@ -13,6 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from beacon_site import broker
 from memory import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
@@ -101,6 +102,12 @@ def _quick_passwords() -> None:
 def _many_sign_ins() -> None:
     """Tests sign in far more often in a minute, from one address, than people do."""
     settings.BEACON_SIGN_INS_PER_MINUTE = 100_000
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _messages_may_pile_up() -> None:
+    """No worker takes the messages of tests, and who asks for one more is to get it."""
+    broker.MOST_WAITING = 1_000_000
 
 
 OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")

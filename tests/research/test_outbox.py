@@ -13,6 +13,7 @@ import redis
 from django.conf import settings as site
 from django.utils import timezone
 
+from beacon_site import broker
 from beacon_site.celery import app
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.models import Activity, Topic
@@ -205,3 +206,20 @@ def test_a_dispatch_stops_at_a_follow_up_that_the_broker_does_not_take(
     follow_up: tuple[Step, list[Any]], no_redis: None
 ):
     assert outbox.dispatch() == 0
+
+
+def test_while_nobody_takes_messages_no_more_are_sent(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cast.started(topic)
+    monkeypatch.setattr(broker, "MOST_WAITING", 0)
+    assert outbox.dispatch(send_run=lambda run_id: pytest.fail("one more")) == 0
+
+    monkeypatch.setattr(broker, "MOST_WAITING", 1_000_000)
+    assert outbox.dispatch(send_run=lambda run_id: True) == 1
+
+
+def test_a_redis_that_is_away_is_not_full(settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+
+    assert not broker.is_full("research")
