@@ -7,10 +7,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.db import connection
 from django.test import Client
 
 from beacon_site import broker
@@ -20,6 +23,20 @@ from tests.chromium import chromium
 from tests.faults import figures
 from tests.faults.unguarded import add_twins
 from tests.grouping import GroupScheduling, group_of
+from tests.migrated import migrated
+
+# A crowded machine must fail no test: no example has a deadline, and none is given up for having
+# taken long to make.  Under CI Hypothesis itself takes the same examples each time.
+hypothesis.settings.register_profile(
+    "beacon",
+    hypothesis.settings(),
+    deadline=None,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.function_scoped_fixture,
+    ],
+)
+hypothesis.settings.load_profile("beacon")
 
 Say = Callable[[str, str, str], None]
 
@@ -90,6 +107,14 @@ def chromium_path() -> str:
     path = chromium()
     assert path, "no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM"
     return path
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Let each process of pytest-xdist copy one migrated database instead of migrating its own."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        admin = urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres"))
+        connection.settings_dict["TEST"]["TEMPLATE"] = migrated(admin)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.grouping import ROOT, group_of
+from tests.grouping import ROOT, _turn, group_of
 
 BY_CHANCE = {"uuid1", "uuid4", "uuid7", "now", "today", "time", "random", "choice", "token_hex"}
 
@@ -17,6 +17,13 @@ def test_a_file_that_names_a_group_is_found_to_have_it():
 
 def test_a_file_without_one_has_none():
     assert group_of("tests/test_grouping.py") == ""
+
+
+def test_groups_are_handed_out_first_then_what_is_slow():
+    quick, slow, group = "tests/a.py::test_b", "tests/site/test_c.py::test_d", "browser"
+    units = {quick: {quick: False}, slow: {slow: False}, group: {"e": False, "f": False}}
+
+    assert [name for name, _ in sorted(units.items(), key=_turn)] == [group, slow, quick]
 
 
 def test_no_parameter_of_a_test_is_made_by_chance_or_by_the_clock():

@@ -101,6 +101,8 @@ class Recalled(Remembered):
     def unfollow(cls, records: Iterable[Any]) -> None:
         """Let the records be found no more, neither by their words nor by their meaning."""
         gone = list(records)
+        if not gone:  # as at most writes, which would ask for nothing three times
+            return
         bm25.unindex(gone)
         Embedding.objects.about(gone).delete()
         EmbeddingDue.objects.about(gone).delete()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import signal
 import subprocess
@@ -25,15 +24,11 @@ from psycopg.rows import namedtuple_row
 from beacon_site import runner
 from beacon_site.celery import app
 from beacon_site.embedded.processes import free_port
+from tests.migrated import migrated
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Row = Any  # a named tuple of a run's columns
 QUEUES = "research,reflect,maintenance"
-# The tests' servers may be given ones that live on: a database of older migrations is not taken.
-_MIGRATIONS = sorted(ROOT.glob("*/migrations/*.py"))
-MIGRATED = (
-    "migrated_" + hashlib.sha256(b"".join(p.read_bytes() for p in _MIGRATIONS)).hexdigest()[:16]
-)
 
 
 _taken: set[int] = set()  # Redis databases of the sites that live now
@@ -92,20 +87,10 @@ class Site:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
 
     def create_database(self) -> None:
-        """Make the site's database: a copy of one that was migrated once for all sites.
-
-        Migrating takes ten seconds of processor, a copy less than one.
-        """
+        """Make the site's database: a copy of the one that was migrated once for all."""
+        name = migrated(self._admin, self.environment)
         with psycopg.connect(self._admin, autocommit=True) as connection:
-            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", [MIGRATED])
-            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [MIGRATED])
-            if known.fetchone() is None:
-                connection.execute(f'DROP DATABASE IF EXISTS "{MIGRATED}_new"')
-                connection.execute(f'CREATE DATABASE "{MIGRATED}_new"')
-                made = urlunsplit(urlsplit(self._admin)._replace(path=f"/{MIGRATED}_new"))
-                self.manage("migrate", "-v0", DATABASE_URL=made)
-                connection.execute(f'ALTER DATABASE "{MIGRATED}_new" RENAME TO "{MIGRATED}"')
-            connection.execute(f'CREATE DATABASE "{self.name}" TEMPLATE "{MIGRATED}"')
+            connection.execute(f'CREATE DATABASE "{self.name}" TEMPLATE "{name}"')
 
     # --- processes ------------------------------------------------------------------------------
 
