@@ -230,7 +230,9 @@ def test_names_that_lead_out_are_told(name: str):
 
 
 @hypothesis_settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(content=st.text(min_size=1, max_size=80), tags=st.lists(st.text(max_size=20), max_size=3))
 def test_any_words_survive_the_way_out_and_in(content: str, tags: list[str]):

@@ -301,7 +301,9 @@ def isolated(owner: Any) -> ToolContext:
 
 @pytest.mark.requirement("R133")
 @hypothesis_settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     shares=st.booleans(),

@@ -71,7 +71,9 @@ ITEMS = st.fixed_dictionaries(
 
 @pytest.mark.requirement("R118")
 @hypothesis_settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(rows=st.lists(ITEMS, max_size=5), as_json=st.booleans(), cleared=st.booleans())
 def test_what_a_snapshot_held_comes_back_exactly(

@@ -54,7 +54,9 @@ def test_no_arguments_make_a_tool_fail(alice: Any, name: str):
     owner, told = alice, schema_of(REGISTRY[name].arguments)
 
     @settings(
-        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+        max_examples=25,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )
     @given(st.dictionaries(TEXTS, ANY, max_size=4) | fitting({**told, "type": "object"}))
     @example({"_unparsed": "{"})

@@ -48,7 +48,9 @@ def told_of(word: str, outside: Outside) -> set[str]:
 @pytest.mark.requirement("R222")
 @pytest.mark.parametrize("asker", sorted(ASKERS))
 @hypothesis_settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(paths=st.lists(st.sampled_from(sorted(PATHS)), min_size=2, max_size=6, unique=True))
 def test_what_is_marked_sensitive_reaches_nobody_outside(

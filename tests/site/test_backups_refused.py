@@ -114,7 +114,10 @@ def whole() -> Iterator[bytes]:
     yield held.getvalue()
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=150,
+)
 @given(data=st.data())
 def test_a_file_that_is_cut_off_or_has_another_byte_is_refused_or_says_the_same(
     whole: bytes, tmp_path: Path, data: st.DataObject
