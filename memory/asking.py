@@ -61,7 +61,7 @@ def ask_model(
     on_text: OnText | None = None,
     tools: Sequence[Tool] = (),
 ) -> Answer | None:
-    """Ask the site's model; None if none is set up.
+    """Ask the site's model; None if none is set up, or `topic` is marked sensitive.
 
     `purpose` is one word (`plan`, `write`), `source` names the run or session that asks.
     `wait_for` carries the call out, so that its caller can look at other things meanwhile.
@@ -71,7 +71,7 @@ def ask_model(
     Raises BudgetReached before the call, ProviderUnavailable, ProviderRejected or, with a
     `schema`, ProviderNonsense after it; the call is recorded in each case.
     """
-    model = connections.language_model()
+    model = connections.model_for(topic)
     if model is None:
         return None
     secrets = (model.profile.api_key, *connections.secrets_in_use())

@@ -27,7 +27,7 @@ from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
 from beacon_site.providers.serpapi import ENGINES
 from memory.library import library_search
-from memory.models import Activity, Connection, User
+from memory.models import Activity, Connection, Sensitivity, Topic, User
 from memory.prices import stored_price
 
 MODEL = "model"
@@ -194,6 +194,12 @@ def _found_out(row: Connection, profile: LlmProfile) -> dict[str, Any]:
 def language_model() -> LanguageModel | None:
     """Return the model to ask, or None where none is set up."""
     return get_llm(llm_profile())
+
+
+def model_for(topic: Topic | None) -> LanguageModel | None:
+    """Return the model to ask about a topic: none about one that is marked sensitive."""
+    is_secret = topic is not None and topic.sensitivity == Sensitivity.SENSITIVE
+    return None if is_secret else language_model()
 
 
 def keep_probe(profile: LlmProfile, result: ProbeResult) -> None:

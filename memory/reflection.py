@@ -126,7 +126,7 @@ def _by_model(
     meter: Meter | None,
 ) -> LoopResult | None:
     """Let the model look back; None without one."""
-    model = connections.language_model()
+    model = connections.model_for(context.topic)
     if model is None:
         return None
     reflection.by = MODEL

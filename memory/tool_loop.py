@@ -128,7 +128,7 @@ def run_loop(
     Raises what `ask_model` raises if the very first question fails; a later failure ends the
     loop with what was done until then.  What `on_text` or `on_call` raise is raised.
     """
-    model = connections.language_model()
+    model = connections.model_for(topic)
     if model is None:
         return None
 

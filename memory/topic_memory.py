@@ -21,7 +21,7 @@ from django.utils.translation import gettext as _
 from memory import fact_age
 from memory import text as texts
 from memory.actors import RESEARCH
-from memory.models import Revision, SeenUrl, Topic, TopicFact, Trust
+from memory.models import Revision, SeenUrl, Sensitivity, Topic, TopicFact, Trust
 from memory.seen_urls import ReturnedUrl, keep_sources, merge_seen_urls
 
 logger = structlog.get_logger(__name__)
@@ -39,6 +39,7 @@ class KnownFact:
     is_kept: bool = False
     stale_days: int = 0  # for how many days it went unchecked, if that is too long
     quote: str = ""
+    is_secret: bool = False  # marked sensitive: it stands in no prompt
 
     @property
     def age_words(self) -> str:
@@ -81,13 +82,16 @@ class TopicMemory:
 
     def as_prompt(self) -> str:
         """Return the block for planning and writing prompts: what is known, when it was last
-        checked, what not to research again (R34).  Facts stand between marks, as data."""
+        checked, what not to research again (R34).  Facts stand between marks, as data; those that
+        are marked sensitive do not stand there."""
         safe = replace(
             self,
             topic=texts.for_prompt(self.topic),
             # The last report's [n] would be taken for numbers of the new list.
             summary=texts.for_prompt(texts.without_citations(self.summary)),
-            facts=tuple(replace(f, text=texts.for_prompt(f.text)) for f in self.facts),
+            facts=tuple(
+                replace(f, text=texts.for_prompt(f.text)) for f in self.facts if not f.is_secret
+            ),
             struck=tuple(map(texts.for_prompt, self.struck)),
         )
         return render_to_string("prompts/_topic_memory.txt", {"memory": safe}).strip()
@@ -134,6 +138,7 @@ def _read(topic: Topic) -> Loaded:
             is_kept=fact.is_kept,
             stale_days=stale.get(fact.pk, 0),
             quote=fact.quote,
+            is_secret=fact.sensitivity == Sensitivity.SENSITIVE,
         )
         for fact in current
     )

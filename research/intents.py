@@ -75,7 +75,7 @@ def weigh(
     everything = [Verdict(True)] * len(items)
     if not intent.strip() or not items:
         return Weighed(everything)
-    model = connections.language_model()
+    model = connections.model_for(asking.get("topic"))
     if model is None:
         return _by_rule(intent, also, items, about)
     verdicts: list[Verdict] = []

@@ -22,7 +22,7 @@ from research.stepping import Work
 
 def choose(work: Work, memory: TopicMemory | None) -> list[Observation]:
     """Return the observations for the run's prompts; none where no model will read them."""
-    if connections.language_model() is None or work.is_stopping:
+    if connections.model_for(work.topic) is None or work.is_stopping:
         return []
     return observations_for(work.topic, _task(work.topic, work.settings), memory)
 

@@ -18,9 +18,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
-from memory import taught, topic_memory
+from memory import connections, taught, topic_memory
 from memory.asking import BudgetReached, ask_model
-from memory.models import Observation, Use
+from memory.models import Observation, Sensitivity, Use
 from memory.text import clean, one_line
 from memory.topic_memory import TopicMemory
 from research import correcting, facets, obeying, offering, repeating, standing_rules
@@ -56,6 +56,7 @@ class Plan(BaseModel):
 
 def load_memory(work: Work) -> StepResult:
     """Load the topic's memory; without live memory the run is a baseline, whatever its number."""
+    _say_who_is_not_told(work)
     loaded = topic_memory.load(work.topic)
     work.run.put(is_baseline=loaded.memory is None)
     if loaded.problem:
@@ -97,6 +98,18 @@ def load_memory(work: Work) -> StepResult:
         },
         counts={"facts": len(memory.facts), "seen": memory.seen_count},
     )  # fmt: skip
+
+
+def _say_who_is_not_told(work: Work) -> None:
+    """Warn that a model is set up, and is told nothing of a topic that is marked sensitive."""
+    is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
+    if is_secret and connections.language_model() is not None:
+        work.run.warn(
+            _(
+                "The topic is marked sensitive, so no model is told of it: queries are planned by "
+                "templates, and the report is made of the pages' own sentences."
+            )
+        )
 
 
 def known(work: Work) -> TopicMemory | None:

@@ -66,8 +66,7 @@ class Pair:
 
 def of_run(work: Work, facts: Sequence[KnownFact]) -> SecondOpinion | None:
     """Return who is asked in a run; None where no model is set up, or none may be told of it."""
-    is_open = work.topic.sensitivity != Sensitivity.SENSITIVE
-    if not facts or not is_open or work.is_stopping or connections.language_model() is None:
+    if not facts or work.is_stopping or connections.model_for(work.topic) is None:
         return None
     ids = [fact.id for fact in facts]
     secret = TopicFact.objects.filter(pk__in=ids, sensitivity=Sensitivity.SENSITIVE)

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
+from memory.text import without_citations
 from research.api.topic_schemas import Depth
 from research.models import DeltaItem, Report, Run, Step
 from research.models.run_queries import RunStatus, RunTrigger
@@ -289,7 +290,7 @@ class ReportOut(BaseModel):
     written_by: str
     is_extractive: bool
     is_quiet: bool
-    summary: str
+    summary: str = Field(description="In plain words: the marks of sources stand in `body`.")
     body: str
     delta: str
     delta_heading: str
@@ -303,12 +304,14 @@ class ReportOut(BaseModel):
     def of(cls, report: Report) -> Self:
         """Return the report with its delta items and its sources as they are cited."""
         run = report.run
-        made = {"run", "topic", "number", "delta_items", "sources", "sentences", "remarks"}
+        made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}
+        made.add("remarks")
         numbered = {source["n"]: source for source in report.sources}
         return cls(
             run=run.pk,
             topic=run.topic.slug,
             number=run.number,
+            summary=without_citations(report.summary),
             delta_items=[DeltaItemOut.of(item, numbered) for item in run.delta_items.all()],
             sources=[SourceOut.of(source) for source in report.sources],
             sentences=[SentenceOut.of(check) for check in report.checks],

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from memory import connections
 from memory.actors import Actor
-from memory.models import Agent
+from memory.models import Agent, Sensitivity
 from memory.tool_types import ToolContext
 from research.deep import found
 from research.deep.desk import Desk
@@ -29,9 +29,11 @@ AGENT = "research"  # the built-in agent, whose settings say what its tracks sha
 
 def explore(work: Work) -> StepResult:
     """Go along the run's tracks; with none that can be gone along the run goes on as quick."""
-    model = connections.language_model()
+    model = connections.model_for(work.topic)
     if model is None:
-        return _as_quick(work, _("no model is set up"))
+        is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
+        why = _("the topic is marked sensitive") if is_secret else _("no model is set up")
+        return _as_quick(work, why)
     if model.profile.tools is False:
         return _as_quick(work, _("the model's endpoint takes no tools"))
     tracks = chosen(work)

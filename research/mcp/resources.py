@@ -14,7 +14,7 @@ from mcp import types
 from memory.errors import MemoryRefused
 from memory.files.reading import files_of, read_file
 from memory.models import Trust
-from memory.text import clean, shorten
+from memory.text import clean, shorten, without_citations
 from memory.tool_types import ToolContext, as_data
 from research.mcp.callers import Caller
 from research.models import Report
@@ -72,7 +72,7 @@ def _report(report: Report) -> types.Resource:
         uri=f"{REPORTS}{quote(topic.slug)}/{report.run.number}",
         name=_("%(topic)s, Run #%(number)s") % told,
         title=shorten(report.title, 200),
-        description=shorten(report.summary, 300) or None,
+        description=shorten(without_citations(report.summary), 300) or None,
         mime_type=MARKDOWN,
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from memory.models import Topic
 from research import starting
-from research.models import Run
+from research.models import Report, Run
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 
@@ -147,9 +147,11 @@ def test_a_retry_waits_for_the_run_that_goes_on(agent: Program, topic: Topic) ->
 
 def test_a_report_is_json_with_its_delta_beside_the_body(agent: Program, topic: Topic) -> None:
     run = factories.make_second_run(topic)
+    Report.objects.filter(run=run).update(summary="It opens in March [3].")
 
     told = agent.get(f"/runs/{run.pk}/report").json()
 
+    assert told["summary"] == "It opens in March."
     assert (told["number"], told["run"], told["topic"]) == (2, run.pk, "one")
     assert told["delta"] not in told["body"]
     assert told["delta_heading"] == "What Changed Since Last Week"

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from memory.models import ModelCall, Topic
+from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
 from research.planning import MOST_QUERIES, MOST_QUERY_LENGTH, since
 from research.stepping import Work
@@ -36,6 +36,34 @@ def test_a_first_run_is_planned_without_memory_in_the_prompt(topic: Topic, provi
     assert "Topic: Solid-state batteries" in prompt
     assert "first run" in prompt
     assert "already known" not in prompt
+
+
+def test_a_fact_marked_sensitive_stands_in_no_prompt(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    cast.set_up(providers, 1)
+    run_of(topic)
+    TopicFact.objects.filter(topic=topic).update(sensitivity="sensitive")
+
+    planned(topic, providers, cast.PLAN)
+
+    prompt = providers.model.history[0].prompt  # type: ignore[union-attr]
+    assert "from 1 earlier run" in prompt
+    assert "Known facts" not in prompt
+
+
+def test_of_a_topic_marked_sensitive_no_model_is_told(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    Topic.objects.filter(pk=topic.pk).update(sensitivity="sensitive")
+    cast.set_up(providers, 1)
+    providers.model = cast.model(cast.PLAN)
+
+    run = run_of(topic)
+
+    assert run.status == "succeeded" and run.report.is_extractive
+    assert providers.model.history == [] and not ModelCall.objects.exists()
+    assert any("no model is told of it" in warning for warning in run.warnings)
 
 
 @pytest.mark.requirement("R33", "R34", "R50")

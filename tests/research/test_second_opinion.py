@@ -162,8 +162,7 @@ def test_a_sensitive_topic_is_compared_without_a_model(
     Topic.objects.filter(pk=topic.pk).update(sensitivity="sensitive")
     run = second_run(LATER)
 
-    assert calls(run) == ["plan", "write"]
-    assert said(run) == {LATER: ("changed", "words")}
+    assert run.status == "succeeded" and calls(run) == []
 
 
 # --- without a run ------------------------------------------------------------------------------------
