@@ -8,16 +8,16 @@ Heavy, as the client that it serves: imported when a model is first asked, never
 
 from __future__ import annotations
 
-import ssl
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpcore2
 import httpx2
 
 from beacon_site.providers.http import BodyTooLarge, read_bounded
+from beacon_site.providers.timed import timed
 
 MAX_BODY = 2 * 1024 * 1024  # bytes of one whole answer: 8,000 tokens, each escaped, are a tenth
 MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, where each token comes in 200 to 300 of them
@@ -38,58 +38,8 @@ class _Clock(threading.local):
 CLOCK = _Clock()
 
 
-class _TimedStream(httpcore2.NetworkStream):
-    """A connection whose reads end with the request's time, however slowly the server sends."""
-
-    def __init__(self, inner: httpcore2.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there; raises ReadTimeout at the end of the time."""
-        left = min(CLOCK.ends_at - time.monotonic(), CLOCK.idle)
-        if left <= 0:
-            raise httpcore2.ReadTimeout("the time is over")
-        return self._inner.read(max_bytes, left if timeout is None else min(left, timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send the request."""
-        self._inner.write(buffer, timeout)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._inner.close()
-
-    def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore2.NetworkStream:
-        """Shake hands; what comes after is timed too."""
-        return _TimedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
-
-    def get_extra_info(self, info: str) -> object:
-        """What the connection below knows about itself."""
-        return self._inner.get_extra_info(info)
-
-
-class _TimedBackend(httpcore2.NetworkBackend):
-    def __init__(self) -> None:
-        self._inner = httpcore2.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> httpcore2.NetworkStream:
-        made = self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
-        return _TimedStream(made)
-
-    def sleep(self, seconds: float) -> None:
-        self._inner.sleep(seconds)
+def _left() -> float:
+    return min(CLOCK.ends_at - time.monotonic(), CLOCK.idle)
 
 
 class _Timed(httpx2.HTTPTransport):
@@ -104,7 +54,7 @@ class _Timed(httpx2.HTTPTransport):
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,
-            network_backend=_TimedBackend(),
+            network_backend=timed(httpcore2.SyncBackend(), _left, httpcore2.ReadTimeout),
         )
 
 
