@@ -12,6 +12,7 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django_htmx.middleware import HtmxDetails
 
 if TYPE_CHECKING:
@@ -29,6 +30,16 @@ class BeaconRequest(HttpRequest):
     def actor(self) -> Actor:
         """Return the person as the one who acts."""
         return self.user.actor
+
+
+def page_of_ours(asked: str, default: str) -> str:
+    """Return `asked` if it is the path of a page here, else `default`.
+
+    Whoever sends it may be led: an address elsewhere, or a word that Django takes for the name of
+    a route (and fails on, where there is none), is no path.
+    """
+    ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    return asked if ours else default
 
 
 Respond = Callable[[HttpRequest], HttpResponse]

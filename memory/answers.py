@@ -9,11 +9,10 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import settings_undo
 from memory.models import Remembered, Revision
 
@@ -26,8 +25,7 @@ def go_to(request: BeaconRequest, url: str) -> HttpResponse:
 def next_of(request: BeaconRequest, default: str = "") -> str:
     """Return where the form or the address says to go on (`next`, here only), else `default`."""
     asked = str(request.POST.get("next") or request.GET.get("next") or "")
-    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
-    return asked if asked and ours else default
+    return page_of_ours(asked, default)
 
 
 def go_back(request: BeaconRequest, default: str) -> HttpResponse:

@@ -6,12 +6,11 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from research.starting import NotNow
 
 
@@ -22,9 +21,7 @@ def go_to(request: BeaconRequest, url: str) -> HttpResponse:
 
 def go_back(request: BeaconRequest, default: str) -> HttpResponse:
     """Send the person to where the form says it was (`next`, here only), else to `default`."""
-    asked = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
-    return go_to(request, asked if asked and ours else default)
+    return go_to(request, page_of_ours(request.POST.get("next", ""), default))
 
 
 def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:

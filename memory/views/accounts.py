@@ -13,14 +13,14 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import sign_in_failures, sign_ins
 from memory.forms.accounts import NewAccountForm, SignInForm
 from memory.models import Invitation, User
@@ -35,11 +35,11 @@ HOME = "/"
 @require_http_methods(["GET", "POST"])
 def sign_in(request: BeaconRequest) -> HttpResponse:
     """Ask for username and password; without any account, tell how to make the first."""
-    goal = _safe(request.POST.get("next") or request.GET.get("next", ""))
+    goal = page_of_ours(request.POST.get("next") or request.GET.get("next", ""), HOME)
     if request.htmx and request.method == "GET":
         # A fragment was asked for when the session was over: the whole page must go.
         return HttpResponseClientRedirect(
-            _sign_in_address(_safe(request.htmx.current_url_abs_path))
+            _sign_in_address(page_of_ours(request.htmx.current_url_abs_path or "", HOME))
         )
     if request.user.is_authenticated:
         return redirect(goal)
@@ -55,12 +55,6 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     if request.method == "POST" and form.cleaned_data.get("password"):
         sign_ins.note_failure(request, form.cleaned_data.get("username", ""))
     return render(request, "memory/sign_in.html", {"form": form, "next": goal})
-
-
-def _safe(address: str | None) -> str:
-    """Return `address` if it is a page of ours, else Home."""
-    secure = bool(address) and url_has_allowed_host_and_scheme(address, allowed_hosts=None)
-    return address if secure and address else HOME
 
 
 def _sign_in_address(goal: str) -> str:

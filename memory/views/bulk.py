@@ -12,12 +12,11 @@ from django.db import transaction
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.broker import send
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import bulk_acts, bulk_words
 from memory.errors import MemoryRefused
 from memory.models import BulkAct
@@ -120,6 +119,4 @@ def nudge(act: BulkAct) -> Any:
 
 
 def _gone_back(request: BeaconRequest, default: str) -> HttpResponse:
-    asked = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
-    return redirect(asked if asked and ours else default)
+    return redirect(page_of_ours(request.POST.get("next", ""), default))

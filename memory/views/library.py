@@ -18,13 +18,12 @@ from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import library, library_folder, library_reading
 from memory.answers import undo_tag
 from memory.days import in_utc
@@ -246,9 +245,8 @@ def library_restore(request: BeaconRequest, pk: UUID) -> HttpResponse:
     else:
         words = _("“%(title)s” is back in the library.") % {"title": document}
         messages.success(request, words, extra_tags=_trash_it(document))
-    back = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, request.is_secure())
-    return _gone_to(request, back if ours else reverse("memory:library"))
+    back = page_of_ours(request.POST.get("next", ""), reverse("memory:library"))
+    return _gone_to(request, back)
 
 
 @require_POST

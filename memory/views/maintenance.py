@@ -7,13 +7,12 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.broker import send
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import connections, maintenance
 
 
@@ -38,11 +37,5 @@ def notes_maintain(request: BeaconRequest) -> HttpResponse:
     else:
         done = maintenance.maintain(owner, by=request.actor)
         messages.success(request, done.in_words())
-    back = _back(request)
+    back = page_of_ours(request.POST.get("next", ""), reverse("memory:notes"))
     return HttpResponseClientRedirect(back) if request.htmx else redirect(back)
-
-
-def _back(request: BeaconRequest) -> str:
-    wanted = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure())
-    return wanted if ours else reverse("memory:notes")

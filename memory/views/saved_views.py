@@ -7,11 +7,10 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
-from beacon_site.http import BeaconRequest
+from beacon_site.http import BeaconRequest, page_of_ours
 from memory import saved_views
 from memory.errors import MemoryRefused
 from memory.models import SavedView
@@ -65,6 +64,4 @@ def views_undo(request: BeaconRequest) -> HttpResponse:
 
 
 def _gone_back(request: BeaconRequest) -> HttpResponse:
-    asked = request.POST.get("next", "")
-    ours = url_has_allowed_host_and_scheme(asked, allowed_hosts={request.get_host()})
-    return redirect(asked if asked and ours else reverse("memory:notes"))
+    return redirect(page_of_ours(request.POST.get("next", ""), reverse("memory:notes")))

@@ -1,0 +1,61 @@
+"""One of every row, a whole run, and every address that shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from memory.models import User
+from research.activity_export import KINDS as ACTS
+from research.exporting import KINDS as REPORTS
+from tests.pages.test_admin import REGISTERED, changed, listed, one_of_each
+from tests.pages.test_every_address import PUBLIC, Address, named, routes
+from tests.research.factories import make_call, make_second_run, make_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address and the name of its route."""
+
+    name: str
+    path: str
+
+
+def everything(owner: User) -> list[Place]:
+    """Make one of every row for a member of staff; return every address, the admin's too."""
+    one_of_each(owner)
+    topic = make_topic(owner, "The harbour")
+    run = make_second_run(topic)
+    make_call(run)
+    rows = named(topic)
+    pages = [
+        Place(name, Address(name, str(entry.pattern), rows).path)
+        for name, _address, entry in routes()
+        if name not in PUBLIC
+    ]
+    return [*pages, *_files(topic.slug, run.pk), *_admin()]
+
+
+def _admin() -> list[Place]:
+    found = []
+    for model in REGISTERED:
+        row = model._default_manager.first()
+        found.append(Place("admin", listed(model)))
+        if row is not None:
+            found.append(Place("admin", changed(row)))
+    return found
+
+
+def _files(slug: str, run: int) -> list[Place]:
+    """The files of each kind, and searches that find something."""
+    at = {"slug": slug, "run_id": run}
+    exports = [reverse("research:run-export", kwargs={**at, "kind": kind}) for kind in REPORTS]
+    found = f"{reverse('memory:recall')}?{urlencode({'q': 'alert script img'})}"
+    return [
+        *(Place("research:run-export", address) for address in exports),
+        *(Place("research:activity-file", reverse("research:activity-file", args=[kind])) for kind in ACTS),
+        Place("memory:recall", found),
+        Place("memory:recall-file", f"{reverse('memory:recall-file', args=['hits.json'])}?q=alert"),
+    ]  # fmt: skip

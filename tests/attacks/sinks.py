@@ -1,0 +1,81 @@
+"""Every place where what others wrote is shown: what is asked for to look at it.
+
+A sink is looked at by opening each of its addresses with rows in which everything is hostile
+(poisoning.py), as a page and as htmx asks for it.  What is no page is made by its own function
+(test_sent.py), and what a request brings along is sent back by forms (test_reflected.py).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+# Sink: the routes that show it.  `admin` stands for all pages of the admin.
+SINKS = {
+    "report: body, summary, title, delta, citations": "run",
+    "report: one sentence, its checks and corrections": "report-sentences sentence-correct topic-corrections",
+    "report: one source with its quote": "run-source",
+    "report: exports as HTML, Markdown, CSV, JSON": "run-export",
+    "reports: the list": "reports",
+    "run: live part, warnings, errors, steps": "run-progress",
+    "run: trace, model calls, tool calls": "run-trace",
+    "run: share it, shared links": "report-share shared-links",
+    "run: put into the trash": "run-trash",
+    "two runs compared": "compare",
+    "topic: title, description, labels": "topic topics home topic-runs topic-duplicate",
+    "topic: forms that hold what was typed": "topic-new topic-known schedule-preview topic-settings topic-forecast",
+    "topic: timeline, calendar": "topic-timeline calendar schedule-missed",
+    "topic: facts": "topic-facts fact fact-edit fact-history",
+    "topic: memory": "topic-memory topic-memory-json topic-purge topics-trash",
+    "topic: sources, labels, snippets": "topic-sources sources-export source-rules read-next",
+    "topic: rules, intent, notices": "topic-rules topic-notices rule-add",
+    "note": "notes note note-new note-edit note-history note-supersede notes-merge notes-maintain record-inline",
+    "observation": "observations observation observation-new observation-edit observation-history",
+    "record: acts, bulk acts, purge, undo": "record-open record-purge record-undo record-restore-revision bulk-progress records-bulk views-save",
+    "scratchpad": "scratchpad scratchpad-new scratchpad-edit",
+    "file: sections": "files file file-lock file-condense file-timeline episode-new",
+    "file: source, edit, preview, draft": "file-source file-edit file-preview file-draft",
+    "file: history, compare, blame": "file-history file-compare file-blame",
+    "library": "library library-add library-document library-edit library-check",
+    "content kept of pages": "content content-item content-raw",
+    "snapshots": "content-snapshots content-snapshot content-snapshot-json",
+    "search: hits and snippets": "recall recall-file",
+    "context for agents": "context context-text",
+    "Ask: conversations and answers": "ask session session-rename session-left message",
+    "review": "review proposal review-levels",
+    "quarantine, refused sources": "quarantine refused-sources source-refuse source-forget",
+    "conflict desk": "conflicts conflict",
+    "trash": "trash trash-empty",
+    "activity log": "activity activity-change activity-file",
+    "digest on the web": "digests digest",
+    "channels, deliveries, kept mails": "channels channel channel-new delivery kept-mails digest-settings",
+    "identity: soul, persona, profile": "soul persona profile",
+    "settings": "settings settings-undo sign-ins tokens agents agent account-delete password",
+    "settings of the site: people, connections, health": "people person-disable person-enable person-delete connections connection health",
+    "spending": "spending spending-limits spending-csv",
+    "archives": "archive archive-row archive-file archive-choose archive-import archive-confirm",
+    "admin": "admin",
+}  # fmt: skip
+
+# Modules that call something safe: the sinks at which what they make is looked at.
+MADE_SAFE = {
+    "memory/admin_accounts.py": "admin",
+    "memory/admin_base.py": "admin",
+    "memory/markdown.py": "report: body, summary, title, delta, citations",
+    "memory/recall/snippets.py": "search: hits and snippets",
+    "memory/ask_page.py": "Ask: conversations and answers",
+    "research/compare_facts.py": "two runs compared",
+    "research/delta_rows.py": "report: body, summary, title, delta, citations",
+    "research/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
+    "research/forms/topic_choices.py": "topic: forms that hold what was typed",
+    "research/report_page.py": "report: body, summary, title, delta, citations",
+    "research/report_sentences.py": "report: one sentence, its checks and corrections",
+    "research/since_page.py": "topic: title, description, labels",
+    "research/views/runs.py": "run: live part, warnings, errors, steps",
+}
+
+
+@cache
+def sink_of(route: str) -> str:
+    """Return the sink that a route belongs to, or nothing."""
+    name = route.rpartition(":")[2]
+    return next((sink for sink, routes in SINKS.items() if name in routes.split()), "")
