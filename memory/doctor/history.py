@@ -95,11 +95,9 @@ def _brought_together(model: type[Remembered], key: Any) -> bool:
     last = told.order_by("-version").values_list("version", flat=True).first() or 1
     if last > record.version:
         model.objects.filter(pk=key).update(version=last)
-    elif last < record.version:
-        why = _("What was changed here was not kept: the doctor found the record ahead of it.")
-        Revision.record(
-            record, before={}, after={}, by=MAINTENANCE, version=record.version, why=why
-        )
+    why = _("What was changed here was not kept: the doctor found the record ahead of it.")
+    for version in range(last + 1, record.version + 1):
+        Revision.record(record, before={}, after={}, by=MAINTENANCE, version=version, why=why)
     return bool(last != record.version)
 
 

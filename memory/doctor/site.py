@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import celery
 import django
 import redis
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import Tags, run_checks
 from django.db import connection
@@ -38,7 +39,31 @@ def look_at_migrations() -> Found:
         said = _("The database was brought up to date by a newer version: it has %(names)s.")
         todo = _("Use that version, or restore a backup that this one made.")
         return Found(said % {"names": names}, BAD, todo)
+    if missing := _missing_columns():
+        said = _(
+            "Its tables lack what this version writes, though it counts as migrated: %(names)s."
+        )
+        todo = _(
+            "It was changed by hand, or made by a version that was never released: put a backup of "
+            "this version in its place, or add what is missing."
+        )
+        return Found(said % {"names": _few(missing)}, BAD, todo)
     return Found(_("The database is up to date."))
+
+
+def _missing_columns() -> list[str]:
+    """Return the columns of the models that the database has not, as `table.column`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = current_schema()"
+        )
+        there = set(cursor.fetchall())
+    models = [one for one in apps.get_models(include_auto_created=True) if one._meta.managed]
+    wanted = {
+        (one._meta.db_table, f.column) for one in models for f in one._meta.local_concrete_fields
+    }
+    return sorted(f"{table}.{column}" for table, column in wanted - there)
 
 
 def _few(names: list[str]) -> str:

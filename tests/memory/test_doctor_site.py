@@ -116,6 +116,16 @@ def test_migrations_that_are_due_or_of_a_newer_version_are_told(db: None) -> Non
     assert looked == ["migrations"]  # nothing else can be looked at on tables that are not there
 
 
+def test_a_column_that_is_not_there_is_told_though_every_migration_is(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE memory_savedview RENAME COLUMN name TO gone")
+
+    found = asked("migrations", fix=True)
+    assert (found.state, found.mended) == (BAD, "")
+    assert found.said.endswith("migrated: memory_savedview.name.")
+    assert [one.key for one in examining.look_for_drift()] == ["migrations"]
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
