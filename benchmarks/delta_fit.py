@@ -1,17 +1,18 @@
-"""Fit the weights of the comparison on the open half: `python -m benchmarks.delta_fit [--write]`.
+"""Fit the weights of the comparison: `python -m benchmarks.delta_fit [--write]`.
 
 Prints how well sentences of scenarios that were left out are told apart (six folds of whole
-scenarios), with and without vectors; `--write` fits on all of the open half and writes
-research/weights.py.  The kept half is never read.  Needs numpy (requirements/embeddings.txt).
+scenarios), with and without vectors; `--write` fits on all scenarios of `PARTS` and writes
+research/weights.py.  The final ones are never read.  Needs numpy (requirements/embeddings.txt).
 
 Every sentence is one choice among: no fact, new, and three relations to each of the facts that the
 product looks at closely.  The weights make the labelled choice likely (softmax) and stay small
-(L2).  A first fit tells which figures matter; the strongest are fitted again, alone.
+(L2).
 """
 
 from __future__ import annotations
 
 import argparse
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +20,15 @@ import numpy as np
 
 from beacon_site.providers.minilm_embedder import MiniLmEmbedder
 from benchmarks.delta_scenarios import Scenario, practice, scenarios
-from research.relating import RELATIONS, Option, chosen
+from research.relating import CLOSEST, RELATIONS, Option, chosen
 from research.values import Features
 from research.weights import Weights
 
 TARGET = Path(__file__).resolve().parents[1] / "research" / "weights.py"
+# What the table was measured on once and a matcher was then made with is used up: it is fitted to.
+PARTS = ("open", "kept", "used")
 FOLDS = 6
-SMALL_ALIGN, SMALL_RELATE, SMALL_LONE = 0.5, 1.0, 0.5
-STRONGEST_ALIGN, STRONGEST_RELATE = 34, 30
+SMALL_ALIGN, SMALL_RELATE, SMALL_LONE = 0.25, 0.5, 0.25
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def _right(status: str, of: int, options: list[Option]) -> int:
 
 
 class Space:
-    """The figures as numbers: which names there are, and the rows of each choice."""
+    """The figures as numbers: which names there are, and the rows of all choices."""
 
     def __init__(self, every: list[Choice]) -> None:
         some = next(one for one in every if one.options)
@@ -80,15 +82,6 @@ class Space:
         )
         small = [SMALL_ALIGN] * self.parts[0] + [SMALL_RELATE] * (self.parts[1] - self.parts[0])
         self.small = np.array(small + [SMALL_LONE] * (self.parts[3] - self.parts[1]))
-
-    def rows(self, one: Choice):
-        """Return the matrices of a choice, and which of its scores may be chosen."""
-        align = np.array([[o.align[n] for n in self.align] for o in one.options])
-        related = np.array([[*(o.relate[n] for n in self.relate), 1.0] for o in one.options])
-        new = np.array([*(one.lone[0][n] for n in self.new), 1.0])
-        noise = np.array([*(one.lone[1][n] for n in self.noise), 1.0])
-        live = np.array([[True, o.place < one.known, o.place < one.known] for o in one.options])
-        return align, related, new, noise, live, one.right
 
     def weights(self, w) -> Weights:
         """Return the weights by name, rounded; what is nought is left out."""
@@ -108,41 +101,49 @@ class Space:
         )
 
 
+class Rows:
+    """The figures of all choices in arrays; a choice with fewer options is filled up with noughts."""
+
+    def __init__(self, space: Space, every: list[Choice]) -> None:
+        count = len(every)
+        self.align = np.zeros((count, CLOSEST, len(space.align)))
+        self.related = np.zeros((count, CLOSEST, len(space.relate) + 1))
+        self.live = np.zeros((count, CLOSEST, 3), dtype=bool)
+        for row, one in enumerate(every):
+            for n, option in enumerate(one.options):
+                self.align[row, n] = [option.align[name] for name in space.align]
+                self.related[row, n] = [*(option.relate[name] for name in space.relate), 1.0]
+                is_known = option.place < one.known
+                self.live[row, n] = (True, is_known, is_known)
+        self.new = np.array([[*(one.lone[0][n] for n in space.new), 1.0] for one in every])
+        self.noise = np.array([[*(one.lone[1][n] for n in space.noise), 1.0] for one in every])
+        self.right = np.array([one.right for one in every])
+
+
 def fitted(space: Space, every: list[Choice]):
-    """Return the weights that make the labels likely: all figures first, then the strongest."""
-    rows = [space.rows(one) for one in every if one.right >= 0 and one.options]
-    first = _fit(space, rows, np.ones(space.parts[3]))
-    spread_align = np.vstack([row[0] for row in rows]).std(0) + 0.05
-    spread_relate = np.vstack([row[1] for row in rows]).std(0) + 0.05
-    a, b = space.parts[0], space.parts[1]
-    align = np.abs(first[:a]) * spread_align
-    related = (np.abs(first[a:b].reshape(3, -1)) * spread_relate).max(0)
-    related[-1] = np.inf
-    kept = np.ones(space.parts[3])
-    kept[:a] = align >= np.sort(align)[-STRONGEST_ALIGN]
-    strong = related >= np.sort(related)[-STRONGEST_RELATE - 1]
-    kept[a:b] = np.tile(strong, 3)
-    return _fit(space, rows, kept)
+    """Return the weights that make the labels likely."""
+    rows = Rows(space, [one for one in every if one.right >= 0 and one.options])
+    return _fit(space, rows)
 
 
-def _fit(space: Space, rows: list, kept):
-    """Minimise by L-BFGS; a weight that is not kept stays nought."""
+def _fit(space: Space, rows: Rows):
+    """Minimise by L-BFGS."""
     w = np.zeros(space.parts[3])
-    value, slope = _loss(space, rows, w, kept)
+    value, slope = _loss(space, rows, w)
     memory: list = []
-    for _step in range(200):
+    for _step in range(300):
         way = _direction(slope, memory)
         length = 1.0
         while length > 1e-7:
             next_w = w - length * way
-            next_value, next_slope = _loss(space, rows, next_w, kept)
+            next_value, next_slope = _loss(space, rows, next_w)
             if next_value <= value - 1e-4 * length * (slope @ way):
                 break
             length /= 2
         moved, turned = next_w - w, next_slope - slope
         if moved @ turned > 1e-10:
             memory = [*memory, (moved, turned)][-12:]
-        is_done = abs(value - next_value) < 1e-5 * max(1.0, abs(value))
+        is_done = abs(value - next_value) < 1e-6 * max(1.0, abs(value))
         w, value, slope = next_w, next_value, next_slope
         if is_done:
             break
@@ -164,25 +165,27 @@ def _direction(slope, memory: list):
     return way
 
 
-def _loss(space: Space, rows: list, w, kept):
+def _loss(space: Space, rows: Rows, w):
     """Return how unlikely the labels are, with the price of large weights, and its slope."""
     a, b, c, _end = space.parts
-    related_w = w[a:b].reshape(3, -1)
-    total, slope = 0.0, np.zeros_like(w)
-    for align, related, new, noise, live, right in rows:
-        scores = (align @ w[:a])[:, None] + related @ related_w.T
-        scores = np.where(live, scores, -1e9)
-        every = np.concatenate([[new @ w[b:c], noise @ w[c:]], scores.ravel()])
-        powers = np.exp(every - every.max())
-        shares = powers / powers.sum()
-        total -= float(np.log(shares[right] + 1e-12))
-        shares[right] -= 1
-        off = shares[2:].reshape(-1, 3)
-        slope[:a] += align.T @ off.sum(1)
-        slope[a:b] += (off.T @ related).ravel()
-        slope[b:c] += shares[0] * new
-        slope[c:] += shares[1] * noise
-    return total + 0.5 * float(space.small @ (w * w)), (slope + space.small * w) * kept
+    scores = (rows.align @ w[:a])[:, :, None] + rows.related @ w[a:b].reshape(3, -1).T
+    scores = np.where(rows.live, scores, -1e9).reshape(len(rows.right), -1)
+    every = np.column_stack([rows.new @ w[b:c], rows.noise @ w[c:], scores])
+    powers = np.exp(every - every.max(1, keepdims=True))
+    shares = powers / powers.sum(1, keepdims=True)
+    at = (np.arange(len(rows.right)), rows.right)
+    total = -float(np.log(shares[at] + 1e-12).sum())
+    shares[at] -= 1
+    off = shares[:, 2:].reshape(len(rows.right), -1, 3)
+    slope = np.concatenate(
+        [
+            np.tensordot(off.sum(2), rows.align, ((0, 1), (0, 1))),
+            np.tensordot(off, rows.related, ((0, 1), (0, 1))).ravel(),
+            shares[:, 0] @ rows.new,
+            shares[:, 1] @ rows.noise,
+        ]
+    )
+    return total + 0.5 * float(space.small @ (w * w)), slope + space.small * w
 
 
 def said(weights: Weights, one: Choice) -> tuple[str, int]:
@@ -207,10 +210,10 @@ def folded(every: list[Choice], always: list[Choice]) -> list[tuple[str, str, in
 
 HEAD = '''"""The weights of the comparison: made by `python -m benchmarks.delta_fit --write`, not by hand.
 
-Fitted on the open half of benchmarks/data/delta ({sentences} labelled sentences of {scenarios} scenarios) and on
-benchmarks/data/delta_practice.txt, which was written for it.
-A figure (`pairing.py`, `values.py`, `subjects.py`) that speaks for a choice has a weight above
-nought.  docs/benchmarks.md tells what they reach.
+Fitted on the parts {parts} of benchmarks/data/delta ({sentences} labelled sentences of {scenarios}
+scenarios) and on benchmarks/data/delta_practice.txt.  A figure (`pairing.py`, `values.py`,
+`subjects.py`, `vectors.py`) that speaks for a choice has a weight above nought; "m17" is the figure
+at place 17 of the sentence's vector.  docs/benchmarks.md tells what they reach.
 """
 
 from __future__ import annotations
@@ -228,30 +231,48 @@ class Weights:
     noise: dict[str, float]
 
 
+# fmt: off
 '''
+
+
+def written(name: str, weights: Weights) -> str:
+    """Return the weights as the lines of a module, many in a line."""
+
+    def table(of: dict[str, float], margin: str) -> str:
+        pairs = ", ".join(f'"{figure}":@{value}' for figure, value in of.items())
+        lines = textwrap.wrap(pairs, 96, initial_indent=margin, subsequent_indent=margin)
+        return "\n".join(lines).replace("@", " ") + ",\n"
+
+    related = "".join(
+        f'        "{relation}": {{\n{table(of, " " * 12)}        }},\n'
+        for relation, of in weights.relate.items()
+    )
+    return (
+        f"{name} = Weights(\n    align={{\n{table(weights.align, ' ' * 8)}    }},\n"
+        f"    relate={{\n{related}    }},\n    new={{\n{table(weights.new, ' ' * 8)}    }},\n"
+        f"    noise={{\n{table(weights.noise, ' ' * 8)}    }},\n)\n"
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write research/weights.py")
-    parser.add_argument("--open-only", action="store_true", help="leave the practice out")
     wants = parser.parse_args()
     from benchmarks.delta import show
 
-    every = scenarios("open")
+    every = [scenario for part in PARTS for scenario in scenarios(part)]
     parts = []
-    for name, embed in (("WITH_VECTORS", MiniLmEmbedder().embed), ("WITHOUT_VECTORS", None)):
-        rows = choices(every, embed)
+    for name, embed in (("WITH_VECTORS", MiniLmEmbedder().read), ("WITHOUT_VECTORS", None)):
+        rows, extra = choices(every, embed), choices(practice(), embed)
         lost = sum(one.right < 0 for one in rows)
         print(f"\n{name}: {len(rows)} sentences, {lost} with their fact not among the closest")
-        extra = choices(practice(), embed) if not wants.open_only else []
         show(folded(rows, extra), len(every))
         space = Space(rows)
-        parts.append(f"{name} = {space.weights(fitted(space, [*rows, *extra]))!r}\n")
+        parts.append(written(name, space.weights(fitted(space, [*rows, *extra]))))
     if wants.write:
         count = sum(len(scenario.labels) for scenario in every)
-        head = HEAD.format(sentences=count, scenarios=len(every))
-        TARGET.write_text(head + "".join(parts), encoding="utf-8")
+        head = HEAD.format(parts=", ".join(PARTS), sentences=count, scenarios=len(every))
+        TARGET.write_text(head + "\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,12 @@ import json
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from research.relating import Comparison, Embed, Told
+from research.relating import Comparison, Told
+
+if TYPE_CHECKING:
+    from research.vectors import Embed
 
 DATA = Path(__file__).resolve().parent / "data" / "delta"
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -22,7 +22,10 @@ from memory.text import match_key, without_citations
 from memory.topic_memory import KnownFact
 from research.matching import match
 from research.models import DeltaItem, Schedule
-from research.relating import SURE, Comparison, Embed, Told, Verdict
+from research.relating import SURE, Comparison, Told, Verdict
+
+if TYPE_CHECKING:
+    from research.vectors import Embed
 
 Status = DeltaItem.Status
 

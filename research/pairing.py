@@ -29,6 +29,16 @@ from research.values import NUMBERS, TIMES, Features, by_numbers, by_time
 # Hints that say something wherever they stand; the others only where the sentence is near the fact.
 _FREE_CUES = frozenset({"denies", "corrects", "evidence", "never", "not_old"})
 
+BY_MEANING = (
+    "cos",
+    "words_held",
+    "words_lost",
+    "words_rarest",
+    "words_known",
+    "words_strange",
+    "words_strangest",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -162,7 +172,7 @@ def relate(new: Slots, old: Slots, align: Features) -> Features:
     features |= {name: cues[name] for name in _FREE_CUES}
     features |= {name: align[name] for name in (*NUMBERS, *TIMES)}
     if "cos" in align:
-        features |= {"cos": align["cos"], "cos_bare": align["cos_bare"]}
+        features |= {name: align[name] for name in BY_MEANING}
     return features | {
         "covered": align["fact_in_sentence"],
         "in_order": align["in_order"],

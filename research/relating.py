@@ -9,10 +9,11 @@ and the scores are made into shares of one.  The weights were fitted on labelled
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from research.chatter import chatter
 from research.pairing import Context, Scene, relate
@@ -21,18 +22,31 @@ from research.terms import terms
 from research.values import Features, by_numbers, by_values, tells_same
 from research.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 
+if TYPE_CHECKING:
+    from research.vectors import Embed
+
+# Figures of which it matters by how much a fact is ahead of the others.
+LEADS = (
+    "fact_in_sentence",
+    "rarest_around",
+    "cos",
+    "cos_near_page",
+    "words_held",
+    "words_clear",
+    "words_around",
+    "words_both",
+)
 RELATIONS = ("confirmed", "changed", "contradicted")
 # So many facts are looked at closely for each sentence: those nearest by a quick look.
 CLOSEST = 6
 # From these shares on a sentence speaks of a known fact, and tells no fact at all.
-LINKED = 0.57
-NO_FACT = 0.5
+LINKED = 0.5
+NO_FACT = 0.4
 # Below this share no sentence is told as a change or a contradiction: on pages that the weights were
 # not fitted to, of such verdicts one in ten was right (docs/benchmarks.md, Deltas).
 OTHERWISE = 0.35
 # From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
 SURE = 0.85
-Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,12 @@ class Comparison:
         self._slots = [_taken_apart(told.text, told.on) for told in self._told]
         words = {*terms(topic), *topic.casefold().split()}
         self._scene = Scene(self._slots[: self.known], self._slots[self.known :], words)
-        self._vectors = _Vectors(self._told, self._slots, embed) if embed else None
+        self._vectors = None
+        if embed:
+            # Imported here: without vectors there may be no numpy.
+            from research.vectors import Vectors
+
+            self._vectors = Vectors(self._told, self.known, embed)
         self._weights = WITH_VECTORS if embed else WITHOUT_VECTORS
 
     def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
@@ -153,8 +172,8 @@ class Comparison:
         shares = [self._scene.share(ours, old.terms) for old in self._slots[: self.known]]
         near = {"related": max(shares, default=0.0)}
         if self._vectors:
-            cosines = [self._vectors.cosine(place, old) for old in range(self.known)]
-            near["related_cos"] = max(cosines, default=0.0)
+            near["related_cos"] = self._vectors.nearest(place)
+            near |= self._vectors.meaning(place)
         return near
 
     def options(self, number: int, earlier: Sequence[int] = ()) -> list[Option]:
@@ -265,47 +284,9 @@ def _same_words(new: Slots, olds: Sequence[Slots]) -> int:
 
 def _add_leads(pairs: Sequence[tuple[int, Features]]) -> None:
     """Add by how much each fact is nearer than the nearest other one."""
-    for name in ("fact_in_sentence", "rarest_around", "cos", "cos_near_page", "cos_bare"):
+    for name in LEADS:
         values = [figures.get(name, 0.0) for _place, figures in pairs]
         for number, (_place, figures) in enumerate(pairs):
             if name in figures:
                 others = values[:number] + values[number + 1 :]
                 figures[f"lead_{name}"] = values[number] - max(others, default=0.0)
-
-
-class _Vectors:
-    """The nearness in meaning of each two sentences: as they stand, with their page, bare."""
-
-    def __init__(self, told: Sequence[Told], taken: Sequence[Slots], embed: Embed) -> None:
-        rows = [
-            (
-                one.text,
-                f"{one.before} {one.text}" if one.before else one.text,
-                f"{one.title}. {one.text}" if one.title else one.text,
-                apart.bare,
-            )
-            for one, apart in zip(told, taken, strict=True)
-        ]
-        texts = list(dict.fromkeys(text for row in rows for text in row))
-        vectors = dict(zip(texts, embed(texts), strict=True))
-        self._rows = [tuple(vectors[text] for text in row) for row in rows]
-
-    def cosine(self, left: int, right: int) -> float:
-        return _dot(self._rows[left][0], self._rows[right][0])
-
-    def figures(self, new: int, old: int) -> Features:
-        """Return the cosines of a pair."""
-        ours, theirs = self._rows[new], self._rows[old]
-        plain = _dot(ours[0], theirs[0])
-        page = max(_dot(ours[1], theirs[0]), _dot(ours[2], theirs[0]))
-        return {
-            "cos": plain,
-            "cos_page": page,
-            "cos_near_page": max(plain, page),
-            "cos_bare": _dot(ours[3], theirs[3]),
-            "cos_near": (plain - 0.2) / 0.6,
-        }
-
-
-def _dot(left: Sequence[float], right: Sequence[float]) -> float:
-    return math.fsum(a * b for a, b in zip(left, right, strict=True))

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import structlog
 
 from beacon_site.providers import embeddings
-from beacon_site.providers.embeddings import LOCAL, EmbedderProfile
 from beacon_site.providers.errors import ProviderError
 from memory import embedders
 from memory.text import one_line
 from research.delta import Statement
 from research.extractive import Reading
-from research.relating import Embed
+
+if TYPE_CHECKING:
+    from research.vectors import Embed
 
 logger = structlog.get_logger(__name__)
 
@@ -51,18 +53,16 @@ def _sentence_before(text: str, quote: str) -> str:
 
 
 def local_vectors() -> Embed | None:
-    """Return the embedder of this machine; the weights are for no other.
+    """Return what reads texts on this machine; the weights are for no other.
 
     None where it is not installed or vectors are turned off: the comparison goes without.
     """
     if embedders.is_off() or not embeddings.local_is_installed():
         return None
-    embedder = embeddings.get_embedder(EmbedderProfile(LOCAL))
-    if embedder is None:
-        return None
+    read = embeddings.local_reader()
     try:
-        embedder.embed(["a first sentence, so that what is broken shows now"])
+        read(["a first sentence, so that what is broken shows now"])
     except ProviderError as exc:
         logger.warning("facts compared without vectors", why=str(exc))
         return None
-    return embedder.embed
+    return read

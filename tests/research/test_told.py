@@ -53,12 +53,11 @@ def test_vectors_that_are_turned_off_are_not_made(settings: Any):
 def test_an_embedder_that_does_not_start_is_gone_without(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    class Broken:
-        def embed(self, texts: list[str]) -> list[list[float]]:
-            raise ProviderRejected("not the file that was reviewed")
+    def broken(texts: list[str]) -> None:
+        raise ProviderRejected("not the file that was reviewed")
 
     settings.BEACON_EMBEDDINGS = "auto"
     monkeypatch.setattr(embeddings, "local_is_installed", lambda: True)
-    monkeypatch.setattr(embeddings, "get_embedder", lambda profile: Broken())
+    monkeypatch.setattr(embeddings, "local_reader", lambda: broken)
 
     assert local_vectors() is None
