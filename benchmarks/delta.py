@@ -1,8 +1,8 @@
 """How well a run tells what is new, changed, contradicted: `python -m benchmarks.delta`.
 
 Each scenario of benchmarks/data/delta is compared as a run does it, page by page, with the days of
-facts and pages; new sentences stand among what later ones are compared with.  `--half open` is
-what the weights were fitted on, `kept` was read by the second fit; `final` is the table; `--no-vectors` leaves MiniLM
+facts and pages; new sentences stand among what later ones are compared with.  The weights were
+fitted on `open`, `kept` and `used`; `final` is the table; `--no-vectors` leaves MiniLM
 out; `--model` puts what is not sure to the model that the environment names, as a run does.  Prints the confusion matrix, precision and recall, and how often a run repeats itself.
 """
 
@@ -79,7 +79,7 @@ def show(every: Sequence[Answer], runs: int) -> None:
 def main() -> None:
     """Read what is asked for, and judge it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=("open", "kept", "final", "all"), default="open")
+    parser.add_argument("--half", choices=("open", "kept", "used", "final", "all"), default="open")
     parser.add_argument("--no-vectors", action="store_true", help="leave MiniLM out")
     parser.add_argument("--model", action="store_true", help="ask the model of what is not sure")
     wants = parser.parse_args()

@@ -50,7 +50,7 @@ class Scenario:
 
 
 def scenarios(half: str) -> list[Scenario]:
-    """Return the scenarios of one part ("open", "kept", "final") or of "all", by name."""
+    """Return the scenarios of one part ("open", "kept", "used", "final") or of "all", by name."""
     found = []
     for path in sorted(DATA.glob("*.json")):
         stored = json.loads(path.read_text(encoding="utf-8"))
