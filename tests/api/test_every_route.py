@@ -18,9 +18,11 @@ from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact
 from memory.observing import Line, remember_lines
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
+from tests.conftest import Say
 from tests.pages.rows_written import rows_written
 from tests.research.factories import make_second_run, make_topic
 
+pytestmark = pytest.mark.faults  # they print lines of its table
 WORDS = "the diagnosis of a friend"
 SCOPES = {
     "read": """
@@ -116,7 +118,7 @@ def test_each_address_has_a_scope_here_and_no_line_is_of_one_that_is_gone() -> N
 
 
 def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
-    alice: User, client_of: Any
+    alice: User, client_of: Any, say: Say
 ) -> None:
     browsers = (Client(), client_of(alice))
     let_in = [
@@ -125,22 +127,33 @@ def test_nobody_comes_in_without_a_token_nor_by_a_browsers_session(
         for browser in browsers
         if browser.generic(method, ROOT + address(path, NOWHERE)).status_code != 401
     ]
+    say(
+        "every call of the API without a token, and with a browser's session",
+        "401",
+        f"{len(OPERATIONS)} calls, {len(let_in)} let in",
+    )
 
     assert let_in == []
 
 
-def test_a_token_of_a_lesser_scope_opens_no_address(admin: User) -> None:
+def test_a_token_of_a_lesser_scope_opens_no_address(admin: User, say: Say) -> None:
     programs = {scope: Program(admin, less, name=less) for scope, less in LESS.items()}
     answers = {
         name: programs[SCOPE_OF[name]].send(method, address(path, NOWHERE), {}).status_code
         for name, (method, path, _told) in OPERATIONS.items()
     }
+    opened = {name: code for name, code in answers.items() if code != 403}
+    say(
+        "every call of the API with a token of the scope below",
+        "403",
+        f"{len(answers)} calls, {len(opened)} that it opens",
+    )
 
-    assert {name: code for name, code in answers.items() if code != 403} == {}
+    assert opened == {}
 
 
 def test_what_is_of_one_owner_is_not_there_for_another(
-    alice: User, bob: User, there: dict[str, Any]
+    alice: User, bob: User, there: dict[str, Any], say: Say
 ) -> None:
     stranger = Program(bob, "read", "write", "admin")
     before = _of(alice)
@@ -153,9 +166,16 @@ def test_what_is_of_one_owner_is_not_there_for_another(
             seen[name] = (answer.status_code, answer.content)
         if WORDS.encode() in answer.content and not named & BY_NAME:
             seen[name] = answer.content
+    is_as_before = _of(alice) == before
+    say(
+        "every call of the API that names one owner's rows, by another",
+        "nothing leaks: 404, no row changes",
+        f"{len(OPERATIONS)} calls, {len(seen)} that answer otherwise, rows changed: "
+        f"{'no' if is_as_before else 'yes'}",
+    )
 
     assert seen == {}
-    assert _of(alice) == before
+    assert is_as_before
 
 
 def _of(owner: User) -> list[str]:
@@ -171,7 +191,7 @@ def _of(owner: User) -> list[str]:
         return [*rows, str(cursor.fetchall())]
 
 
-def test_a_get_changes_no_row(alice: User, there: dict[str, Any]) -> None:
+def test_a_get_changes_no_row(alice: User, there: dict[str, Any], say: Say) -> None:
     program = Program(alice, "read", "write", "admin")
     program.put(f"/scratchpad/{there['key']}", {"value": "1"})
     gets = {
@@ -187,6 +207,7 @@ def test_a_get_changes_no_row(alice: User, there: dict[str, Any]) -> None:
             program.get(path)
         if tables:
             wrote[name] = tables
+    say("every GET of the API twice", "no row changes", f"{len(gets)} calls, {len(wrote)} wrote")
 
     assert {name: code for name, code in found.items() if code != 200} == {}
     assert wrote == {}

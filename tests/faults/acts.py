@@ -5,6 +5,11 @@ queue TITLE…        make the topics that are missing, and queue a run of each
 deep TITLE…         the same, of a deep run
 due SECONDS TITLE…  make topics that recur daily and fell due so many seconds ago
 told URL TITLE…     make a channel by mail and one to URL, and a saved run of each topic that is told
+trash TITLE         move the topic to the trash
+purge TITLE         delete the topic in the trash for good
+leave NAME BY       delete the account of that name, by another
+save NAME PATH N    save N lines to a memory file of the account
+catch_up            bring the copies on disk and what is stored together
 """
 
 from __future__ import annotations
@@ -76,7 +81,50 @@ def told(url: str, *titles: str) -> None:
         Delivery.objects.lay_out_report(run, is_quiet=False)
 
 
-ACTS = {"topics": topics, "queue": queue, "deep": deep, "due": due, "told": told}
+def trash(title: str) -> None:
+    """Move the topic to the trash."""
+    topic = _topic(title)
+    topic.trash(by=topic.owner.actor)
+
+
+def purge(title: str) -> None:
+    """Delete the topic in the trash for good."""
+    from memory.models import Topic
+
+    topic = Topic.objects.in_trash().get(title=title)
+    topic.purge(by=topic.owner.actor)
+
+
+def leave(name: str, by: str) -> None:
+    """Delete an account."""
+    from memory import account_deletion
+    from memory.models import User
+
+    person, staff = (User.objects.get(username=one) for one in (name, by))
+    account_deletion.delete_account(person, typed=name, by=staff)
+
+
+def save(name: str, path: str, count: str) -> None:
+    """Save a memory file."""
+    from memory.files.saving import save_file
+    from memory.models import User
+
+    owner = User.objects.get(username=name)
+    text = "# February\n\n" + "".join(f"- line {n:04}\n" for n in range(int(count)))
+    save_file(owner, path, text, by=owner.actor)
+
+
+def catch_up() -> None:
+    """Bring the copies on disk and what is stored together."""
+    from memory.files import mirror
+
+    mirror.catch_up()
+
+
+ACTS = {
+    "topics": topics, "queue": queue, "deep": deep, "due": due, "told": told, "trash": trash,
+    "purge": purge, "leave": leave, "save": save, "catch_up": catch_up,
+}  # fmt: skip
 
 if __name__ == "__main__":
     django.setup()

@@ -98,7 +98,7 @@ class Site:
         """Carry out a management command; its failure fails the test with what it said."""
         ended = subprocess.run(
             [sys.executable, "manage.py", *arguments], cwd=ROOT, text=True, capture_output=True,
-            env={**self.environment, **variables}, check=False, timeout=120,
+            env={**self.environment, **variables}, check=False, timeout=250,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
         return ended

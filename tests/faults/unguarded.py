@@ -25,9 +25,15 @@ class Unguarded(pytest.Function):
         """Pass if the test fails."""
         guard = self.guard
         told = [guard.name, guard.holds, guard.without, guard.test_in_words]
-        self.user_properties.append((figures.GUARD, told))
+        try:
+            self._fail_without(guard)
+        finally:
+            # What it measured without the guard is no figure of the product.
+            self.user_properties[:] = [(figures.GUARD, told)]
+
+    def _fail_without(self, guard: Guard) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            self.guard.out(patch)
+            guard.out(patch)
             try:
                 super().runtest()
             except (AssertionError, pytest.fail.Exception) as exc:

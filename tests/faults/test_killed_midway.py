@@ -1,0 +1,144 @@
+"""Killed in the middle of deleting for good, and a disk that is full: all or nothing, and it is said.
+
+A process is held at an exact place by a lock that the test has on a table, and killed there.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.conftest import Say
+from tests.faults.processes import ROOT, Site, site
+from tests.faults.test_backup import rows_of
+
+pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(400)]
+
+TOPIC = "Solid-state batteries"
+WAITS = (
+    "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE NOT l.granted"
+    " AND c.relname = %s AND l.database = (SELECT oid FROM pg_database"
+    " WHERE datname = current_database())"
+)
+OTHERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+)
+
+
+@pytest.fixture(scope="module")
+def beacon() -> Iterator[Site]:
+    """A site with a researched topic and a second account of staff, without a worker."""
+    with site() as made:
+        made.manage(
+            "createsuperuser", "--noinput", "--username=carol", "--email=carol@example.org",
+            DJANGO_SUPERUSER_PASSWORD="carol-horse-battery",
+        )  # fmt: skip
+        made.manage("research", TOPIC, "--sample", "--wait", "--user", "alice")
+        yield made
+
+
+def _killed_at(beacon: Site, table: str, *act: str) -> None:
+    """Carry out an act of acts.py, and kill its process when it comes to delete from `table`."""
+    with psycopg.connect(beacon.url) as held:
+        held.execute(f'LOCK TABLE "{table}" IN SHARE MODE')  # type: ignore[call-overload]  # a name of ours
+        acting = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.acts", *act], cwd=ROOT, env=beacon.environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            beacon.wait(lambda: beacon.value(WAITS, table), 120)
+        finally:
+            acting.kill()
+            assert acting.wait(30) == -signal.SIGKILL
+        held.rollback()
+    beacon.wait(lambda: beacon.value(OTHERS) == 0)
+
+
+@pytest.mark.parametrize(
+    ("what", "table", "act", "gone"),
+    [
+        ("a topic deleted for good", "memory_topic", ("purge", TOPIC), "memory_topic"),
+        ("an account deleted", "axes_accesslog", ("leave", "alice", "carol"), "memory_topicfact"),
+    ],
+    ids=["purge", "account"],
+)
+def test_killed_in_the_middle_everything_stands_and_the_next_try_ends_it(
+    beacon: Site, say: Say, what: str, table: str, act: tuple[str, ...], gone: str
+):
+    beacon.act("queue", "Harbour") if act[0] == "leave" else beacon.act("trash", TOPIC)
+    was = rows_of(beacon)
+    _killed_at(beacon, table, *act)
+    now = rows_of(beacon)
+    differ = sorted(name for name in was if was[name] != now.get(name))
+    beacon.act(*act)
+    left = [name for name, rows in rows_of(beacon).items() if rows and name == gone]
+    say(
+        f"kill -9 in the middle of {what}",
+        "all rows stand as they were; the next try ends it",
+        f"{sum(map(len, was.values()))} rows, {len(differ)} tables differ; then it is gone: "
+        f"{'no' if left else 'yes'}",
+    )
+
+    assert differ == []
+    assert left == []
+
+
+def _with_a_full_disk(beacon: Site, room: int, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that may write `room` bytes to a file and no more, as on a disk that is full."""
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=beacon.environment, text=True,
+        capture_output=True, check=False, timeout=120,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
+    )  # fmt: skip
+
+
+def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_path: Path, say: Say):
+    file = tmp_path / "beacon.backup"
+    beacon.manage("backup", str(file))
+    before = file.read_bytes()
+    ended = _with_a_full_disk(beacon, len(before) // 2, "manage.py", "backup", str(file))
+    said = (ended.stderr.strip().splitlines() or [""])[-1]
+    is_as_before = file.read_bytes() == before
+    say(
+        "a disk that is full in the middle of a backup",
+        "said in a sentence; the backup before stands; nothing half beside it",
+        f"“{said.replace(str(file), 'beacon.backup')}”; the one before "
+        f"{'stands' if is_as_before else 'is gone'}, {len(list(tmp_path.iterdir()))} file there",
+    )
+
+    assert ended.returncode == 1
+    assert "cannot be written" in said and "Traceback" not in ended.stderr
+    assert is_as_before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_copy_on_disk_that_finds_no_room_is_caught_up_with(beacon: Site, say: Say):
+    path = "episodes/2026-02.md"
+    beacon.act("save", "carol", path, "10")
+    [copy] = (beacon.folder / "memory").rglob("2026-02.md")
+    before = copy.read_text()
+    ended = _with_a_full_disk(beacon, 4000, "-m", "tests.faults.acts", "save", "carol", path, "400")
+    meanwhile, beside = copy.read_text(), [one.name for one in copy.parent.iterdir()]
+    beacon.act("catch_up")
+    query = "SELECT content FROM memory_memoryfile WHERE path = %s AND length(content) > 4000"
+    stored = str(beacon.value(query, path))
+    followed = copy.read_text() == stored
+    say(
+        "a disk that is full while a file is saved",
+        "the save is in the database; the copy on disk stays whole, and follows later",
+        f"{len(stored)} characters stored; the copy was {'whole' if meanwhile == before else 'cut'},"
+        f" and {'follows' if followed else 'is behind'}",
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert meanwhile == before
+    assert beside == ["2026-02.md"]
+    assert followed
