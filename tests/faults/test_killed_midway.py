@@ -120,10 +120,13 @@ def test_a_backup_that_finds_no_room_leaves_the_one_before(beacon: Site, tmp_pat
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_copy_on_disk_that_finds_no_room_is_caught_up_with(beacon: Site, say: Say):
-    path = "episodes/2026-02.md"
+def test_a_copy_on_disk_that_finds_no_room_is_caught_up_with(
+    beacon: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say
+):
+    path, folder = "episodes/2026-02.md", tmp_path / "memory"
+    monkeypatch.setitem(beacon.environment, "BEACON_MIRROR_DIR", str(folder))
     beacon.act("save", "carol", path, "10")
-    [copy] = (beacon.folder / "memory").rglob("2026-02.md")
+    [copy] = folder.rglob("2026-02.md")
     before = copy.read_text()
     ended = _with_a_full_disk(beacon, 4000, "-m", "tests.faults.acts", "save", "carol", path, "400")
     meanwhile, beside = copy.read_text(), [one.name for one in copy.parent.iterdir()]

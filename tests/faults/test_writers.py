@@ -91,11 +91,12 @@ def test_a_person_and_the_reflector_at_one_file_lose_nothing_of_each_other(alice
         _begun(alice, 1)
         with ThreadPoolExecutor(2) as pool:
             work = [pool.submit(_saves, alice, alice.actor, 0, 10), pool.submit(looks_back)]
-            refused = work[0].result() or 0
-            work[1].result()
-    text = MemoryFile.objects.of(alice).get(path=MONTH).content
-    wanted = [f"- line 00-{n:02}" for n in range(10)] + [f"Summary: seen {n:02}" for n in range(10)]
-    lost = [line for line in wanted if text.count(line) != 1]
+            refused, _none = (one.result() for one in work)
+    lines = MemoryFile.objects.of(alice).get(path=MONTH).content.splitlines()
+    wanted = [f"- line 00-{n:02}" for n in range(10)] + [
+        f"- Summary: seen {n:02}" for n in range(10)
+    ]
+    lost = [line for line in wanted if lines.count(line) != 1]
     say(
         "a person and the reflector at one file, 10 saves each, at once",
         "0 lost updates; who is refused is told so and tries again",
