@@ -92,9 +92,12 @@ def test_killed_in_the_middle_everything_stands_and_the_next_try_ends_it(
 
 
 def _with_a_full_disk(beacon: Site, room: int, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that may write `room` bytes to a file and no more, as on a disk that is full."""
+    """Run a command that may write `room` bytes to a file and no more, as on a disk that is full.
+
+    It writes no bytecode (-B): cut off, that would be what the next process reads.
+    """
     return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=beacon.environment, text=True,
+        [sys.executable, "-B", *command], cwd=ROOT, env=beacon.environment, text=True,
         capture_output=True, check=False, timeout=120,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
     )  # fmt: skip
