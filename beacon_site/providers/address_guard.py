@@ -102,6 +102,7 @@ def check_url(url: str, allow_hosts: frozenset[str] = frozenset()) -> httpx.URL:
         )
     try:
         parsed = httpx.URL(url)
+        _shown = parsed.host  # decoded only now: “xn--” may stand before what is no name
         port = PORTS.get(parsed.scheme, 0) if parsed.port is None else parsed.port
     except (httpx.InvalidURL, ValueError) as exc:
         raise ForbiddenAddress(_("This is not a readable web address.")) from exc

@@ -20,7 +20,7 @@ from datetime import date
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import structlog
 from django.utils.translation import gettext as _
@@ -34,6 +34,7 @@ from beacon_site.providers.errors import (
 from beacon_site.providers.results import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
+    host_in,
     one_line,
     text_of_html,
     usable_url,
@@ -155,7 +156,7 @@ class FeedSearch:
         texts = []
         for url, exc in failures.items():
             # Only the host is logged: the address of a private feed is its key.
-            logger.warning("feed left out", host=urlsplit(url).hostname, why=type(exc).__name__)
+            logger.warning("feed left out", host=host_in(url), why=type(exc).__name__)
             texts.append(_("The feed %(url)s was left out: %(why)s") % {"url": url, "why": exc})
         if len(failures) < among:
             self.warnings.extend(text for text in texts if text not in self.warnings)

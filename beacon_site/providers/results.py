@@ -61,6 +61,14 @@ def usable_url(value: object) -> str:
     return url if usable else ""
 
 
+def host_in(url: str) -> str:
+    """Return the host of an address that anybody wrote, "" where none can be read; for logs."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # such as a bracket that is never closed
+        return ""
+
+
 def one_line(value: object, limit: int) -> str:
     """Return `value` as one clean line of at most `limit` characters; "" if it is no text."""
     if not isinstance(value, str):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import structlog
 from django.utils.translation import gettext as _
@@ -224,7 +224,7 @@ def _next_page(
     pagination = body.get("serpapi_pagination")
     link = pagination.get("next") if isinstance(pagination, dict) else None
     if isinstance(link, str):
-        asked = parse_qs(urlsplit(link).query)
+        asked = parse_qs(link.partition("?")[2].partition("#")[0])
         paging = {name: asked[name][0] for name in _PAGING if name in asked}
         return {**params, **paging} if paging else None
     if engine not in _OFFSET or pagination is not None or count < PAGE:

@@ -13,7 +13,6 @@ import socket
 import sys
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio.to_thread
 import structlog
@@ -111,7 +110,7 @@ def foreign(headers: Headers) -> Response | None:
         text = _("This host is not one that Beacon answers to; ALLOWED_HOSTS names them.")
         return problem(HTTPStatus.MISDIRECTED_REQUEST, text)
     origin = headers.get("origin")
-    if origin is not None and not _is_known(urlsplit(origin).netloc):
+    if origin is not None and not _is_known(origin.partition("://")[2]):
         text = _("Pages of other sites may not call Beacon: this origin is not its own.")
         return problem(HTTPStatus.FORBIDDEN, text)
     return None

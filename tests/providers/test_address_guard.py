@@ -104,6 +104,8 @@ def test_a_host_written_as_a_number_or_without_a_dot_is_refused(host: str):
         "http://example.org:99999/",
         "http://example.org:-1/",
         "http://[::1/",
+        "http://xn--.example.org/",
+        "http://xn--a.example.org/",
         "http://example.org/" + "a" * 2040,
     ],
 )

@@ -79,6 +79,15 @@ def test_pages_that_repeat_themselves_end_the_search(search, serp):
     assert len(serp.asked) == 2
 
 
+def test_a_next_page_whose_address_is_none_is_asked_for_by_its_query_alone(search, serp):
+    odd = {"next": "http://[::1?start=10"}
+    serp.enqueue(answer(organic_results=[result(1)], serpapi_pagination=odd))
+
+    search.search("x", SearchOptions(limit=20))
+
+    assert serp.asked[1]["start"] == "10"
+
+
 def test_nothing_found_is_an_empty_list_not_a_failure(search, serp):
     serp.results = []
 

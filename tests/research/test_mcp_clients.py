@@ -241,6 +241,7 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
         ({"Host": "evil.example"}, 421),
         ({"Origin": "https://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::1"}, 403),
         ({"Origin": "http://localhost:3000"}, 200),
         ({}, 200),
     ):
