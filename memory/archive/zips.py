@@ -6,6 +6,7 @@ take memory or time without end, or is not what it says.
 
 from __future__ import annotations
 
+import errno
 import lzma
 import re
 import stat
@@ -32,7 +33,8 @@ _END = b"PK\x05\x06"
 _DRIVE = re.compile(r"^[A-Za-z]:")
 # What comes up for bytes that are not what they were: each way of packing has its own.
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, struct.error
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, struct.error,
+    UnicodeDecodeError,  # a name that is said to be UTF-8
 )  # fmt: skip
 
 
@@ -46,10 +48,14 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as found:
-            _check(found)
+            _check(found, path.stat().st_size)
             yield found
     except _DAMAGE as exc:
         raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
+    except OSError as exc:  # a place before the beginning of the file
+        if exc.errno != errno.EINVAL:
+            raise
+        raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc.strerror}) from exc
     except RuntimeError as exc:  # what zipfile raises for a password
         if "password" not in str(exc):
             raise
@@ -88,7 +94,7 @@ def _too_many(count: int | None) -> str:
     ) % {"have": have, "most": f"{MOST_FILES:,}"}
 
 
-def _check(found: zipfile.ZipFile) -> None:
+def _check(found: zipfile.ZipFile, size: int) -> None:
     infos = found.infolist()
     if len(infos) > MOST_FILES:
         raise NotTaken(_too_many(len(infos)))
@@ -102,22 +108,26 @@ def _check(found: zipfile.ZipFile) -> None:
             )
             % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
         )
+    if packed > size:
+        raise NotTaken(
+            _("The parts of the zip file overlap, as those of a bomb do. Nothing was unpacked.")
+        )
     names = [info.filename for info in infos]
     if len(set(names)) < len(names):
         raise NotTaken(
             _("The zip file holds two files of one name: it cannot be told which counts.")
         )
-    if bad := next((name for name in names if leads_out(name)), None):
+    if bad := [name for name in names if leads_out(name)]:
         raise NotTaken(
             _("The zip file holds “%(name)s”, a name that leads out of its folder.")
-            % {"name": bad[:200]}
+            % {"name": bad[0][:200]}
         )
 
 
 def leads_out(name: str) -> bool:
-    """Whether a file's name is no plain path below the folder."""
+    """Whether a file's name is no plain path below the folder; an empty one is none."""
     parts = name.replace("\\", "/").split("/")
-    return name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
+    return not name or name.startswith(("/", "\\")) or ".." in parts or bool(_DRIVE.match(name))
 
 
 def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:

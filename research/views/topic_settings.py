@@ -215,7 +215,8 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _trial(request: BeaconRequest, topic: Topic, form: TopicForm) -> Trial | None:
     """Return what the intent in the form makes of the last runs, if that was asked for."""
-    if "try_intent" not in request.POST or {"intent", "tell_also"} & set(form.errors):
+    is_asked = "try_intent" in request.POST and form.is_bound  # not beside another button
+    if not is_asked or {"intent", "tell_also"} & set(form.errors):
         return None
     typed = form.cleaned_data
     return tried(topic, typed["intent"], typed["tell_also"], by=request.actor)

@@ -18,6 +18,7 @@ from pytest_socket import SocketConnectBlockedError
 
 from beacon_site.providers import address_guard, webhooks
 from beacon_site.providers.errors import ProviderError, ProviderRejected
+from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.feeds import FeedSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.http import ServiceHttp
@@ -188,7 +189,7 @@ def test_no_redirect_leads_to_one(
     places = iter(tried)
 
     def answer(connection: Any) -> None:
-        place = next(places).encode("utf-8", "replace").replace(b"\r\n", b"")
+        place = next(places, "/").encode("utf-8", "replace").replace(b"\r\n", b"")
         connection.sendall(b"HTTP/1.1 %d x\r\nLocation: %s\r\n\r\n" % (status, place))
 
     with RawServer(answer) as public:
@@ -260,9 +261,8 @@ def test_a_run_whose_search_finds_nothing_else_opens_none(
     tried = shots(private.port, names)[::7]
     monkeypatch.setattr(reading, "get_fetcher", GuardedFetcher)
     cast.set_up(providers, 1)
-    providers.search.hits = [
-        SearchHit(url=url, title=f"T{n}", snippet="s") for n, url in enumerate(tried)
-    ]  # type: ignore[attr-defined]
+    hits = [SearchHit(url=url, title=f"T{n}", snippet="s") for n, url in enumerate(tried)]
+    providers.search = FakeSearch(hits)
     run = cast.carried_out(cast.started(make_topic(alice, "Cells")))
 
     refused = run.hits.exclude(reason="").count()
@@ -273,6 +273,7 @@ def test_a_run_whose_search_finds_nothing_else_opens_none(
     assert not ContentItem.objects.filter(content__contains="secret").exists()
 
 
+@pytest.mark.filterwarnings("ignore:A test tried")
 def test_with_the_guard_off_the_same_addresses_reach_the_server(
     private: RawServer, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,17 @@ def test_signing_in_leads_where_one_wanted_to_go(alice: User, browser: Client) -
 
 
 @pytest.mark.parametrize(
-    "goal", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "\\\\evil", ""]
+    "goal",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "javascript:alert(1)",
+        "\\\\evil",
+        "",
+        "x",
+        "²",
+        "a:b",
+    ],
 )
 def test_next_never_leads_elsewhere(alice: User, browser: Client, goal: str) -> None:
     assert sign_in(browser, next=goal).url == "/"

@@ -117,6 +117,12 @@ def test_what_no_source_supports_cannot_be_told(browser: Client, run: Run):
     assert browser.post(tell(unsupported)).status_code == 409
 
 
+def test_two_buttons_of_the_settings_at_once_try_nothing(browser: Client, run: Run):
+    sent = opened(run.topic, intent="price", try_intent="1", up="nothing")
+
+    assert browser.post(f"/topics/{run.topic.slug}/settings/", sent).status_code == 200
+
+
 def tried(browser: Client, topic: Topic, intent: str, **more: Any) -> Any:
     url = f"/topics/{topic.slug}/settings/"
     return browser.post(url, opened(topic, intent=intent, try_intent="1"), **more)

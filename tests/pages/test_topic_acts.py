@@ -188,10 +188,13 @@ def test_an_act_is_a_post_with_its_token(alice: Any, act: str):
     assert strict.post(f"/topics/sailing/{act}/").status_code == 403
 
 
-def test_undo_goes_nowhere_else_than_here(browser: Client, alice: Any):
+@pytest.mark.parametrize(
+    "place", ["https://evil.example/", "//evil.example/", "pause", "\x00", "a:b"]
+)
+def test_undo_goes_nowhere_else_than_here(browser: Client, alice: Any, place: str):
     topic = make(alice, "Sailing", preset="daily")
 
-    response = press(browser, topic, "pause", data={"next": "https://evil.example/"})
+    response = press(browser, topic, "pause", data={"next": place})
 
     assert response["Location"] == "/topics/sailing/"
 

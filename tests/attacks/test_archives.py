@@ -1,0 +1,82 @@
+"""Zip files that strangers made: refused with the reason, or read as text; nothing is unpacked.
+
+What their rows may hold is tried in tests/memory/test_archive_input.py and
+tests/research/test_archive_hostile.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory.archive import elsewhere, taking_in, zips
+from memory.archive.elsewhere import Choice, Shape
+from memory.archive.zips import NotTaken
+from tests.attacks import hostile_zips
+from tests.attacks.conftest import Count
+
+
+def read(path: Path) -> None:
+    """Read a file as an import does, in each way that there is.  Raises NotTaken."""
+    shape = elsewhere.shape_of(path, path.name)
+    for _entry in elsewhere.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
+        pass
+    if shape == Shape.BEACON:
+        with zips.opened(path) as archive:
+            taking_in.manifest_of(archive)
+
+
+def tried(folder: Path, held: bytes) -> str:
+    """Return why the bytes are refused, "" if they are not; nothing else may lie there after it."""
+    path = folder / "import.zip"
+    path.write_bytes(held)
+    try:
+        read(path)
+    except NotTaken as exc:
+        return str(exc)
+    finally:
+        assert [one.name for one in folder.iterdir()] == ["import.zip"]
+    return ""
+
+
+def test_what_leads_out_unfolds_or_is_not_whole_is_refused_with_the_reason(
+    tmp_path: Path, count: Count
+) -> None:
+    said = {what: tried(tmp_path, held) for what, held in hostile_zips.refused()}
+
+    taken = [what for what, why in said.items() if not why]
+    count(
+        "archive: names, bombs, locks, cuts",
+        len(said),
+        refused=len(said) - len(taken),
+        run=len(taken),
+    )
+    assert taken == []
+
+
+def test_links_and_devices_are_read_as_text_and_made_into_nothing(
+    tmp_path: Path, count: Count
+) -> None:
+    said = {what: tried(tmp_path, held) for what, held in hostile_zips.harmless()}
+
+    count("archive: links, devices, zips within", len(said), refused=sum(map(bool, said.values())))
+    assert said["a zip within"] == "" or "UTF-8" in said["a zip within"]
+
+
+@pytest.mark.parametrize("number", [150, pytest.param(5_000, marks=pytest.mark.long)])
+def test_no_changed_byte_breaks_the_reading(tmp_path: Path, count: Count, number: int) -> None:
+    said = [tried(tmp_path, held) for held in hostile_zips.damaged(number)]
+
+    count("archive: changed bytes", number, refused=sum(map(bool, said)))
+    assert any(said)
+
+
+def test_with_the_guard_off_the_same_files_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: it is the check that refuses them, not that they cannot be read."""
+    monkeypatch.setattr(zips, "_check", lambda found, size: None)
+
+    assert tried(tmp_path, hostile_zips.overlapping(4)) == ""
+    assert tried(tmp_path, hostile_zips.packed({"a/../../x.md": b"words"})) == ""
