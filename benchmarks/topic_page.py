@@ -4,7 +4,7 @@
 
 It makes the data in a throw-away database (DATABASE_URL's server if set, else an embedded one in
 a temporary folder), asks each page 40 times through all middleware, and ends with exit code 1 if
-one takes more than 12 queries (14 for the memory's tab, 14 for Home) or a median of 100 ms.
+one takes more than 12 queries (14 for the memory's tab) or a median of 100 ms.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _measure(owner: Any, topic: Any) -> int:
 
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
-    pages = {f"/topics/{topic.slug}/{tab}": most for tab, most in PAGES.items()} | {"/": 14}
+    pages = {f"/topics/{topic.slug}/{tab}": most for tab, most in PAGES.items()} | {"/": 12}
     print(f"{RUNS} runs, {SOURCES} sources, {SEEN} seen URLs, 910 facts; {ROUNDS} requests a page")
     print(f"{'page':<34}{'queries':>8}{'min ms':>9}{'median':>9}{'max':>9}{'kB':>7}")
     is_slow = False

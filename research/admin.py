@@ -59,6 +59,15 @@ class ScheduleAdmin(OfTopicAdmin):
     PAGE = ("research:topic", ("topic__slug",))
 
 
+@admin.register(research.TopicNews)
+class TopicNewsAdmin(OfTopicAdmin):
+    """What lists tell of topics' unread reports."""
+
+    list_display = ("of_topic", "owned_by", "changes", "counted")
+    MASKED = ("told",)
+    PAGE = ("research:topic", ("topic__slug",))
+
+
 @admin.register(research.Run)
 class RunAdmin(OfTopicAdmin):
     """Runs with their state, cost and worker."""

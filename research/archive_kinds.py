@@ -209,6 +209,7 @@ KINDS = [
 ]
 LEFT_OUT = {
     "research.Delivery": "what this Beacon sent and was answered; nowhere else is it to be sent again",
+    "research.TopicNews": "counted from the reports and deltas as they come in",
 }
 
 

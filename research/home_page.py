@@ -12,8 +12,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, Subquery, Sum, Window
-from django.db.models.functions import Coalesce, RowNumber, TruncDate
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum, Window
+from django.db.models.functions import Coalesce, JSONObject, TruncDate
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -21,9 +22,9 @@ from django.utils.translation import gettext as _
 
 from memory import connections
 from memory.models import ModelCall, Note, Topic, User
-from research import judging, pipeline, plan_review, run_page, shown, since_read
-from research.models import Report, Run, Schedule, Step
-from research.since_read import News
+from research import judging, pipeline, plan_review, run_page, shown, topic_news
+from research.models import Report, Run, Schedule, Step, TopicNews
+from research.topic_news import Told
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -31,6 +32,7 @@ MOST_FAILED = 5
 MOST_BESIDE = 6
 SOON = timedelta(days=7)
 WIDTH, HEIGHT = 240, 36
+_OF_A_STEP = ("name", "part", "position", "detail", "warning", "counts")
 
 
 # --- unread reports ----------------------------------------------------------------------------------
@@ -41,23 +43,18 @@ class Unread:
     """One topic with unread reports: the latest of them, and what is new over all."""
 
     report: Report
-    news: News
-
-    @property
-    def last_read_at(self) -> datetime | None:
-        """Return when the person read a report last, of whichever topic."""
-        found: datetime | None = getattr(self.report, "last_read_at", None)
-        return found
+    news: Told
+    last_read_at: datetime | None = None  # when the person read a report, of whichever topic
 
     @property
     def is_several(self) -> bool:
         """Whether more than one report says what changed since the last one read."""
-        return self.news.window.is_several
+        return self.news.is_several
 
     @property
     def runs(self) -> str:
         """Return which runs are unread: `Run #4`, or `Runs #4 to #8`."""
-        return self.news.window.runs_in_words or str(self.report.run)
+        return self.news.runs_in_words or str(self.report.run)
 
     @property
     def page(self) -> str:
@@ -70,35 +67,37 @@ class Unread:
     @property
     def has_baseline(self) -> bool:
         """Whether the first report of the topic is among them."""
-        return self.report.run.is_baseline or any(r.is_baseline for r in self.news.window.runs)
+        return self.report.run.is_baseline or self.news.has_baseline
 
     @property
     def line(self) -> str:
         """Return what they say in a line: the first changes, else the latest one's summary."""
-        told = [one.shown.sentence for one in self.news.changes if one.is_listed]
-        if told:
-            return " ".join(shown.bare(sentence) for sentence in told[:2])
+        if self.news.lines:
+            return " ".join(shown.bare(sentence) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             return _("Nothing new; %(count)d known sources came back.") % {"count": known}
         if self.news.is_quiet:
-            return _("Nothing new in %(count)d reports.") % {"count": len(self.news.window.runs)}
+            return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
         return shown.bare(self.report.summary)
 
 
 def unread_of(user: User) -> list[Unread]:
-    """Return the topics with unread reports, what came last first: three queries."""
-    reports: Any = Report.objects.of(user).unread().exclude(run__number=None)
-    place = Window(
-        RowNumber(), partition_by=F("run__topic"), order_by=[F("created").desc(), F("id").desc()]
-    )
-    read = Report.objects.of(user).order_by().values("owner").annotate(at=Max("read_at"))
-    latest = reports.annotate(place=place, last_read_at=Subquery(read.values("at")))
-    latest = latest.filter(place=1).select_related("run__topic")
-    latest = latest.defer("body", "delta", "sources", "run__manifest").order_by("-created", "-id")
-    found = list(latest[:MOST_UNREAD])
-    news = since_read.news_of([report.run.topic_id for report in found]) if found else {}
-    return [Unread(report, news.get(report.run.topic_id, News())) for report in found]
+    """Return the topics with unread reports, what came last first.
+
+    Two queries; three more if what lists tell of a topic is to be counted anew.
+    """
+    rows = TopicNews.objects.filter(topic__owner=user, topic__trashed_at=None)
+    told = topic_news.told_of(rows)
+    unread = [one for one in told.values() if one.unread and one.newest_at]
+    unread.sort(key=lambda one: (one.newest_at, one.newest), reverse=True)
+    newest = {one.newest: one for one in unread[:MOST_UNREAD]}
+    if not newest:
+        return []
+    reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")
+    found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
+    read_at = max((one.read_at for one in told.values() if one.read_at), default=None)
+    return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
 
 
 # --- runs that are going on --------------------------------------------------------------------------
@@ -139,20 +138,27 @@ class Going:
         )
 
 
+_STEP_NOW = (
+    Step.objects.filter(run=OuterRef("pk"), state=Step.State.RUNNING, is_follow_up=False)
+    .order_by("-position", "-part")
+    .values(told=JSONObject(**{name: name for name in _OF_A_STEP}))[:1]
+)
+
+
 def going_on(user: User) -> list[Going]:
-    """Return the person's unfinished runs: two queries."""
+    """Return the person's unfinished runs, each with the step that it is at: one query."""
     runs = Run.objects.of(user).unfinished().filter(topic__trashed_at=None)
-    runs = runs.select_related("topic").defer("manifest")
+    runs = runs.select_related("topic").defer("manifest").annotate(step_now=Subquery(_STEP_NOW))
     # What waits for the person stands first: it goes on only when they have looked.
-    found = list(runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING])
-    if not found:
-        return []
-    rows = {run.pk: Going(run) for run in found}
-    steps = Step.objects.filter(run__in=found, state=Step.State.RUNNING, is_follow_up=False)
-    for step in steps.defer("output"):
-        row = rows[step.run_id]
-        row.step, row.place = shown.step_rows(row.run, [step])[0], step.position
-    return list(rows.values())
+    rows = [
+        Going(run)
+        for run in runs.order_by(F("waiting_since").asc(nulls_last=True), "pk")[:MOST_RUNNING]
+    ]
+    for row in rows:
+        if told := getattr(row.run, "step_now", None):
+            step = Step(run=row.run, state=Step.State.RUNNING, **told)
+            row.step, row.place = shown.step_rows(row.run, [step])[0], step.position
+    return rows
 
 
 def running_context(rows: list[Going]) -> dict[str, Any]:
@@ -209,14 +215,21 @@ def expiring_soon(user: User) -> list[Topic]:
     return list(soon.order_by("expires_at")[:MOST_BESIDE])
 
 
-def notes_expiring(user: User) -> int:
-    """Return how many notes expire within a week, and are gone then unless somebody pins them.
+def counted(user: User) -> tuple[int, int]:
+    """Return how many notes expire within a week, and how many runs began this month: one query.
 
-    Counted up to a hundred: beyond that the number says nothing more.
+    Notes are gone then unless somebody pins them.  They are counted up to a hundred: beyond that
+    the number says nothing more.
     """
     now = timezone.now()
-    soon = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
-    return soon.order_by()[:100].count()
+    soon: Any = Note.objects.of(user).active(now).filter(expires_at__lte=now + SOON)
+    runs: Any = Run.objects.of(user).filter(created__gte=_month_begins()).order_by()
+    number = runs.values("topic__owner").annotate(n=Count("pk")).values("n")
+    row = User.objects.filter(pk=user.pk).values_list(
+        ArraySubquery(soon.order_by().values("pk")[:100]), Coalesce(Subquery(number), 0)
+    )
+    notes, began = row.get()
+    return len(notes), began
 
 
 def next_runs(user: User) -> list[Schedule]:
@@ -296,9 +309,13 @@ class Month:
         return _("Tokens a day in %(month)s, most on day %(day)d: %(most)d") % values
 
 
-def month_of(user: User) -> Month:
-    """Return the running month's figures in the person's time zone: two queries."""
-    first = timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+def _month_begins() -> datetime:
+    return timezone.localtime().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def month_of(user: User, runs: int) -> Month:
+    """Return the running month's figures in the person's time zone, `runs` given: one query."""
+    first = _month_begins()
     mine: Any = ModelCall.objects
     calls = mine.of(user).filter(created__gte=first).order_by()
     days = calls.annotate(day=TruncDate("created")).values("day")
@@ -313,10 +330,9 @@ def month_of(user: User) -> Month:
     by_day: dict[int, Decimal] = defaultdict(Decimal)
     for day, tokens, cost, _unpriced in spent:
         by_day[day.day] += cost if money else Decimal(tokens)
-    counted = Run.objects.of(user).aggregate(runs=Count("pk", filter=Q(created__gte=first)))
     return Month(
         first=first.date(),
-        runs=counted["runs"],
+        runs=runs,
         tokens=sum(row[1] for row in spent),
         money=money,
         unpriced=sum(row[3] for row in spent),
@@ -349,9 +365,10 @@ def context(user: User) -> dict[str, Any]:
     if is_fresh:
         found["has_model"] = connections.llm_profile() is not None
         return found
+    notes, runs = counted(user)
     beside = {
         "expiring": expiring_soon(user),
-        "notes_expiring": notes_expiring(user),
-        "month": month_of(user),
+        "notes_expiring": notes,
+        "month": month_of(user, runs),
     }
     return found | failed_of(user) | beside

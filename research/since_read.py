@@ -35,6 +35,7 @@ _IN_A_LIST = (
     "previous_fact_id",
     "withheld",
 )
+_COUNTED = (DeltaItem.Status.NEW, DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
 MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
 
 
@@ -68,6 +69,8 @@ class Window:
     last: ReadRun | None = None
     runs: list[ReadRun] = field(default_factory=list)
     older: int = 0
+    newest: ReadRun | None = None  # of all that is unread, older ones too
+    read_at: datetime | None = None  # when a report of it was read last
 
     @property
     def first(self) -> ReadRun | None:
@@ -101,10 +104,7 @@ class Window:
         """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
         if self.first is None or self.latest is None:
             return ""
-        numbers = {"first": self.first.number, "last": self.latest.number}
-        if len(self.runs) == 1:
-            return _("Run #%(last)d") % numbers
-        return _("Runs #%(first)d to #%(last)d") % numbers
+        return runs_in_words(self.first.number, self.latest.number)
 
 
 @dataclass(slots=True)
@@ -122,42 +122,31 @@ class News:
         return dict(Counter(str(one.status) for one in self.changes if one.is_listed))
 
     @property
-    def new(self) -> int:
-        """Return how many facts are new."""
-        return self.counts.get(DeltaItem.Status.NEW, 0)
-
-    @property
-    def changed(self) -> int:
-        """Return how many facts changed."""
-        return self.counts.get(DeltaItem.Status.CHANGED, 0)
-
-    @property
-    def contradicted(self) -> int:
-        """Return how many facts are contradicted."""
-        return self.counts.get(DeltaItem.Status.CONTRADICTED, 0)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether reports came, none of them a baseline, and they list no change."""
-        has_baseline = any(run.is_baseline for run in self.window.runs)
-        return bool(self.window.runs) and not has_baseline and not self.counts
-
-    @property
     def words(self) -> str:
         """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
-        if not self.counts:
-            return ""
-        parts = []
-        if self.new:
-            found = ngettext("%(n)d new fact", "%(n)d new facts", self.new)
-            parts.append(found % {"n": self.new})
-        if self.changed:
-            parts.append(_("%(n)d changed") % {"n": self.changed})
-        if self.contradicted:
-            parts.append(_("%(n)d contradicted") % {"n": self.contradicted})
-        if self.window.last is None:
-            return ", ".join(parts)
-        return ", ".join([_("%(counts)s since you last read") % {"counts": parts[0]}, *parts[1:]])
+        return counts_in_words(self.counts, was_read=self.window.last is not None)
+
+
+def runs_in_words(first: int, last: int) -> str:
+    """Return the runs from one number to another in words: `Run #4` or `Runs #4 to #8`."""
+    if first == last:
+        return _("Run #%(last)d") % {"last": last}
+    return _("Runs #%(first)d to #%(last)d") % {"first": first, "last": last}
+
+
+def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
+    """Return how many changes are listed as a sentence: `3 new facts since you last read`."""
+    new, changed, against = (counts.get(str(status), 0) for status in _COUNTED)
+    parts = []
+    if new:
+        parts.append(ngettext("%(n)d new fact", "%(n)d new facts", new) % {"n": new})
+    if changed:
+        parts.append(_("%(n)d changed") % {"n": changed})
+    if against:
+        parts.append(_("%(n)d contradicted") % {"n": against})
+    if parts and was_read:
+        parts[0] = _("%(counts)s since you last read") % {"counts": parts[0]}
+    return ", ".join(parts)
 
 
 def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Window]:
@@ -168,24 +157,31 @@ def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, 
     read = Report.objects.live().exclude(read_at=None).exclude(run__number=None)
     last = read.filter(run__topic=OuterRef("run__topic")).order_by().values("run__topic")
     numbers = last.annotate(number=Max("run__number")).values("number")
+    moments = last.annotate(at=Max("read_at")).values("at")
     rows = (
         Report.objects.live()
         .filter(run__topic__in=list(topic_ids))
         .exclude(run__number=None)
-        .annotate(last_read=Subquery(numbers))
+        .annotate(last_read=Subquery(numbers), last_at=Subquery(moments))
         .filter(Q(read_at=None) | Q(run__number=F("last_read")))
         .order_by("run__topic", "run__number")
-        .values_list("run__topic", "last_read", *_RUN, *(("sources",) if in_full else ()))
+        .values_list(
+            "run__topic", "last_read", "last_at", *_RUN, *(("sources",) if in_full else ())
+        )
     )
     found: dict[Any, Window] = defaultdict(Window)
-    for topic_id, last_read, *told in rows:
+    for topic_id, last_read, last_at, *told in rows:
         window, run = found[topic_id], ReadRun(*told)
+        window.read_at = last_at
         if last_read is None or run.number > last_read:
             window.runs.append(run)
         elif run.number == last_read:
             window.last = run
+            continue
         else:
             window.older += 1
+        if window.newest is None or run.at >= window.newest.at:
+            window.newest = run
     return dict(found)
 
 

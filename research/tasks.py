@@ -9,7 +9,16 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
-from research import digests, executing, failing_schedules, outbox, plan_review, scheduling, sending
+from research import (
+    digests,
+    executing,
+    failing_schedules,
+    outbox,
+    plan_review,
+    scheduling,
+    sending,
+    topic_news,
+)
 from research.models import Run, Worker
 from research.rechecks import starting as rechecking
 
@@ -56,6 +65,7 @@ def tick() -> None:
         digests.make_due,
         sending.dispatch,
         failing_schedules.pause_failing,
+        topic_news.catch_up,
         _forget_old_processes,
     ):
         try:

@@ -29,9 +29,9 @@ from rapidfuzz import fuzz, process
 from memory.models import Source, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.slugs import normal_title
-from research import scheduling, shown, since_read
+from research import scheduling, shown, topic_news
 from research.models import DeltaItem, Report, Run
-from research.since_read import News
+from research.topic_news import Told
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ class TopicRow:
     last_run: Run | None = None
     unfinished: Run | None = None
     new_counts: list[int] = field(default_factory=list)
-    news: News = field(default_factory=News)
+    news: Told = field(default_factory=Told)
 
     @property
     def state(self) -> str:
@@ -171,8 +171,8 @@ def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
 
 
 def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = 50) -> Page:
-    """Return one page of rows: three queries, however many topics."""
-    topics = with_figures(topics_wanted(user, wanted)).select_related("schedule")
+    """Return one page of rows: two queries, however many topics; three more if news is stale."""
+    topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
         sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
         sort_next=Coalesce("schedule__next_run_at", Value(_FAR_AWAY)),
@@ -210,10 +210,9 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
-    unread = [key for key, row in rows.items() if row.topic.unread_count]
-    news = since_read.news_of(unread) if unread else {}
+    told = topic_news.told_of(topic.news for topic in topics if hasattr(topic, "news"))
     for key, row in rows.items():
-        row.news = news.get(key, News())
+        row.news = told.get(key, Told())
     return list(rows.values())
 
 

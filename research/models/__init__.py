@@ -13,6 +13,7 @@ from research.models.sentences import CheckedSentence, CorrectedFact, Correction
 from research.models.shares import SharedLink
 from research.models.steps import Step
 from research.models.tool_calls import ToolCall
+from research.models.topic_news import TopicNews
 from research.models.topic_settings import Schedule, TopicSettings
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "SharedLink",
     "Step",
     "ToolCall",
+    "TopicNews",
     "TopicNotices",
     "TopicSettings",
     "Worker",

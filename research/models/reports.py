@@ -24,6 +24,7 @@ from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
 from memory.recall.bm25 import Marks
 from research.models.runs import Run
+from research.models.topic_news import OF_ITEMS, OF_REPORTS
 
 
 class Remark(NamedTuple):
@@ -102,6 +103,7 @@ class Report(Recalled):
             ),
             models.Index(fields=["owner", "-created", "-id"], name="report_of_owner"),
         ]
+        triggers = OF_REPORTS
 
     def __str__(self) -> str:
         return f"{self.title}, {self.run}"
@@ -271,6 +273,7 @@ class DeltaItem(models.Model):
         constraints = [
             models.UniqueConstraint(F("run"), F("position"), name="delta_item_place_once")
         ]
+        triggers = OF_ITEMS
 
     def __str__(self) -> str:
         return f"{self.get_status_display()}: {self.sentence[:80]}"

@@ -32,6 +32,7 @@ from research.models.run_queries import (
     queued_again,
     waited_by_now,
 )
+from research.models.topic_news import OF_RUNS
 from research.models.topic_settings import TopicSettings
 
 MAX_TRIES = 3  # how often a run is put off because a service was unavailable
@@ -136,6 +137,7 @@ class Run(models.Model):
                 name="run_waits_for_a_person_only_queued",
             ),
         ]
+        triggers = OF_RUNS
         indexes = [
             models.Index(fields=["topic", "-id"], name="run_of_topic"),
             models.Index(

@@ -7,8 +7,17 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-# What a GET may write: the session, who was last seen, a token's last use, what entered an answer.
-BY_READING = frozenset({"django_session", "memory_signin", "memory_apitoken", "memory_use"})
+# What a GET may write: the session, who was last seen, a token's last use, what entered an answer,
+# and what lists tell of a topic, which is counted from its reports and kept.
+BY_READING = frozenset(
+    {
+        "django_session",
+        "memory_signin",
+        "memory_apitoken",
+        "memory_use",
+        "research_topicnews",
+    }
+)
 _COUNTS = """
     SELECT relname, n_tup_ins + n_tup_upd + n_tup_del FROM pg_stat_xact_user_tables
     WHERE n_tup_ins + n_tup_upd + n_tup_del > 0

@@ -1,0 +1,121 @@
+"""How fast Home, Topics and Reports are for a person with many topics that they have not read.
+
+    .venv/bin/python benchmarks/many_topics.py
+
+It makes 500 topics of 60 unread reports each, with four delta items a run, in a throw-away database
+(DATABASE_URL's server if set, else an embedded one in a temporary folder), tells how long the first
+look takes, then asks each page 20 times through all middleware.  It ends with exit code 1 if one
+takes more than 12 queries or a median of 100 ms.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.throwaway import database  # noqa: E402  the script's own folder first
+
+TOPICS, RUNS, ITEMS, ROUNDS = 500, 60, 4, 20
+MOST_MS, MOST_QUERIES = 100.0, 12
+PAGES = ("/", "/topics/", "/topics/?sort=title", "/reports/")
+
+
+def main() -> int:
+    """Make the data, ask the pages, print the table; return the exit code."""
+    with database():
+        return _measure(_data())
+
+
+def _data() -> Any:
+    """Return a person with topics whose reports nobody read."""
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+    from django.utils import timezone
+
+    from research.models import DeltaItem, Report, Run
+    from tests.research import factories
+
+    owner, now = get_user_model().objects.create_user("bench"), timezone.now()
+    for n in range(TOPICS):
+        topic = factories.make_topic(owner, f"Topic {n} of those that nobody looks into")
+        runs = [
+            Run(
+                topic=topic,
+                actor=str(owner.actor),
+                number=number,
+                status=Run.Status.SUCCEEDED,
+                is_baseline=number == 1,
+                finished_at=now - timedelta(hours=RUNS - number),
+            )
+            for number in range(1, RUNS + 1)
+        ]
+        runs = Run.objects.bulk_create(runs)
+        Report.objects.bulk_create(
+            Report(owner=owner, run=run, title=topic.title, body="Found.", source=run.source)
+            for run in runs
+        )
+        DeltaItem.objects.bulk_create(
+            DeltaItem(
+                run=run,
+                position=place,
+                status=("new", "changed")[place % 2],
+                sentence=f"Finding {place} of run {run.number} is {run.number * 7 + place} today.",
+                previous_text=f"Finding {place} was {place} before." if place % 2 else "",
+            )
+            for run in runs
+            for place in range(1, ITEMS + 1)
+        )
+        topic.run_count, topic.last_run_at = RUNS, now
+        topic.save(update_fields=["run_count", "last_run_at"])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return owner
+
+
+def _measure(owner: Any) -> int:
+    from django.test import Client
+
+    client = Client()
+    client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
+    print(f"{TOPICS} topics, {RUNS} unread reports each, {ITEMS} items a run; {ROUNDS} requests")
+    print(f"{'page':<24}{'queries':>8}{'first ms':>10}{'cpu ms':>9}{'median':>9}{'max':>9}")
+    is_slow = False
+    for path in PAGES:
+        first = _ask(client, path)[0]
+        queries = _queries(client, path)
+        asked = [_ask(client, path) for _round in range(ROUNDS)]
+        middle = statistics.median(wall for wall, _cpu in asked)
+        cpu = statistics.median(cpu for _wall, cpu in asked)
+        most = max(wall for wall, _cpu in asked)
+        print(f"{path:<24}{queries:>8}{first:>10.0f}{cpu:>9.1f}{middle:>9.1f}{most:>9.1f}")
+        is_slow = is_slow or queries > MOST_QUERIES or middle > MOST_MS
+    print("too slow" if is_slow else f"all within {MOST_QUERIES} queries and {MOST_MS:.0f} ms")
+    return int(is_slow)
+
+
+def _queries(client: Any, path: str) -> int:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(connection) as captured:
+        response = client.get(path)
+    assert response.status_code == 200, (path, response.status_code)
+    return len(captured)
+
+
+def _ask(client: Any, path: str) -> tuple[float, float]:
+    """Return what a request took by the clock and of this process, in milliseconds."""
+    began, spent = time.perf_counter(), time.process_time()
+    client.get(path)
+    return (time.perf_counter() - began) * 1000, (time.process_time() - spent) * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main())

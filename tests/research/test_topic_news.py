@@ -1,0 +1,125 @@
+"""What lists tell of unread reports is counted once, and anew as soon as anything of it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from memory.models import Topic, User
+from research import since_read, topic_news
+from research.models import DeltaItem, Report, Run, TopicNews
+from research.topic_news import Told
+from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
+
+Act = Callable[[Topic], object]
+
+
+@pytest.fixture
+def topic(alice: User) -> Topic:
+    """Three reports, of which the first was read; the last run found a fact and changed one."""
+    topic = make_topic(alice, "Solid-state batteries")
+    runs = [make_run(topic) for _number in range(3)]
+    for run in runs:
+        make_report(run)
+    runs[0].report.mark_read()
+    make_item(runs[2], "new", "The test in Graz was passed.")
+    make_item(runs[2], "changed", "Cells cost eighty euros.", previous_text="Cells cost ninety.")
+    return topic
+
+
+def rows(topic: Topic) -> list[TopicNews]:
+    return list(TopicNews.objects.filter(topic=topic))
+
+
+def told(topic: Topic) -> Told:
+    return topic_news.told_of(rows(topic))[topic.pk]
+
+
+def last(topic: Topic) -> Run:
+    return Run.objects.get(topic=topic, number=3)
+
+
+def test_it_tells_what_the_deltas_tell(topic: Topic):
+    found = told(topic)
+
+    assert found.words == "1 new fact since you last read, 1 changed"
+    assert (found.unread, found.runs_in_words, found.is_several) == (2, "Runs #2 to #3", True)
+    assert found.newest == last(topic).pk
+
+
+def test_a_second_look_reads_one_row(
+    topic: Topic, django_assert_num_queries: DjangoAssertNumQueries
+):
+    first = told(topic)
+
+    with django_assert_num_queries(1):
+        assert told(topic) == first
+
+
+CHANGES: dict[str, Act] = {
+    "a report is read": lambda topic: last(topic).report.mark_read(),
+    "one is put back": lambda topic: Report.objects.get(run__number=1).mark_unread(),
+    "an item comes": lambda topic: make_item(last(topic), "new", "A third plant opens."),
+    "one is withheld": lambda topic: DeltaItem.objects.update(withheld="nobody asked"),
+    "one says something else": lambda topic: DeltaItem.objects.update(sentence="It is over."),
+    "one goes": lambda topic: DeltaItem.objects.filter(status="new").delete(),
+    "a report is removed": lambda topic: last(topic).report.trash(by=topic.owner.actor),
+    "a report comes": lambda topic: make_report(make_run(topic)),
+    "a run begins anew": lambda topic: Run.objects.filter(number=3).update(is_baseline=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_it_is_counted_anew_when(topic: Topic, change: str):
+    before = told(topic)
+    CHANGES[change](topic)
+
+    news = since_read.news_of([topic.pk])[topic.pk]
+    assert [row.is_stale for row in rows(topic)] == [True]
+    assert told(topic) == Told.of(news) != before
+
+
+def test_what_lists_do_not_tell_counts_nothing_anew(topic: Topic):
+    told(topic)
+    Run.objects.filter(topic=topic).update(progress=7)
+    Report.objects.filter(run__topic=topic).update(summary="In short.")
+    DeltaItem.objects.update(quote="Other words.")
+    make_fact(topic, "It is known.")
+
+    assert [row.is_stale for row in rows(topic)] == [False]
+
+
+def test_what_changes_while_it_is_counted_is_not_missed(topic: Topic):
+    seen = rows(topic)
+    make_item(last(topic), "new", "A third plant opens.")
+    topic_news.count(seen)
+
+    assert [row.is_stale for row in rows(topic)] == [True]
+    assert told(topic).new == 2
+
+
+def test_the_tick_counts_what_is_stale(topic: Topic, alice: User):
+    make_report(make_run(make_topic(alice, "Sodium cells")))
+
+    assert topic_news.catch_up() == 2
+    assert topic_news.catch_up() == 0
+
+
+def test_a_topic_that_is_deleted_for_good_leaves_nothing(topic: Topic, alice: User):
+    item = DeltaItem.objects.get(status="changed")
+    item.previous_fact = make_fact(topic, "Cells cost ninety.", last(topic))
+    item.save()
+    topic.trash(by=alice.actor)
+    topic.purge(by=alice.actor)
+
+    assert not TopicNews.objects.exists()
+
+
+def test_a_topic_that_was_all_read_says_when(topic: Topic):
+    at = timezone.now()
+    Report.objects.filter(run__topic=topic).update(read_at=at)
+
+    assert (told(topic).unread, told(topic).read_at) == (0, at)
