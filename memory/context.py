@@ -23,8 +23,8 @@ from django.utils.translation import gettext as _
 from memory import identity
 from memory.context_notes import Chosen, LeftOut, chosen_notes
 from memory.context_place import place_lines
-from memory.files.reading import index_text
-from memory.models import Note, Topic, Trust, User
+from memory.files.reading import files_of, index_of
+from memory.models import MemoryFile, Note, Topic, Trust, User
 from memory.text import for_prompt, shorten
 from memory.token_count import Size, counted
 from memory.tool_types import OWNER, note_uses
@@ -77,6 +77,7 @@ class Context:
     layers: list[Layer]
     system: str
     index: str
+    files: Sequence[MemoryFile] = ()  # which the index lists, and those that it leaves out
 
     @property
     def text(self) -> str:
@@ -134,7 +135,8 @@ def build_context(
         _notes_layer("summaries", _("What was done lately"), summaries),
     ]
     _fit(layers, most, unit)
-    context = Context(layers, _joined(layers), index_text(owner))
+    files = files_of(owner)
+    context = Context(layers, _joined(layers), index_of(files), files)
     note_uses(owner, context.records, place)
     return context
 

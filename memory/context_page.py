@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.context import CHARACTERS, MOST_CHARACTERS, TOKENS, Context, Layer, build_context
 from memory.context_notes import LeftOut
-from memory.files.reading import files_of, size_in_words
+from memory.files.reading import size_in_words
 from memory.models import Note, Sensitivity, Topic, User
 from memory.text import clean, in_brief, shorten
 from memory.token_count import Size, counted
@@ -164,7 +164,7 @@ def preview(user: User, wanted: Wanted) -> Preview:
         told = topic_block(topic)
         problems += [told.problem] if told.problem else []
         block = _topic_part(topic, told)
-    layers, index = [_layer_part(layer) for layer in built.layers], _index_part(user, built)
+    layers, index = [_layer_part(layer) for layer in built.layers], _index_part(built)
     _share(layers)
     system = counted(built.system)
     used = system.tokens if wanted.unit == TOKENS else len(built.system)
@@ -243,9 +243,9 @@ def _is_outside(record: Any) -> bool:
     return record is not None and record.trust not in ("owner", "agent")
 
 
-def _index_part(user: User, built: Context) -> Part:
+def _index_part(built: Context) -> Part:
     part = Part("index", _("List of files"), counted(built.index), built.index)
-    for file in files_of(user):
+    for file in built.files:
         edit = reverse("memory:file-edit", args=[file.path])
         addresses = file.get_absolute_url(), edit
         if file.sensitivity == Sensitivity.SENSITIVE:

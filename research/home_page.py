@@ -87,7 +87,7 @@ def unread_of(user: User) -> list[Unread]:
 
     Two queries; three more if what lists tell of a topic is to be counted anew.
     """
-    rows = TopicNews.objects.filter(topic__owner=user, topic__trashed_at=None)
+    rows = TopicNews.objects.of(user).filter(topic__trashed_at=None)
     told = topic_news.told_of(rows)
     unread = [one for one in told.values() if one.unread and one.newest_at]
     unread.sort(key=lambda one: (one.newest_at, one.newest), reverse=True)

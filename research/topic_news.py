@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
@@ -119,11 +119,19 @@ class Told:
         return since_read.counts_in_words(self.counts, was_read=self.was_read)
 
 
+_PARTS = {part.name for part in fields(Told)}
+
+
 def told_of(rows: Iterable[TopicNews]) -> dict[Any, Told]:
     """Return of each topic what lists tell; three queries more if any of them is stale."""
-    rows = list(rows)
-    stale = [row for row in rows if row.is_stale]
-    found = {row.topic_id: Told.read(row.told) for row in rows if not row.is_stale}
+    found: dict[Any, Told] = {}
+    stale = []
+    for row in rows:
+        # What another version of Beacon stored may lack something, or hold more.
+        if row.is_stale or set(row.told) != _PARTS:
+            stale.append(row)
+        else:
+            found[row.topic_id] = Told.read(row.told)
     return found | count(stale) if stale else found
 
 

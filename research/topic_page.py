@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, JSONObject
 
 from memory.canonical import domain_of
 from memory.models import Revision, SeenUrl, Topic, TopicFact, User
 from memory.paging import Page, page_of
 from memory.text import match_key
 from research import blocked_facts, domains, shown, staleness
-from research.missed_slots import Notice, last_notice
+from research.missed_slots import Notice, last_notice, lately
 from research.models import Report, Run, TopicSettings
 from research.shown import Link, cost, link_of, started_by, took
 from research.starting import limits_in_words
@@ -62,14 +63,14 @@ def topics_of(user: User) -> QuerySet[Any]:
     counted = runs.annotate(number=Count("pk")).values("number")
     topics = with_figures(Topic.objects.of(user).live())
     total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
-    found: QuerySet[Any] = topics.annotate(run_total=total)
+    found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
     return found.select_related("owner", "settings", "schedule")
 
 
 def head_of(topic: Any) -> TopicHead:
     """Return the head of a topic from `topics_of`.
 
-    Three queries: its unfinished and last run, its schedule's last hitch, and the hour's limit.
+    Two queries: its unfinished and last run, and the hour's limit.
     """
     ended = Case(
         When(status__in=Run.UNFINISHED, then=Value(0)),
@@ -84,7 +85,7 @@ def head_of(topic: Any) -> TopicHead:
             row.unfinished = run
         else:
             row.last_run = run
-    notice, limits = last_notice(topic), limits_in_words(topic.owner)
+    notice, limits = last_notice(topic.hitch), limits_in_words(topic.owner)
     return TopicHead(topic, row, notice, limits)
 
 
@@ -191,13 +192,16 @@ def facts_of(topic: Topic) -> Facts:
 
 
 def fact_rows(
-    topic: Topic, facts: Iterable[TopicFact], known: Mapping[int, int] | None = None
+    topic: Topic,
+    facts: Iterable[TopicFact],
+    known: Mapping[int, int] | None = None,
+    told: Mapping[Any, Revision] | None = None,
 ) -> list[FactRow]:
     """Return the facts as rows, with the runs they name and why they are no longer current."""
     facts = list(facts)
     runs = dict(known) if known is not None else _runs_named(topic, facts)
     gone = [fact.pk for fact in facts if fact.state != TopicFact.State.CURRENT]
-    changes = _changes_of_state(gone)
+    changes = _changes_of_state(gone) if told is None else told
     for fact in facts:
         fact.topic = topic
     days = staleness.days_of(topic.settings, getattr(topic, "schedule", None))
@@ -220,11 +224,17 @@ def _runs_named(topic: Topic, facts: Iterable[TopicFact]) -> dict[int, int]:
 def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
     if not ids:
         return {}
-    revisions = Revision.objects.filter(
-        record_type=TopicFact.record_type(), record_id__in=ids, after__has_key="state"
-    )
+    revisions = _of_state().filter(record_id__in=ids)
     last = revisions.order_by("record_id", "-id").distinct("record_id")
     return {revision.record_id: revision for revision in last}
+
+
+def _of_state() -> QuerySet[Any]:
+    """Return the revisions that changed the state of a fact."""
+    rows: QuerySet[Any] = Revision.objects.filter(
+        record_type=TopicFact.record_type(), after__has_key="state"
+    )
+    return rows
 
 
 def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:
@@ -233,8 +243,22 @@ def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: 
     `runs` are the topic's runs by number, if they are known already.
     """
     gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
+    revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
+    told = JSONObject(created="created", actor="actor", reason="reason")
+    gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
     page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
-    return Page(fact_rows(topic, page.rows, runs), page.next_cursor)
+    return Page(fact_rows(topic, page.rows, runs, _changes_told(page.rows)), page.next_cursor)
+
+
+def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
+    """Return what last changed the state of facts that were read with it."""
+    found = {}
+    for fact in facts:
+        if told := fact.last_change:
+            at = datetime.fromisoformat(told["created"])
+            change = Revision(actor=told["actor"], reason=told["reason"], created=at)
+            found[fact.pk] = change
+    return found
 
 
 # --- sources and runs --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ What was changed on disk is taken in first, so nobody reads what no longer stand
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory.files import mirror
@@ -18,6 +19,7 @@ __all__ = [
     "NoSuchFile",
     "facts_budget",
     "files_of",
+    "index_of",
     "index_text",
     "read_file",
     "size_in_words",
@@ -57,11 +59,16 @@ def files_of(owner: User) -> list[MemoryFile]:
 
 
 def index_text(owner: User) -> str:
-    """Return the index of the files as an agent gets it at the start of a task (R157, R158, R244).
+    """Return the index of the files as an agent gets it at the start of a task (R157, R158, R244)."""
+    return index_of(files_of(owner))
+
+
+def index_of(files: Iterable[MemoryFile]) -> str:
+    """Return the index of these files.
 
     A file marked sensitive is not in it: nothing of it goes to a provider.
     """
-    shown = [file for file in files_of(owner) if file.sensitivity != Sensitivity.SENSITIVE]
+    shown = [file for file in files if file.sensitivity != Sensitivity.SENSITIVE]
     lines = [f"- {file.path} ({size_in_words(file.size)}): {file.summary}" for file in shown]
     return "\n".join([INDEX_BEGINS, *lines, "", INDEX_ENDS])
 

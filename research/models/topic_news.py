@@ -88,6 +88,10 @@ OF_RUNS = [
 class TopicNewsQuerySet(models.QuerySet[Any]):
     """The questions asked of what was counted."""
 
+    def of(self, user: Any) -> Self:
+        """Keep what `user` owns: the one owner filter."""
+        return self.filter(topic__owner=user)
+
     def stale(self) -> Self:
         """Keep what is to be counted anew."""
         return self.exclude(Q(counted=F("changes")) & Q(counted__isnull=False))

@@ -169,7 +169,7 @@ def test_the_page_takes_a_fixed_number_of_queries(
         note(alice, f"Fares rule {number}.", kind="rule")
         note(alice, f"Fares summary {number}.", kind="summary")
     # Rules and summaries are recalled each for itself, and a topic's observations twice.
-    with django_assert_max_num_queries(33):
+    with django_assert_max_num_queries(32):
         browser.get(CONTEXT, {"message": "fares", "topic": "kyoto"})
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(15):
         browser.get(CONTEXT)

@@ -160,6 +160,6 @@ def test_sixty_facts_cost_no_query_more(
         fact = make_fact(topic, f"The plant number {number} opened its gates to visitors.", run)
         make_item(runs[7], "confirmed", fact.text, previous_fact=fact)
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(12):
         shown = page(browser, topic)
     assert "4 older facts are left out." in shown

@@ -122,7 +122,7 @@ def test_the_number_of_queries_is_fixed(
 
     # The memory's tab reads it just as a run would: in a savepoint, and once more as JSON.  The
     # timeline's drawing asks for runs, facts, their revisions and delta items.
-    with django_assert_max_num_queries({"memory/": 16, "timeline/": 14}.get(tab, 12)):
+    with django_assert_max_num_queries({"memory/": 15}.get(tab, 12)):
         browser.get(HOME + tab)
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memory.actors import SYSTEM
 from memory.models import Activity, Topic
-from research import missed_slots, scheduling, shown
+from research import scheduling, shown, topic_page
 from research.models import Run, Schedule
 from research.scheduling import next_slots
 from research.starting import create_topic
@@ -243,12 +243,12 @@ def test_two_beats_that_come_back_at_once_catch_up_once(weekly: Topic):
 
 def test_the_topic_can_say_for_a_week_what_happened(weekly: Topic):
     off_for(weekly, HOURLY, timedelta(hours=2, minutes=30))
-    notice = missed_slots.last_notice(weekly)
+    notice = topic_page.head_of(topic_page.topics_of(weekly.owner).get(pk=weekly.pk)).notice
 
     assert notice is not None and not notice.is_warning
     assert notice.words == "3 slots were missed while Beacon was off; one run caught up"
     Activity.objects.update(created=timezone.now() - timedelta(days=8))
-    assert missed_slots.last_notice(weekly) is None
+    assert topic_page.head_of(topic_page.topics_of(weekly.owner).get(pk=weekly.pk)).notice is None
 
 
 def test_the_run_says_what_it_catches_up_with(weekly: Topic):

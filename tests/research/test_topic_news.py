@@ -101,6 +101,13 @@ def test_what_changes_while_it_is_counted_is_not_missed(topic: Topic):
     assert told(topic).new == 2
 
 
+def test_what_another_version_counted_is_counted_anew(topic: Topic):
+    first = told(topic)
+    TopicNews.objects.update(told={"unread": 9, "mood": "good"})
+
+    assert told(topic) == first
+
+
 def test_the_tick_counts_what_is_stale(topic: Topic, alice: User):
     make_report(make_run(make_topic(alice, "Sodium cells")))
 
