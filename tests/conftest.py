@@ -64,9 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Collect garbage again, but not among what was loaded: see tests/servers.py."""
+    """Collect garbage again, but not among what was loaded: see tests/servers.py.
+
+    The database to copy is made here, where no test's time runs out meanwhile.
+    """
     gc.freeze()
     gc.enable()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        migrated(_admin())
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
@@ -113,8 +118,12 @@ def chromium_path() -> str:
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
     """Let each process of pytest-xdist copy one migrated database instead of migrating its own."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        admin = urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres"))
-        connection.settings_dict["TEST"]["TEMPLATE"] = migrated(admin)
+        connection.settings_dict["TEST"]["TEMPLATE"] = migrated(_admin())
+
+
+def _admin() -> str:
+    """Return the address of the database from which others are made."""
+    return urlunsplit(urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres"))
 
 
 @pytest.fixture(autouse=True, scope="session")

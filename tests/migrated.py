@@ -42,6 +42,6 @@ def _migrate(url: str, environment: Mapping[str, str] | None) -> None:
     given = {**(environment or os.environ), "DATABASE_URL": url}
     ended = subprocess.run(
         [sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, text=True, capture_output=True,
-        env={**given, "DJANGO_SETTINGS_MODULE": "beacon_site.settings"}, check=False, timeout=300,
+        env={**given, "DJANGO_SETTINGS_MODULE": "beacon_site.settings"}, check=False, timeout=600,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
