@@ -30,9 +30,10 @@ SECONDS, MEMORY = 25, 64 * MIB
 
 
 def _bomb() -> bytes:
-    """512 MiB of blanks in half a MiB."""
+    """512 MiB of blanks in half a MiB; packed only when it is asked for, which takes seconds."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return b"".join(packer.compress(b" " * MIB) for _ in range(512)) + packer.flush()
+    packed = b"".join(packer.compress(b" " * MIB) for _ in range(512)) + packer.flush()
+    return http(packed, content_encoding="gzip")
 
 
 def _chunks(connection: socket.socket) -> None:
@@ -65,8 +66,9 @@ def _hop(connection: socket.socket) -> None:
 
 
 # What a page does -> what the server answers, and a word of why it is not read.
+BOMB = "is 512 MiB in half a MiB of gzip"
 PAGES: dict[str, tuple[bytes | Callable[[socket.socket], None], str]] = {
-    "is 512 MiB in half a MiB of gzip": (http(_bomb(), content_encoding="gzip"), "unpacks to more"),
+    BOMB: (b"", "unpacks to more"),
     "is packed by brotli": (http(b"\x8b" * 4000, content_encoding="br"), "was not asked for"),
     "comes in chunks without end": (_chunks, "larger than 5 MiB"),
     "comes at 1 byte a second": (_drip, "less than 1024 bytes a second"),
@@ -136,7 +138,7 @@ def _told(say: Say, name: str, why: str, seconds: float, added: int) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_that_is_made_to_hurt_is_given_up_in_time(name: str, extractor: Extractor, say: Say):
     answer, word = PAGES[name]
-    with RawServer(answer) as server:
+    with RawServer(_bomb() if name == BOMB else answer) as server:
         why, seconds, added = _fetched(server, extractor)
     _told(say, name, why, seconds, added)
 
