@@ -19,7 +19,9 @@ from tests.attacks.sweep import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 8
-MAKES_SAFE = re.compile(r"\bmark_safe\(|\bSafeString\([^)\"]|\bformat_html(?:_join)?\(|html_safe")
+MAKES_SAFE = re.compile(
+    r"\bmark_safe\(|\bSafeString\((?!['\"]{2}\))|\bformat_html(?:_join)?\(|html_safe"
+)
 UNESCAPED = re.compile(r"\|\s*safe|safeseq|autoescape\s+off")
 
 

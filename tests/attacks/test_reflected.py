@@ -80,9 +80,8 @@ def send(browser: Client, form: Form, payload: Payload, *, htmx: bool) -> Any:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("htmx", [False, True], ids=["page", "htmx"])
 def test_every_form_gives_hostile_text_back_as_words(
-    htmx: bool, admin: User, client_of: Callable[[Any], Client], count: Callable[..., None]
+    admin: User, client_of: Callable[[Any], Client], count: Callable[..., None]
 ) -> None:
     places = [place for place in everything(admin) if place.name != "admin"]
     pages = sweep(client_of(admin), places).pages
@@ -91,7 +90,7 @@ def test_every_form_gives_hostile_text_back_as_words(
         browser = client_of(get_user_model().objects.get(pk=admin.pk))
         browser.raise_request_exception = False
         payload = markup()[number * 7 % len(markup())]
-        answer = send(browser, form, payload, htmx=htmx)
+        answer = send(browser, form, payload, htmx=number % 2 == 1)
         refused += 400 <= answer.status_code < 500
         seen.look(SINK, f"{form.method} {form.path}", answer)
     run = len(seen.harmful[SINK]) + len(seen.broken)
