@@ -73,7 +73,13 @@ def harm(body: str, content_type: str) -> list[str]:
         return list(_in_feed(body))
     if kind == "text/csv":
         return list(_in_csv(body))
-    if kind in ("text/plain", "text/markdown", "application/zip", "text/event-stream"):
+    if kind in (
+        "text/plain",
+        "text/markdown",
+        "application/jsonl",
+        "application/zip",
+        "text/event-stream",
+    ):
         return []  # no browser makes anything of these: `nosniff` stands beside them
     return [f"an answer of an unknown type {content_type}"] if body else []
 

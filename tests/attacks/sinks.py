@@ -37,7 +37,7 @@ SINKS = {
     "file: history, compare, blame": "file-history file-compare file-blame",
     "library": "library library-add library-document library-edit library-check",
     "content kept of pages": "content content-item content-raw",
-    "snapshots": "content-snapshots content-snapshot content-snapshot-json",
+    "snapshots": "content-snapshots content-snapshot content-snapshot-json content-snapshot-take content-snapshot-upload",
     "search: hits and snippets": "recall recall-file",
     "context for agents": "context context-text",
     "Ask: conversations and answers": "ask session session-rename session-left message",

@@ -71,8 +71,9 @@ def sweep(browser: Client, places: Iterable[Place], *, htmx: bool = False) -> Se
         if answer.status_code == 405:
             continue
         sink = sink_of(place.name)
-        if not sink and answer.status_code != 404:
-            seen.homeless.add(place.name)
+        if not sink:  # what only leads on shows nothing
+            seen.homeless |= {place.name} if answer.status_code == 200 else set()
+            continue
         seen.look(sink, place.path, answer)
         if htmx and answer.status_code == 200 and place.name != "admin":
             seen.look(sink, f"{place.path} (htmx)", browser.get(place.path, headers=HTMX))
