@@ -40,7 +40,7 @@ RELATIONS = ("confirmed", "changed", "contradicted")
 # So many facts are looked at closely for each sentence: those nearest by a quick look.
 CLOSEST = 6
 # From these shares on a sentence speaks of a known fact, and tells no fact at all.
-LINKED = 0.5
+LINKED = 0.6
 NO_FACT = 0.4
 # Below this share no sentence is told as a change or a contradiction: on pages that the weights were
 # not fitted to, of such verdicts one in ten was right (docs/benchmarks.md, Deltas).
@@ -289,4 +289,4 @@ def _add_leads(pairs: Sequence[tuple[int, Features]]) -> None:
         for number, (_place, figures) in enumerate(pairs):
             if name in figures:
                 others = values[:number] + values[number + 1 :]
-                figures[f"lead_{name}"] = values[number] - max(others, default=0.0)
+                figures[f"lead_{name}"] = values[number] - max(others, default=values[number])
