@@ -268,7 +268,7 @@ def _weigh(book: Book, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
     seen = book.weights[book.tenth]
     for name, process in running.items():
         parent = psutil.Process(process.pid)
-        children = [one for one in parent.children(recursive=True) if one.is_running()]
+        children = parent.children(recursive=True)
         seen[name].append(parent.memory_info().rss / 1e6)
         weights = [_rss(child) for child in children]
         if weights:
@@ -277,12 +277,14 @@ def _weigh(book: Book, running: Mapping[str, subprocess.Popen[bytes]]) -> None:
         cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
         backends = [row[0] for row in cursor.fetchall()]
         seen["connections"].append(len(backends))
-        server = psutil.Process(backends[0]).parent()
+        cursor.execute("SELECT pg_backend_pid()")
+        server = psutil.Process(cursor.fetchone()[0]).parent()
     assert server is not None
     seen["Postgres"].append(sum(map(_pss, [server, *server.children(recursive=True)])))
 
 
 def _rss(process: psutil.Process) -> float:
+    """Return what it holds; 0 if it has ended since it was listed, as a worker's child does."""
     try:
         return process.memory_info().rss / 1e6
     except psutil.NoSuchProcess:
