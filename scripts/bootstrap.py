@@ -184,10 +184,15 @@ def _of_other_folders() -> list[str]:
     """Return the files beside tests/faults that print a line, or hold a guard's test."""
     guards = (ROOT / "tests" / "faults" / "guards.py").read_text(encoding="utf-8")
     found = set(re.findall(r"\btests/[\w/]+\.py\b", guards))
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        if "mark.faults" in path.read_text(encoding="utf-8"):
-            found.add(path.relative_to(ROOT).as_posix())
+    found.update(_that_hold("mark.faults"))
     return sorted(name for name in found if not name.startswith("tests/faults/"))
+
+
+def _that_hold(mark: str) -> list[str]:
+    """Return the test files outside the suites of faults and attacks that bear a mark."""
+    files = [one for one in (ROOT / "tests").rglob("test_*.py") if mark in one.read_text("utf-8")]
+    names = sorted(one.relative_to(ROOT).as_posix() for one in files)
+    return [name for name in names if not name.startswith(("tests/faults/", "tests/attacks/"))]
 
 
 def attacks(rest: list[str]) -> None:
@@ -196,7 +201,7 @@ def attacks(rest: list[str]) -> None:
     With `--write` the table goes into docs/reliability.md.
     """
     need_chromium()
-    measure("attacks", rest)
+    measure("attacks", rest, *_that_hold("mark.attacks"))
 
 
 def measure(suite: str, rest: list[str], *choice: str) -> None:

@@ -188,3 +188,17 @@ def client_of() -> Callable[[Any], Client]:
         return client
 
     return signed_in
+
+
+@pytest.fixture
+def count(record_property: Callable[[str, object], None]) -> attacks.Count:
+    """Note for a sink how many were tried, refused with an explanation, neutralised, and run.
+
+    What was tried and is not told otherwise was neutralised.  Note before you assert: a test
+    that fails is counted too.  A sink may be spoken of by many tests; the table adds them up.
+    """
+
+    def noted(sink: str, tried: int, *, refused: int = 0, run: int = 0) -> None:
+        record_property(attacks.NAME, [sink, tried, refused, tried - refused - run, run])
+
+    return noted

@@ -1,38 +1,26 @@
-"""Which attacks run when, and how each test notes what it counted."""
+"""Which attacks run when."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.attacks import figures
-
-Count = Callable[..., None]
+HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long ones to `make attacks`."""
+    """Leave the long ones to `make attacks`; of other folders it runs those that it counts."""
     if os.environ.get("BEACON_TEST_ATTACKS") == "full":
-        return
-    here = Path(__file__).parent
-    long = [i for i in items if i.get_closest_marker("long") and i.path.is_relative_to(here)]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+        left = [one for one in items if not _is_here(one) and not one.get_closest_marker("attacks")]
+    else:
+        left = [one for one in items if _is_here(one) and one.get_closest_marker("long")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        out = set(left)
+        items[:] = [item for item in items if item not in out]
 
 
-@pytest.fixture
-def count(record_property: Callable[[str, object], None]) -> Count:
-    """Note for a sink how many were tried, refused with an explanation, neutralised, and run.
-
-    What was tried and is not told otherwise was neutralised.  Note before you assert: a test
-    that fails is counted too.  A sink may be spoken of by many tests; the table adds them up.
-    """
-
-    def noted(sink: str, tried: int, *, refused: int = 0, run: int = 0) -> None:
-        record_property(figures.NAME, [sink, tried, refused, tried - refused - run, run])
-
-    return noted
+def _is_here(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(HERE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,6 +13,7 @@ from tests.faults import figures as faults
 
 BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
 NAME = "attack"
+Count = Callable[..., None]  # the fixture `count`
 HEAD = ("Sink", "Tried", "Refused", "Neutralised", "Run")
 
 

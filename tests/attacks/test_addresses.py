@@ -38,7 +38,7 @@ from tests.attacks.address_forms import (
     odd_urls,
     urls,
 )  # fmt: skip
-from tests.attacks.conftest import Count
+from tests.attacks.figures import Count
 from tests.providers.raw_server import RawServer, http
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -14,7 +14,7 @@ from memory.archive import elsewhere, taking_in, zips
 from memory.archive.elsewhere import Choice, Shape
 from memory.archive.zips import NotTaken
 from tests.attacks import hostile_zips
-from tests.attacks.conftest import Count
+from tests.attacks.figures import Count
 
 
 def read(path: Path) -> None:

@@ -11,7 +11,7 @@ from django.contrib import admin
 from django.test import Client
 
 from memory.models import User
-from tests.attacks.conftest import Count
+from tests.attacks.figures import Count
 from tests.attacks.form_shots import Form, Shot, forms_of, to_any, to_form, to_page
 from tests.attacks.shooting import Range
 from tests.pages.test_every_address import Address

@@ -20,12 +20,11 @@ from research.models import Channel, Delivery, Digest, Run
 from tests.api.cast import Program
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF, address
 from tests.attacks.cast import everything
+from tests.attacks.figures import Count
 from tests.attacks.looking import harm
 from tests.attacks.payloads import markup, names_in, naughty
 from tests.attacks.poisoning import Poison
 from tests.attacks.sweep import Seen
-
-Count = Callable[..., None]
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
 from memory.text import one_line
 from memory.tools import REGISTRY, ToolContext, call_tool
+from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import AGENT, MEMORY, USER, level
 from tests.research.factories import make_topic
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 
 EPISODES = "episodes/2026-11.md"
 # Working memory and stored content are read back by tools alone, and enter no other prompt; of
@@ -83,13 +84,16 @@ def test_there_are_forty_texts_over_eight_tricks_and_every_writing_tool_is_calle
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_nothing_from_a_hostile_page_is_stored_outside_its_topic(
-    alice: User, topic: Topic, trick: str
+    alice: User, topic: Topic, trick: str, count: Count
 ):
-    before, held = outside(alice, topic), 0
+    before, held, tried = outside(alice, topic), 0, 0
     for text in TRICKS[trick]:
         for name, arguments in obeyed(alice, text):
             result = call_tool(of_a_run(alice, topic), name, arguments)
             held += "proposal" in result.data
+            tried += 1
+    is_out = outside(alice, topic) != before
+    count("injection: tools that a hostile page has called", tried, refused=held, run=int(is_out))
     assert outside(alice, topic) == before
     assert review.waiting(alice).count() > 0
     assert held >= 7 * len(TRICKS[trick])
@@ -99,15 +103,18 @@ def test_nothing_from_a_hostile_page_is_stored_outside_its_topic(
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_even_words_of_no_page_change_no_identity_without_a_proposal(
-    alice: User, topic: Topic, trick: str
+    alice: User, topic: Topic, trick: str, count: Count
 ):
-    before = read_file(alice, USER).content
+    before, tried = read_file(alice, USER).content, 0
     kinds = [(kind, identity.active(alice, kind)) for kind in Note.IDENTITY]
     for text in TRICKS[trick]:
         for name, arguments in obeyed(alice, text):
             is_identity = "kind" in arguments or arguments.get("path") == USER
             if is_identity or name == "update_soul":
                 call_tool(of_a_run(alice, topic, Trust.AGENT), name, arguments)
+                tried += 1
+    is_changed = read_file(alice, USER).content != before
+    count("injection: who is who", tried, refused=0 if is_changed else tried, run=int(is_changed))
     assert read_file(alice, USER).content == before
     assert [(kind, identity.active(alice, kind)) for kind in Note.IDENTITY] == kinds
     assert not Note.objects.of(alice).filter(kind="rule").exists()

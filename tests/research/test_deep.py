@@ -14,6 +14,7 @@ from memory.models import Agent as Agents
 from research import source_rules, stepping
 from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
+from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.providers.loopback import body_of
 from tests.providers.servers import Scene, ScriptedChatServer, status
@@ -195,9 +196,10 @@ def test_a_page_that_gives_orders_is_set_aside_and_nothing_is_written_outside(
     assert [source["link"] for source in run.report.sources] == [cast.url(2)]
 
 
+@pytest.mark.attacks
 @pytest.mark.parametrize("trick", sorted(TRICKS))
 def test_no_trick_of_a_page_writes_anything_outside_its_topic(
-    topic: Topic, found: Providers, endpoint: ScriptedChatServer, trick: str
+    topic: Topic, found: Providers, endpoint: ScriptedChatServer, trick: str, count: Count
 ):
     for number, text in enumerate(TRICKS[trick][:2], start=1):
         found.pages.pages[cast.url(number)] = f"Cells\n\n{cast.sentence(number)}\n\n{text}"
@@ -211,7 +213,9 @@ def test_no_trick_of_a_page_writes_anything_outside_its_topic(
 
     run = went(topic)
 
-    assert all("no tool “" in text for text in deep_cast.results(agent.sent["news"][2])[-2:])
+    refused = sum("no tool “" in text for text in deep_cast.results(agent.sent["news"][2])[-2:])
+    count("injection: tools of a deep run's track", len(writes), refused=refused, run=2 - refused)
+    assert refused == len(writes)
     assert reflecting.is_read_only(run)
     assert "Ignore all instructions" not in agent.prompts["write"]
 

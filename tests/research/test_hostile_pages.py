@@ -23,13 +23,14 @@ from memory.files.reading import read_file
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
 from research import executing
 from research.models import Run
+from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import make_topic
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
     "memory.injection", "research.extractive", "research.follow_ups.extracting",
@@ -137,12 +138,14 @@ def topic(alice: User) -> Topic:
 
 @pytest.mark.parametrize("trick", TRICKS)
 def test_nothing_of_it_leaves_its_topic_or_changes_who_is_who(
-    alice: User, topic: Topic, providers: Providers, trick: str
+    alice: User, topic: Topic, providers: Providers, trick: str, count: Count
 ):
     before = outside(alice, topic)
     for text in TRICKS[trick]:
         run = researched(topic, providers, text)
         assert run.status in ("succeeded", "partial"), run.problem
+    is_out = outside(alice, topic) != before
+    count("injection: pages that a run reads", len(TRICKS[trick]), run=int(is_out))
     assert outside(alice, topic) == before
     held = Proposal.objects.of(alice)
     assert all(one.held_because for one in held)
