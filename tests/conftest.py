@@ -41,9 +41,14 @@ hypothesis.settings.load_profile("beacon")
 Say = Callable[[str, str, str], None]
 
 
+MEASURED = ("BEACON_TEST_FAULTS", "BEACON_TEST_ATTACKS")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add the tests without guards; prepare for what a machine lacks, and for one that is slow.
+
+    What is long is left to `make faults` and `make attacks`.
 
     A test of real processes (those of a group) that fails is tried once more, and both tries are
     told of: among thousands of them one loses a race against a crowded machine. A test that
@@ -51,6 +56,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     they fail instead.
     """
     add_twins(items)
+    if "full" not in map(os.environ.get, MEASURED):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
         is_real = group_of(item.nodeid.partition("::")[0])
         if is_real and not item.get_closest_marker("flaky"):
@@ -145,6 +154,17 @@ def _messages_may_pile_up() -> None:
 
 
 OF_THE_WEB = ("wikipedia", "arxiv", "hackernews")
+
+
+@pytest.fixture(autouse=True)
+def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run within a test's transaction has no beat: another connection would not see its row.
+
+    On a crowded machine a run takes longer than a beat of ten seconds.
+    """
+    from research import stepping
+
+    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
 
 
 @pytest.fixture(autouse=True)

@@ -101,6 +101,7 @@ def test_a_model_is_connected_tested_and_watched_and_two_runs_compared(
 
     alice.press("Run now")
     expect(page.locator("article.report .masthead b")).to_have_text("Run #2", timeout=SOON)
+    alice.unfold("More")
     page.locator("main").get_by_role("link", name=re.compile("Compare")).first.click()
     expect(page.locator("#compare")).to_be_visible()
     assert alice.violations() == []

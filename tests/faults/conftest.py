@@ -1,8 +1,7 @@
-"""Which fault tests run when, what they share, and the line that each prints."""
+"""What the fault tests share."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,16 +9,6 @@ import pytest
 from tests.faults.broken import Broken, broken_site
 from tests.faults.outside import Outside
 from tests.faults.processes import Site, site
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long ones to `make faults`."""
-    if os.environ.get("BEACON_TEST_FAULTS") == "full":
-        return
-    long = [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
 
 
 # What runs ends with the tests of this folder: left idle it would take from all that follow.

@@ -13,7 +13,12 @@ from tests.faults.outside import Outside
 from tests.faults.processes import Site
 from tests.faults.stops import Gate, Stops
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.faults,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("faults"),
+]
 
 ASKED, TOLD, RECORDING = "Deep harbour asked", "Deep harbour told", "Deep harbour recording"
 TITLES = (ASKED, TOLD, RECORDING)

@@ -76,7 +76,7 @@ def test_a_message_delivered_again_during_and_after_its_run_changes_nothing(
 @pytest.mark.parametrize(
     ("beats", "seconds"),
     [
-        (3, 20),
+        pytest.param(3, 20, marks=pytest.mark.long),
         pytest.param(2, 60, marks=pytest.mark.long),
         pytest.param(3, 60, marks=pytest.mark.long),
     ],

@@ -13,6 +13,7 @@ from tests.faults.broken import Broken
 from tests.faults.person import PASSWORD
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.faults,
     pytest.mark.timeout(300),
     pytest.mark.xdist_group("faults-broken"),

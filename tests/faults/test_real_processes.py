@@ -81,6 +81,7 @@ def test_every_line_of_every_process_is_json_with_its_ids_and_without_a_secret(
     assert [secret for secret in (planted, KEY, MODEL_KEY, PASSWORD) if secret in said] == []
 
 
+@pytest.mark.long
 @pytest.mark.requirement("R54", "R55")
 def test_a_recurring_topic_really_runs_again_by_beat_each_time_with_its_report(
     beacon: Site, outside: Outside

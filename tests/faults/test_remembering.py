@@ -105,8 +105,8 @@ def talk(site: Site, *arguments: str, **variables: str) -> dict[str, Any]:
     [
         ("-", "-", True),
         ("-", "index", False),
-        ("-", "read", False),
-        ("store", "-", False),
+        pytest.param("-", "read", False, marks=[pytest.mark.long, pytest.mark.faults]),
+        pytest.param("store", "-", False, marks=[pytest.mark.long, pytest.mark.faults]),
     ],
     ids=["as it is", "without the index", "without the read", "without the store"],
 )

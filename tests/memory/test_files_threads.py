@@ -108,6 +108,8 @@ class Editors:
         return bool(copies)
 
 
+@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(600)
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.requirement("R143")

@@ -61,6 +61,8 @@ def is_healthy(name: str, environment: dict[str, str]) -> bool:
     return subprocess.run(check, env=environment, cwd=ROOT, capture_output=True).returncode == 0
 
 
+@pytest.mark.long
+@pytest.mark.faults
 @pytest.mark.timeout(240)
 def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
     environment: dict[str, str], tmp_path: Path

@@ -209,6 +209,8 @@ def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beaco
     assert beacon.is_free()
 
 
+@pytest.mark.long
+@pytest.mark.faults
 def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beacon):
     started = settled.start().started()
 
@@ -219,6 +221,8 @@ def test_after_kill_9_of_the_runner_all_it_started_ends_by_itself(settled: Beaco
     assert eventually(settled.is_free)
 
 
+@pytest.mark.long
+@pytest.mark.faults
 def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(settled: Beacon):
     started = settled.start().started()
     state = read_state(settled.folder)
@@ -242,6 +246,8 @@ def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
     assert set(embedded.running_urls(settled.folder)) == {"DATABASE_URL", "REDIS_URL"}
 
 
+@pytest.mark.long
+@pytest.mark.faults
 def test_down_stops_a_beacon_that_runs_elsewhere(settled: Beacon):
     started = settled.start().started()
 
