@@ -169,7 +169,7 @@ def archive_limits(patch: Patch) -> None:
     """Look at no zip before it is read."""
     from memory.archive import zips
 
-    patch.setattr(zips, "_check", lambda found: None)
+    patch.setattr(zips, "_check", lambda found, size: None)
 
 
 def backup_seal(patch: Patch) -> None:
