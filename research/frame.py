@@ -27,7 +27,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         return {"nav": [], "health_banner": "", **dict.fromkeys(WAITING, 0)}
     waiting = _counts(user)
     return {
-        "nav": _sections(request.path, waiting),
+        "nav": sections(request.path, waiting),
         "health_banner": _banner(health.silent(health.ages())),
         **waiting,
     }
@@ -49,8 +49,9 @@ def _counts(user: User) -> dict[str, int]:
     return {name: told.get(name, 0) for name in WAITING}
 
 
-def _sections(path: str, waiting: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the rail's sections; it shows only what exists."""
+def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
+    """Return the rail's sections, with what waits in each; it shows only what exists."""
+    waiting = waiting or dict.fromkeys(WAITING, 0)
     plans, unread = waiting["waiting_plans"], waiting["unread_reports"]
     proposals, conflicts = waiting["waiting_proposals"], waiting["waiting_conflicts"]
     digests = reverse("research:digests")

@@ -16,6 +16,7 @@ from research.views import (
     forecast,
     home,
     metrics,
+    palette,
     reading,
     rechecks,
     reports,
@@ -143,6 +144,7 @@ _reports = [
 # Home, the tabs of one topic, its facts, and the trash
 _home = [
     path("", home.home, name="home"),
+    path("palette/", palette.palette, name="palette"),
     path("topics/trash/", topics_trash.topics_trash, name="topics-trash"),
     path("topics/<uuid:pk>/purge/", topics_trash.topic_purge, name="topic-purge"),
 ]

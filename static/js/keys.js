@@ -4,7 +4,8 @@
 // [data-row-trash], a and r its [data-row-accept] and [data-row-reject], u its [data-row-mark]; of two
 // sides l, r, b and m keep the left, the right or both, or merge them ([data-row-left] and so on); in
 // the trash r presses [data-row-restore].
-// Never inside fields; <body data-shortcuts="off"> turns them off, but for saving.
+// "Ctrl k" is one with Ctrl or Cmd, and works in fields too; the others never do.
+// <body data-shortcuts="off"> turns them off, but for saving.
 (() => {
   const body = document.body;
   const dialog = document.getElementById("keys");
@@ -101,6 +102,11 @@
     if ((event.ctrlKey || event.metaKey) && !event.altKey) {
       const saves = key === "Enter" || (key === "s" && document.querySelector("main form[data-save]"));
       if (saves && save(event)) event.preventDefault();
+      else if (body.dataset.shortcuts !== "off" && !document.querySelector("dialog[open]")) {
+        const element = taker(`Ctrl ${key}`); // in fields too: nobody types it
+        if (element) event.preventDefault();
+        element?.click();
+      }
       return;
     }
     if (event.altKey || body.dataset.shortcuts === "off") return;
@@ -143,10 +149,13 @@
 
   document.addEventListener("click", (event) => {
     const opener = event.target.closest("[data-open-dialog]");
-    if (!opener) return;
+    if (!opener || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault(); // a link leads there without scripts, or in another tab
     const opened = document.getElementById(opener.dataset.openDialog);
     if (opened === dialog) help();
     opener.closest("details")?.removeAttribute("open");
+    opener.closest(":popover-open")?.hidePopover();
     opened.showModal();
+    opened.dispatchEvent(new CustomEvent("beacon:opened"));
   });
 })();

@@ -110,6 +110,13 @@ def _keys(visitor: Visitor) -> None:
     visitor.page.locator("dialog[open]").wait_for()
 
 
+def _palette(visitor: Visitor) -> None:
+    visitor.page.keyboard.press("Control+k")
+    visitor.page.locator("#palette [name=q]:focus").wait_for()
+    visitor.page.keyboard.type("postgres")
+    visitor.page.locator("#palette-rows a", has_text="Recall “postgres”").wait_for()
+
+
 def _bad_sign_in(visitor: Visitor) -> None:
     visitor.page.get_by_label("Username").fill("grace-who-is-not")
     visitor.page.get_by_label("Password").fill("wrong")
@@ -296,6 +303,8 @@ def _rest(cast: dict[str, str]) -> list[Place]:
     return [
         Place("home", "/"),
         Place("keys", "/topics/", FULL, _keys),
+        Place("palette", "/palette/?q=postgresql"),
+        Place("palette open", "/topics/", FULL, _palette),
         Place("reports", "/reports/"),
         Place("reports unread", "/reports/?show=unread"),
         Place("library", "/library/"),

@@ -115,6 +115,21 @@ def test_the_help_lists_the_pages_keys_and_gives_the_focus_back(visitor: Visitor
     expect(visitor.page.locator("dialog[open]")).to_have_count(0)
 
 
+def test_the_palette_leads_to_a_page_by_keys_alone(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.goto("/topics/new/")
+    page.locator("[name=title]").press("Control+k")  # out of a field too
+    expect(page.locator("#palette [name=q]")).to_be_focused()
+    page.keyboard.type("conflicts")
+    keys(visitor, "Enter")  # before the rows are there: it goes when they are
+    page.wait_for_url("**/conflicts/")
+    keys(visitor, "Control+k")
+    expect(page.locator("#palette-rows a").first).to_be_visible()
+    assert visitor.violations() == []
+    keys(visitor, "ArrowDown", "ArrowUp", "Escape")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+
+
 def test_shortcuts_can_be_turned_off(visitor: Visitor) -> None:
     visitor.goto("/settings/profile/")
     visitor.page.locator("[name=shortcuts]").uncheck()
