@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from django.template.loader import render_to_string
@@ -219,3 +221,15 @@ def test_over_htmx_an_error_is_a_fragment_that_says_why(code: str) -> None:
     part = render_to_string(f"{code}.html", {"why": "Because of this."}, request)
     assert "<html" not in part
     assert "Because of this." in part
+
+
+@pytest.mark.parametrize(("unread", "shown"), [(3, "3"), (12, "12"), (240, "99")])
+def test_the_favicon_bears_how_many_reports_are_unread(unread: int, shown: str) -> None:
+    icon = render_to_string("_favicon.html", {"unread_reports": unread})
+    drawn = ElementTree.fromstring(unquote(icon.split("svg+xml,")[1].split(chr(34))[0]))  # noqa: S314  (our own)
+    assert [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")] == [shown]
+
+
+def test_without_anything_unread_the_favicon_is_the_plain_one() -> None:
+    assert 'href="/static/favicon.svg"' in render_to_string("_favicon.html", {"unread_reports": 0})
+    assert 'href="/static/favicon.svg"' in render_to_string("_favicon.html")
