@@ -105,7 +105,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "beacon_site.http.PersonMiddleware",
-    "memory.sign_ins.LastSeenMiddleware",
+    "memory.accounts.sign_ins.LastSeenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -294,8 +294,8 @@ AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "memory.views.accounts.locked_out"
 # The address as all of Beacon takes it (`ForwardedMiddleware`): axes' own reading of a proxy's header
 # knew none, and one stranger's failures closed a name for everybody.
-AXES_CLIENT_IP_CALLABLE = "memory.sign_ins.address_of"
-AXES_HANDLER = "memory.sign_in_failures.Failures"
+AXES_CLIENT_IP_CALLABLE = "memory.accounts.sign_ins.address_of"
+AXES_HANDLER = "memory.accounts.sign_in_failures.Failures"
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins stand in Activity and in the list of browsers
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)
 AXES_VERBOSE = False
@@ -362,7 +362,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "mcp": {"level": "WARNING"},
         "uvicorn": {"level": "WARNING"},
-        # It names what was typed as a username, which may be a password; `memory.sign_ins` logs these.
+        # It names what was typed as a username, which may be a password; `memory.accounts.sign_ins` logs these.
         "axes": {"level": "ERROR"},
         "gunicorn.error": {"level": "INFO", "handlers": ["console"], "propagate": False},
         # A tick every 15 s would fill the log; runs and steps have lines of their own.

@@ -112,9 +112,9 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
     """Return the texts, their owner, and a token of theirs."""
     from benchmarks.memories import memories, pool_of
     from benchmarks.recall import _analysed, _notes
+    from memory.accounts.tokens import issue
     from memory.models import Note, User
     from memory.recall import bm25
-    from memory.tokens import issue
 
     owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
     texts = memories(pool_of(folder), size)
@@ -190,8 +190,8 @@ def _runs_one_after_another(owner: Any) -> Iterator[list[int]]:
     def keep_going() -> None:
         from django.db import connection
 
-        from research import starting
         from research.models import Run
+        from research.running import starting
 
         number = 0
         while not over.is_set():

@@ -28,7 +28,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
     comparison = scenario.comparison(embed)
     verdicts = comparison.verdicts()
     if ask is not None:
-        from research import second_opinion
+        from research.deltas import second_opinion
 
         warn, about = (lambda words: print(words, file=sys.stderr)), scenario.topic
         said = second_opinion.opinions(comparison, verdicts, ask=ask, warn=warn, about=about)
@@ -44,7 +44,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
 def the_model() -> Iterator:
     """Yield what asks the model that the environment names; nothing is measured by it here."""
     with throwaway.database():
-        from memory import connections
+        from memory.outside import connections
 
         model = connections.language_model()
         if model is None:

@@ -2,7 +2,7 @@
 
 Prints how well sentences of scenarios that were left out are told apart (six folds of whole
 scenarios), with and without vectors; `--write` fits on all scenarios of `PARTS` and writes
-research/weights.py.  The final ones are never read.  Needs numpy (requirements/embeddings.txt).
+research/comparing/weights.py.  The final ones are never read.  Needs numpy (requirements/embeddings.txt).
 
 Every sentence is one choice among: no fact, new, and three relations to each of the facts that the
 product looks at closely.  The weights make the labelled choice likely (softmax) and stay small
@@ -20,11 +20,11 @@ import numpy as np
 
 from beacon_site.providers.minilm_embedder import MiniLmEmbedder
 from benchmarks.delta_scenarios import Scenario, practice, scenarios
-from research.relating import CLOSEST, RELATIONS, Option, chosen
-from research.values import Features
-from research.weights import Weights
+from research.comparing.relating import CLOSEST, RELATIONS, Option, chosen
+from research.comparing.values import Features
+from research.comparing.weights import Weights
 
-TARGET = Path(__file__).resolve().parents[1] / "research" / "weights.py"
+TARGET = Path(__file__).resolve().parents[1] / "research/comparing/weights.py"
 # What the table was measured on once and a matcher was then made with is used up: it is fitted to.
 PARTS = ("open", "kept", "used")
 FOLDS = 6
@@ -256,7 +256,7 @@ def written(name: str, weights: Weights) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write research/weights.py")
+    parser.add_argument("--write", action="store_true", help="write research/comparing/weights.py")
     wants = parser.parse_args()
     from benchmarks.delta import show
 

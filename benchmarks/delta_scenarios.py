@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from research.relating import Comparison, Told
+from research.comparing.relating import Comparison, Told
 
 if TYPE_CHECKING:
-    from research.vectors import Embed
+    from research.comparing.vectors import Embed
 
 DATA = Path(__file__).resolve().parent / "data" / "delta"
 

@@ -92,7 +92,7 @@ def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from memory.files.limits import MOST_EPISODES
     from memory.files.reading import index_text, read_file
     from memory.files.saving import append_to, patch_file, save_file
-    from memory.text_diff import diff, folded
+    from memory.texts.diff import diff, folded
 
     by = owner.actor
     texts = [_text(seed, MOST_EPISODES) for seed in (1, 2, 3)]

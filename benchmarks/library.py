@@ -48,7 +48,7 @@ def main() -> int:
 
 def _copied(folder: Path, library: Path, most: int) -> list[Path]:
     """Copy readable files, evenly over the folder, and return the copies."""
-    from memory.library_reading import LARGEST, media_type_of
+    from memory.documents.reading import LARGEST, media_type_of
 
     found = [
         path
@@ -67,7 +67,7 @@ def _copied(folder: Path, library: Path, most: int) -> list[Path]:
 def _measure(library: Path, files: list[Path]) -> None:
     from django.contrib.auth import get_user_model
 
-    from memory import library_folder
+    from memory.documents import folder as library_folder
 
     owner = get_user_model().objects.create_user("bench", is_staff=True)
     size = sum(path.stat().st_size for path in files) / 1e6
@@ -98,7 +98,7 @@ def _searches(owner: Any, library: Path) -> None:
     from django.utils import timezone
 
     from beacon_site.providers.search import SearchOptions
-    from memory.library import find, library_search
+    from memory.documents.library import find, library_search
     from memory.models import LibraryDocument, LibraryFolder
 
     # Looked at just now, so that the searches do not look again.

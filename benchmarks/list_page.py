@@ -158,7 +158,7 @@ def _half_way(owner: Any) -> str:
 
 def _act(owner: Any) -> tuple[int, float]:
     """Tag all rules as the task does; return how many were changed, and the seconds."""
-    from memory import bulk_acts
+    from memory.records import bulk_acts
 
     act = bulk_acts.ask(owner, "notes", "tag", query="q=kind:rule", arguments={"tag": "bench"})
     began = time.perf_counter()

@@ -38,8 +38,8 @@ class Space:
     def __init__(self, docs: list[Doc], *, with_vectors: bool) -> None:
         from django.contrib.auth import get_user_model
 
-        from memory import embedding
         from memory.models import Embedding, Note, users
+        from memory.outside import embedding
 
         users.FIRST_ROWS[:] = []  # the notes of this owner are the collection's alone
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)
@@ -206,7 +206,7 @@ class MiniLm:
         """Stack the vectors that the space has."""
         import numpy as np
 
-        from memory import embedders
+        from memory.outside import embedders
 
         self.embedder = embedders.embedder()
         self.ids = [doc["id"] for doc in docs if doc["id"] in self.space.vectors]

@@ -48,8 +48,8 @@ def _configure(origin: str, folder: str, services: Sequence[str]) -> None:
 def _one(number: int) -> tuple[float, dict[str, float]]:
     """Carry one run of a fresh topic out; return its seconds and those of each step."""
     from memory.models import User
-    from research import executing, starting
     from research.models import Run
+    from research.running import executing, starting
 
     user = User.objects.get()
     topic = starting.create_topic(owner=user, title=f"Overhead topic {number}", by=user.actor)

@@ -138,9 +138,9 @@ def _loopback() -> Iterator[str]:
 
 def _made(count_: int) -> tuple[list[Any], Any, str]:
     """Return the topics, their owner, and a token of theirs."""
+    from memory.accounts.tokens import issue
     from memory.models import User
-    from memory.tokens import issue
-    from research import starting
+    from research.running import starting
 
     owner = User.objects.create_user("soak", password="soak-horse-1")  # noqa: S106
     topics = [
@@ -222,8 +222,8 @@ def _beside(book: Book, act: Callable[[], None], every: float) -> Iterator[None]
 
 def _carry_out(asked: argparse.Namespace, topics: list[Any], owner: Any, book: Book) -> None:
     """Keep runs under way until as many as asked have ended, printing a row at every tenth."""
-    from research import starting
     from research.models import Run
+    from research.running import starting
 
     open_ = ("queued", "running")
     started = 0

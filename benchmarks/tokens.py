@@ -65,12 +65,12 @@ def _loop(
     owner: Any, model: Any, name: str, task: Any, tools: Any, *, with_store: bool, **most: Any
 ) -> None:
     """Run the loop of deep runs with this model, on behalf of an agent with memory on or off."""
-    from memory import connections
     from memory.actors import Actor
     from memory.content.shown import store_for
     from memory.models import Agent
-    from memory.tool_loop import run_loop
-    from memory.tool_types import ToolContext
+    from memory.outside import connections
+    from memory.toolkit.loop import run_loop
+    from memory.toolkit.types import ToolContext
 
     settings = Agent(name="script", enable_memory=with_store)
     context = ToolContext(owner, Actor("agent", "script"), name, scope=name, agent=settings)
@@ -114,7 +114,7 @@ def by_iteration(agent: Any) -> dict[int, Sent]:
 def _measure(lots: int) -> int:
     from django.contrib.auth import get_user_model
 
-    from memory.token_count import how_in_words
+    from memory.texts.token_count import how_in_words
 
     owner = get_user_model().objects.create_user("bench", password="x")  # noqa: S106
     plain = go(owner, lots=lots, with_store=False)

@@ -72,7 +72,7 @@ def _data() -> tuple[Any, Any]:
 def _facts(owner: Any, topic: Any, now: datetime) -> None:
     """Make ten current facts and 900 retired ones."""
     from memory.models import TopicFact
-    from memory.text import match_key
+    from memory.texts.text import match_key
 
     facts = [
         TopicFact(

@@ -12,10 +12,10 @@ from django.db import models
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from memory import admin_accounts as admin_accounts
-from memory import admin_remembered as admin_remembered
 from memory import models as memory
-from memory.admin_base import AboutRecordAdmin, ReadOnlyAdmin, RememberedAdmin
+from memory.admin_pages import accounts as admin_accounts  # noqa: F401 - registers its models
+from memory.admin_pages import remembered as admin_remembered  # noqa: F401
+from memory.admin_pages.base import AboutRecordAdmin, ReadOnlyAdmin, RememberedAdmin
 
 
 @admin.register(memory.Topic)

@@ -17,21 +17,25 @@ class MemoryConfig(AppConfig):
 
     def ready(self) -> None:
         """Let who follows changes of records follow them, and accounts get what they start with."""
-        publishing = importlib.import_module("memory.publishing")
+        publishing = importlib.import_module("memory.topics.publishing")
         topics = importlib.import_module("memory.models.topics")
         topics.Topic.ON_CHANGE.append(publishing.follow)
         following = importlib.import_module("memory.recall.following")
         topics.Topic.ON_RENAME.append(following.topic_renamed)
         topics.Topic.ON_PURGE.append(following.topic_purged)
         recalled = importlib.import_module("memory.models.recalled")
-        recalled.Recalled.ON_FOLLOW.append(importlib.import_module("memory.embedding").follow)
+        recalled.Recalled.ON_FOLLOW.append(
+            importlib.import_module("memory.outside.embedding").follow
+        )
         users = importlib.import_module("memory.models.users")
-        users.FIRST_ROWS.append(importlib.import_module("memory.identity").make_first_notes)
+        users.FIRST_ROWS.append(
+            importlib.import_module("memory.contexts.identity").make_first_notes
+        )
         users.FIRST_ROWS.append(importlib.import_module("memory.files.first").make_first_files)
         users.LAST_ACTS.append(publishing.take_down)
         users.LAST_ACTS.append(importlib.import_module("memory.archive.jobs").forget_owner)
         users.LAST_ACTS.append(importlib.import_module("memory.files.mirror_account").forget)
-        users.LAST_ACTS.append(importlib.import_module("memory.account_deletion").sweep)
+        users.LAST_ACTS.append(importlib.import_module("memory.accounts.deletion").sweep)
         files = importlib.import_module("memory.models.files")
         files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()

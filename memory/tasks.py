@@ -13,32 +13,29 @@ from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from beacon_site.broker import send
-from memory import (
-    bulk_acts,
-    conflict_finding,
-    conflicts,
-    conversation,
-    conversation_end,
-    conversation_turn,
-    embedding,
-    file_condensing,
-    library_folder,
-    maintenance,
-    publishing,
-    review,
-    sign_in_failures,
-    sign_ins,
-)
+from memory.accounts import sign_in_failures, sign_ins
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
-from memory.checkup import GOOD
+from memory.conflict_desk import finding as conflict_finding
+from memory.conflict_desk import settling as conflicts
 from memory.content import retention
 from memory.doctor import examining
+from memory.documents import folder as library_folder
 from memory.errors import InvalidValue
+from memory.file_pages import condensing as file_condensing
 from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
+from memory.noting import maintenance
 from memory.one_at_a_time import alone
+from memory.outside import embedding
+from memory.outside.checkup import GOOD
 from memory.recall import following
+from memory.records import bulk_acts
+from memory.reviewing import review
+from memory.talking import conversation
+from memory.talking import end as conversation_end
+from memory.talking import turn as conversation_turn
+from memory.topics import publishing
 
 logger = structlog.get_logger(__name__)
 

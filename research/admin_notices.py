@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin
 from django.utils.translation import gettext_lazy
 
-from memory.admin_base import ReadOnlyAdmin
+from memory.admin_pages.base import ReadOnlyAdmin
 from research import models as research
 
 

@@ -13,7 +13,8 @@ from django.utils.translation import gettext_lazy
 from memory.archive import readable
 from memory.archive.kinds import Kind, register
 from memory.models import User
-from research import models, scheduling
+from research import models
+from research.schedules import scheduling
 
 _OPEN_FOLLOW_UP = Q(is_follow_up=True, state__in=["waiting", "running"])
 

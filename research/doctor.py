@@ -12,14 +12,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.actors import MAINTENANCE
-from memory.checkup import BAD, WARN
 from memory.content import clearing
 from memory.doctor import examining
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, ContentItem, Lock, Trust
 from memory.models.content import ContentQuerySet
-from research import doctor_due, outbox, sending
+from memory.outside.checkup import BAD, WARN
+from research import doctor_due
 from research.models import Delivery, Hit, Run
+from research.notices import sending
+from research.running import outbox
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time
 PATIENCE = timedelta(minutes=15)  # after which what waits for a worker waits too long
@@ -86,7 +88,7 @@ def look_at_deliveries() -> Found:
 
 
 def mend_deliveries() -> str:
-    """Let them wait for another worker, which sends none twice: see `research.sending`."""
+    """Let them wait for another worker, which sends none twice: see `research.notices.sending`."""
     freed = _stuck().update(
         state=Delivery.State.WAITING, not_before=Now(), nudged_at=None, lease_until=None
     )

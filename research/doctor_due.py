@@ -12,11 +12,12 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memory.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Topic
-from research import outbox, scheduling
+from memory.outside.checkup import BAD, WARN
 from research.models import Schedule, Step
+from research.running import outbox
+from research.schedules import scheduling
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time
 PATIENCE = timedelta(minutes=30)  # a slot is late after 15, and a follow-up may wait for a model

@@ -20,11 +20,14 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory import connections
 from memory.models import ModelCall, Note, Topic, User
-from research import judging, pipeline, plan_review, run_page, shown, topic_news
+from memory.outside import connections
 from research.models import Report, Run, Schedule, Step, TopicNews
-from research.topic_news import Told
+from research.news import topic_news
+from research.news.topic_news import Told
+from research.running import judging, pipeline, plan_review
+from research.runs import page as run_page
+from research.runs import shown
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8

@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from memory.models import LibraryDocument, MemoryFile, Note, Topic, User
 from memory.recall import bm25
-from memory.text import clean
+from memory.texts.text import clean
 
 MOST = 6  # rows of a group
 LONGEST = 200  # characters of a question; what is longer is no name of anything

@@ -9,18 +9,12 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
-from research import (
-    digests,
-    executing,
-    failing_schedules,
-    outbox,
-    plan_review,
-    scheduling,
-    sending,
-    topic_news,
-)
 from research.models import Run, Worker
+from research.news import topic_news
+from research.notices import digests, sending
 from research.rechecks import starting as rechecking
+from research.running import executing, outbox, plan_review
+from research.schedules import failing_schedules, scheduling
 
 logger = structlog.get_logger(__name__)
 

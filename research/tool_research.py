@@ -15,11 +15,11 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site import health
-from memory import tools
 from memory.models import Topic, Trust
 from memory.recall.filters import named_topic
-from memory.text import clean, one_line, shorten
-from memory.tool_types import (
+from memory.texts.text import clean, one_line, shorten
+from memory.toolkit import registry as tools
+from memory.toolkit.types import (
     Arguments,
     MemoryTool,
     ToolContext,
@@ -28,9 +28,9 @@ from memory.tool_types import (
     named,
     refused,
 )
-from research import starting
 from research.models import Report, Run, RunInTheWay
-from research.starting import NotNow
+from research.running import starting
+from research.running.starting import NotNow
 
 LONGEST_WAIT = 50  # s; programs give up on a call after a minute
 POLL_SECONDS = 0.5

@@ -17,7 +17,7 @@ from django.db import connection
 from django.test import Client
 
 from beacon_site import broker
-from memory import connections
+from memory.outside import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
@@ -162,7 +162,7 @@ def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On a crowded machine a run takes longer than a beat of ten seconds.
     """
-    from research import stepping
+    from research.running import stepping
 
     monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
 

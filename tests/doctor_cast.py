@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from django.core.cache import cache
 
-from memory import checkup
 from memory.doctor import examining
 from memory.doctor.examining import Finding
+from memory.outside import checkup
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,35 @@ def test_providers_import_no_app():
     assert _offenders("beacon_site/providers", ("memory", "research")) == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "may"),
+    [
+        ("memory/texts", ("memory.texts", "beacon_site.providers")),
+        ("research/comparing", ("research.comparing", "memory.texts")),
+    ],
+)
+def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...]):
+    """Both can be read, tried and measured without a database, since they import nothing that has one."""
+    own = ("memory", "research", "beacon_site")
+    offenders = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in _files(folder)
+        for name in _imports(path)
+        if name.split(".")[0] in own and not name.startswith(may)
+    ]
+    assert _files(folder)
+    assert offenders == []
+
+
+@pytest.mark.parametrize("app", ["memory", "research"])
+def test_a_module_lies_in_a_package_named_for_its_activity(app: str):
+    """What lies flat is what Django looks for, what joins an app to others, and what every package uses."""
+    flat = {path.stem for path in _files(app) if path.parent == ROOT / app}
+    assert len(flat) <= 20, (
+        f"{app} has {len(flat)} modules beside its packages: find each a package"
+    )
+
+
 def test_providers_read_settings_only_inside_functions():
     at_import = []
     for path in _files("beacon_site/providers"):

@@ -16,11 +16,12 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
-from memory import agent_reading, tokens
+from memory.accounts import tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
 from memory.models import Agent, ApiToken, Trust, User
-from memory.tool_types import ToolContext
+from memory.reviewing import agent_reading
+from memory.toolkit.types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
 

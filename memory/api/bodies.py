@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from ninja.parser import Parser
 
 from memory.api.problems import Problem
-from memory.text import clean
+from memory.texts.text import clean
 
 MOST_BODY = 1024 * 1024  # bytes of a request
 MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, as JSON escapes it

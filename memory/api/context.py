@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 from memory.api.auth import READ, ApiRequest
 from memory.api.frame import Body, router
 from memory.api.reading import topic_of
-from memory.context import build_context
-from memory.context_data import context_data
+from memory.contexts.context import build_context
+from memory.contexts.data import context_data
 
 api = router("context")
 

@@ -15,7 +15,6 @@ from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
 
-from memory import record_history
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.file_schemas import (
     EntryIn,
@@ -39,7 +38,8 @@ from memory.files.reading import read_file as read_file_at
 from memory.files.saving import Saved, append_to, patch_file, save_file
 from memory.files.writing import rows_held
 from memory.models import MemoryFile, Trust
-from memory.tools import call_tool
+from memory.records import history as record_history
+from memory.toolkit.registry import call_tool
 
 api = router("files")
 _ONE = "/{path:path}"

@@ -18,9 +18,9 @@ from django.utils.translation import gettext as _
 
 from memory.api.auth import Caller
 from memory.api.problems import Problem
-from memory.booking import kept_booked
 from memory.models import ApiAnswer, ApiToken
 from memory.models.api import LONGEST_KEY
+from memory.money.booking import kept_booked
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"

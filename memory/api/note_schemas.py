@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from memory.api.frame import Body
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS
-from memory.note_checks import LONGEST_SCOPE, MOST_TTL_DAYS
+from memory.noting.checks import LONGEST_SCOPE, MOST_TTL_DAYS
 
 Kind = Literal["log", "summary", "rule", "soul", "agent", "user"]
 WrittenKind = Literal["log", "summary", "rule"]

@@ -15,7 +15,6 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import Field
 
-from memory import merging, notes, record_acts
 from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Held, located, router
@@ -34,10 +33,13 @@ from memory.api.problems import Problem
 from memory.api.reading import is_persons, one_of, topic_of, used, visible
 from memory.api.reviewing import reviewed, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
-from memory.maintenance import prune_expired
 from memory.models import Note
 from memory.models.notes import NoteQuerySet
-from memory.note_checks import usual_stability
+from memory.noting import merging
+from memory.noting import writing as notes
+from memory.noting.checks import usual_stability
+from memory.noting.maintenance import prune_expired
+from memory.records import acts as record_acts
 
 api = router("notes")
 _ONE = "/{uuid:note_id}"

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from memory.api.frame import Body
 from memory.api.note_schemas import Content, Lock, Sensitivity, Tags
-from memory.extraction import Extracted
 from memory.models import Observation
+from memory.observing.extraction import Extracted
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]

@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import Field
 
-from memory import record_acts
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import Held, router
 from memory.api.observation_schemas import (
@@ -28,11 +27,12 @@ from memory.api.paging import Listing, Paged, listing
 from memory.api.reading import Moment, moment, one_of, topic_of, used, visible
 from memory.api.reviewing import reviewed_lines, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
-from memory.extraction import extract
 from memory.models import Observation, Topic
-from memory.month_budget import MonthMeter
+from memory.money.month_budget import MonthMeter
 from memory.observing import Line, batch, edit_observation, remember_lines
+from memory.observing.extraction import extract
 from memory.observing.lines import checked, single
+from memory.records import acts as record_acts
 
 api = router("observations")
 _ONE = "/{uuid:observation_id}"

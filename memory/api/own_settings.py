@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from memory import own_settings
+from memory.accounts import own_settings
 from memory.api.auth import ADMIN, READ, ApiRequest
 from memory.api.frame import Body, router
 

@@ -23,7 +23,7 @@ from beacon_site.http import Respond
 from memory.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import OverBudget
-from memory.text import clean, shorten
+from memory.texts.text import clean, shorten
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"

@@ -9,13 +9,13 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from pydantic import BaseModel, Field
 
-from memory import review
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
 from memory.files.limits import MOST_EPISODES
 from memory.models import Proposal
+from memory.reviewing import review
 
 api = router("proposals")
 _ONE = "/{uuid:proposal_id}"

@@ -15,11 +15,11 @@ from beacon_site.http import zone_of
 from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
-from memory.days import in_utc
 from memory.models import Note, Observation, Topic, Trust
 from memory.recall.filters import named_topic
-from memory.text import clean, shorten
-from memory.tool_types import note_uses
+from memory.texts.days import in_utc
+from memory.texts.text import clean, shorten
+from memory.toolkit.types import note_uses
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 

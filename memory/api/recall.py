@@ -19,7 +19,7 @@ from memory.api.reading import Moment, moment
 from memory.models import Trust
 from memory.recall.operators import Filter, parse
 from memory.recall.recalling import MOST_HITS, How, RecallHit, RecallPage, recall_page
-from memory.tool_types import note_uses
+from memory.toolkit.types import note_uses
 
 api = router("recall")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory import refused, tool_review
 from memory.api.auth import Caller
 from memory.api.frame import Held
 from memory.models import Remembered, Topic
 from memory.observing.lines import Line, callers_source
+from memory.reviewing import refused
+from memory.toolkit import review as tool_review
 
 
 def reviewed(

@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 from ninja import Query, Status
 from pydantic import BaseModel, Field
 
-from memory import scratchpad
 from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, router
@@ -21,6 +20,7 @@ from memory.api.versions import tagged
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry
 from memory.models.scratchpad import MOST_VALUE
+from memory.scratchpads import entries as scratchpad
 
 api = router("scratchpad")
 _ONE = "/{path:key}"

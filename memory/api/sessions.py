@@ -14,15 +14,16 @@ from django.utils.translation import gettext as _
 from ninja import Path, Query, Status
 from pydantic import BaseModel, Field
 
-from memory import conversation, conversation_end
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
 from memory.api.observation_schemas import IdsOut
 from memory.api.problems import Problem, not_found
 from memory.api.reviewing import reviewed_lines
 from memory.api.versions import tagged
-from memory.consolidation import Turn, consolidate, lines_in, source_of, turns_of
 from memory.models import Message, Session, Trust
+from memory.observing.consolidation import Turn, consolidate, lines_in, source_of, turns_of
+from memory.talking import conversation
+from memory.talking import end as conversation_end
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"

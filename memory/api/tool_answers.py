@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory.api.problems import Problem
-from memory.tool_types import ToolResult
+from memory.toolkit.types import ToolResult
 
 # By the word that tools have for programs (`ToolResult`); any other refusal is a conflict.
 _STATUS = {

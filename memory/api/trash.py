@@ -11,13 +11,15 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, Field
 
-from memory import record_acts, record_kinds, trash_page
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import Problem, not_found
 from memory.errors import InvalidValue
-from memory.text import clean, one_line, plain, shorten
+from memory.records import acts as record_acts
+from memory.records import kinds as record_kinds
+from memory.texts.text import clean, one_line, plain, shorten
+from memory.trash import page as trash_page
 
 api = router("trash")
 _ONE = "/{str:record_type}/{uuid:record_id}"

@@ -21,8 +21,8 @@ from django.utils.translation import gettext_lazy
 from memory.archive.rows import Broken, parsed
 from memory.archive.writing import MANIFEST
 from memory.archive.zips import check_plain, lines, opened
-from memory.days import in_utc
-from memory.text import clean
+from memory.texts.days import in_utc
+from memory.texts.text import clean
 
 LARGEST_FILE = 4 * 1024 * 1024  # bytes of one Markdown file that are read
 _MARKDOWN = (".md", ".markdown", ".txt")

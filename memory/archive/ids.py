@@ -17,7 +17,7 @@ from typing import Any
 from django.db import connection, models
 
 from memory.archive.kinds import Kind
-from memory.days import moment_of
+from memory.texts.days import moment_of
 
 MOST_AHEAD = 1_000_000  # how far beyond the last run's id one may be kept: ids stay short
 _REFERENCE = re.compile(

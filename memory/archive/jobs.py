@@ -33,7 +33,7 @@ from memory.archive.zips import LARGEST_UPLOAD, NotTaken, opened
 from memory.models import Activity, Archive, User
 from memory.models.archives import KEPT
 from memory.one_at_a_time import alone
-from memory.text import clean, one_line
+from memory.texts.text import clean, one_line
 
 logger = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.markdown import link
 from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, User
+from memory.texts.markdown import link
 
 Files = Iterator[tuple[str, Iterable[str]]]
 

@@ -19,8 +19,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.archive.kinds import Kind
-from memory.days import in_utc
-from memory.text import clean
+from memory.texts.days import in_utc
+from memory.texts.text import clean
 
 LONGEST_LINE = 18 * 1024 * 1024  # bytes: the longest content item fits, every character escaped
 

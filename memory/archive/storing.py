@@ -23,10 +23,10 @@ from memory.archive.writing import CHUNK
 from memory.archive.zips import NotTaken
 from memory.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
-from memory.note_checks import NoteChecks, usual_stability
-from memory.notes import expiry
+from memory.noting.checks import NoteChecks, usual_stability
+from memory.noting.writing import expiry
 from memory.observing.lines import single
-from memory.text import clean, one_line, shorten
+from memory.texts.text import clean, one_line, shorten
 
 MOST_ENTRIES = 100_000
 MOST_SHOWN = 20  # rows of the preview

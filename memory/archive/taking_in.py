@@ -26,7 +26,7 @@ from memory.archive.writing import CHUNK, FORMAT, MANIFEST, VERSION
 from memory.archive.zips import NotTaken, lines, opened
 from memory.models import LibraryDocument, Recalled, Revision, Trust, User
 from memory.recall import bm25
-from memory.text import shorten
+from memory.texts.text import shorten
 
 Line = tuple[int, dict[str, Any]]
 

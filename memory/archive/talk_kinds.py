@@ -13,9 +13,6 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory import record_kinds
-from memory.conversation import PENDING
-from memory.conversation_cites import MARK
 from memory.errors import MemoryRefused
 from memory.files.paths import checked_path
 from memory.models import (
@@ -32,8 +29,11 @@ from memory.models import (
 )
 from memory.models.conflicts import CONFLICT_TYPES
 from memory.recall.kinds import KINDS
-from memory.review_apply import APPLY
-from memory.tool_types import named
+from memory.records import kinds as record_kinds
+from memory.reviewing.apply import APPLY
+from memory.talking.cites import MARK
+from memory.talking.conversation import PENDING
+from memory.toolkit.types import named
 
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
 _ROLES = ("user", "assistant")

@@ -15,14 +15,14 @@ import structlog
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError
-from memory import injection
-from memory.asking import BudgetReached
 from memory.content import shapes
 from memory.content.model_written import Ask, Written, question
 from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.text import for_prompt, shorten
-from memory.tool_types import as_data
+from memory.outside.asking import BudgetReached
+from memory.texts import injection
+from memory.texts.text import for_prompt, shorten
+from memory.toolkit.types import as_data
 
 logger = structlog.get_logger(__name__)
 

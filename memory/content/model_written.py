@@ -8,11 +8,11 @@ from django.template.loader import render_to_string
 from pydantic import BaseModel, Field
 
 from beacon_site.providers.llm import Answer, Message
-from memory.asking import Meter, ask_model
 from memory.content.shapes import READ_BY_MODEL
 from memory.models import ContentItem
-from memory.text import for_prompt
-from memory.tool_types import ToolContext
+from memory.outside.asking import Meter, ask_model
+from memory.texts.text import for_prompt
+from memory.toolkit.types import ToolContext
 
 LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
 _MOST_TOKENS = 700

@@ -13,8 +13,8 @@ from memory.content.limits import MOST_QUERIED, USUAL_QUERIED, whole_number
 from memory.errors import InvalidValue
 from memory.models import ContentItem
 from memory.models.content import ContentQuerySet
-from memory.note_checks import NoteChecks, listed
-from memory.text import clean, one_line, shorten
+from memory.noting.checks import NoteChecks, listed
+from memory.texts.text import clean, one_line, shorten
 
 
 def retrieve(owner: Any, item_id: Any, *, scopes: Collection[str] | None) -> ContentItem | None:

@@ -19,7 +19,7 @@ from memory.actors import Actor
 from memory.content.limits import MOST_RELATED
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision
-from memory.text import clean, shorten
+from memory.texts.text import clean, shorten
 
 Links = Mapping[Any, Iterable[Any]]
 _LOCK = 772_519  # advisory, with the owner: two relations together must not close a circle

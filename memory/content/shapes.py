@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import ContentItem
-from memory.text import one_line, shorten
+from memory.texts.text import one_line, shorten
 
 READ_BY_MODEL = 5_000  # characters that a model is shown to make a text short (R130)
 LOOKED_AT = 65_536  # characters in which the columns of a table are found

@@ -25,9 +25,9 @@ from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
 from memory.models import ContentItem, Sensitivity
-from memory.text import clean, one_line, shorten
-from memory.tool_content import NAMES as STORE_TOOLS
-from memory.tool_types import Full, ToolContext, ToolResult, note_uses
+from memory.texts.text import clean, one_line, shorten
+from memory.toolkit.content import NAMES as STORE_TOOLS
+from memory.toolkit.types import Full, ToolContext, ToolResult, note_uses
 
 FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
 COMPACT_TURNS = 2  # until that turn behind the call the short form is sent, then the citation line

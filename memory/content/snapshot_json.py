@@ -29,12 +29,12 @@ from memory.content.limits import (
 )
 from memory.content.relations import check_no_circle
 from memory.content.snapshots import FIELDS, keep_snapshot
-from memory.days import in_utc
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Sensitivity, Snapshot, SnapshotItem, Topic, Trust, User
 from memory.models.content import SNAPSHOT_FORMAT
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
-from memory.text import clean, shorten
+from memory.texts.days import in_utc
+from memory.texts.text import clean, shorten
 
 KIND = "beacon-content-snapshot"
 MOST_ITEMS = 10_000

@@ -14,8 +14,8 @@ from memory.content.limits import LONGEST, check_size
 from memory.content.relations import checked_related
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, Sensitivity, Topic, Trust, User
-from memory.note_checks import NoteChecks
-from memory.text import clean, one_line
+from memory.noting.checks import NoteChecks
+from memory.texts.text import clean, one_line
 
 
 def as_text(value: Any) -> str:

@@ -19,7 +19,7 @@ from memory.content.filtering import filtered, place_of
 from memory.content.limits import MOST_BYTES, whole_number
 from memory.content.summarising import summary_of
 from memory.errors import InvalidValue
-from memory.text import clean, shorten
+from memory.texts.text import clean, shorten
 
 CHARACTERS, LINES = "characters", "lines"
 UNITS = (CHARACTERS, LINES)

@@ -17,10 +17,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from memory.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, User
 from memory.models.reservations import LIFETIME
+from memory.outside.checkup import BAD, WARN
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost", ""})
 

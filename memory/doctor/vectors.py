@@ -9,10 +9,10 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory import embedders, embedding
-from memory.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Embedding, EmbeddingDue
+from memory.outside import embedders, embedding
+from memory.outside.checkup import BAD, WARN
 from memory.recall import vector_tables
 from memory.recall.vectors import recalled_models
 

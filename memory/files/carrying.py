@@ -28,7 +28,7 @@ from memory.files.mirror_disk import LARGEST, Disk, Found
 from memory.files.paths import FACTS, month_of
 from memory.files.saving import save_file
 from memory.models import MemoryFile, User
-from memory.text_diff import Row, diff, folded
+from memory.texts.diff import Row, diff, folded
 
 CONTEXT = 3  # unchanged lines shown beside a change
 

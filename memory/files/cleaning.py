@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
-from memory.text import clean
+from memory.texts.text import clean
 
 _MARK = "\ufeff"
 

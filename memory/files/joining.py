@@ -8,7 +8,7 @@ from memory.files.blame import Runs
 from memory.files.refusals import FileConflict
 from memory.files.summaries import summary_of, with_summary
 from memory.models import MemoryFile, Revision
-from memory.text_merge import Merge, merge
+from memory.texts.merge import Merge, merge
 
 
 class Kept(NamedTuple):

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 
 from memory.files.mirror_folder import DISK, disk_of
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, Revision
-from memory.text import one_line
+from memory.texts.text import one_line
 
 logger = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.files.summaries import summary_span
-from memory.text import shorten
+from memory.texts.text import shorten
 
 Pair = tuple[str, str]
 

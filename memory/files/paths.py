@@ -8,7 +8,7 @@ from datetime import date
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
-from memory.text import clean, shorten
+from memory.texts.text import clean, shorten
 
 FACTS = ("facts/user.md", "facts/memory.md")
 _MONTH = re.compile(r"episodes/([12][0-9]{3}-(?:0[1-9]|1[0-2]))\.md")

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
-from memory.text_merge import Merge
+from memory.texts.merge import Merge
 
 
 class NoSuchFile(MemoryRefused):

@@ -165,7 +165,7 @@ def restore_version(
 
 
 def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
-    """Set what a revision held, by the rules of a save (`memory.undoing`): size and blame follow.
+    """Set what a revision held, by the rules of a save (`memory.records.undoing`): size and blame follow.
 
     Raises InvalidValue for a file in the trash: another one may stand at its path.
     """

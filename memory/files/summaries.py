@@ -13,7 +13,7 @@ from datetime import date
 from memory.files.entries import readings
 from memory.files.outline import headings, is_heading, open_lines
 from memory.files.paths import is_fact
-from memory.text import cut, plain, shorten, width
+from memory.texts.text import cut, plain, shorten, width
 
 LONGEST_RULE = 120  # characters that a summary made by rule has at most, wide ones as two
 LONGEST_SUMMARY = 400  # characters that are kept of one that somebody wrote

@@ -21,7 +21,7 @@ from memory.files.refusals import NoSuchFile
 from memory.files.sections import locked_text
 from memory.files.summaries import LONGEST_SUMMARY, NOTHING, by_rule, summary_of, with_summary
 from memory.models import MemoryFile, Revision, Section, Trust, User
-from memory.text import one_line
+from memory.texts.text import one_line
 
 MOST_WARNINGS = 10  # told of one save
 _AGENTS = ("agent", "reflector", "research")  # whose words nobody has vouched for yet

@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory import languages, time_zones
+from memory.accounts import languages, time_zones
 from memory.models import User
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from memory.conversation import LONGEST_TITLE
 from memory.forms.fields import CleanTextField
+from memory.talking.conversation import LONGEST_TITLE
 
 
 class MessageForm(forms.Form):

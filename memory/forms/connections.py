@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
-from memory import connections
 from memory.models import Connection, User
+from memory.outside import connections
 
 LONGEST_URL = 500
 

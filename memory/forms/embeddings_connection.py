@@ -10,9 +10,9 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.addresses import surplus_in
 from beacon_site.providers.embeddings import DEFAULT_MODEL
 from beacon_site.providers.endpoints import complaint_about, kind_by_address
-from memory import connections
 from memory.forms.connections import ConnectionForm
 from memory.models import Connection
+from memory.outside import connections
 
 
 class EmbeddingsForm(ConnectionForm):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from memory.text import clean
+from memory.texts.text import clean
 
 
 class CleanTextField(forms.CharField):

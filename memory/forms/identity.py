@@ -8,9 +8,9 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from memory.contexts.identity import LONGEST_NAME, Persona
 from memory.errors import MemoryRefused
 from memory.forms.fields import CleanTextField
-from memory.identity import LONGEST_NAME, Persona
 from memory.models import Note
 
 

@@ -10,8 +10,8 @@ from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.documents.reading import LARGEST, LONGEST_TITLE
 from memory.forms.fields import CleanTextField
-from memory.library_reading import LARGEST, LONGEST_TITLE
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
 LONGEST_TEXT = 2_000_000  # characters, in a form

@@ -14,10 +14,10 @@ from beacon_site.providers.addresses import surplus_in
 from beacon_site.providers.endpoints import KINDS, address_of, complaint_about, kind_by_address
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
-from memory import connections
 from memory.forms.connections import ConnectionForm
 from memory.models import Connection
-from memory.prices import stored_price
+from memory.money.prices import stored_price
+from memory.outside import connections
 
 JSON_MODES = [
     ("", gettext_lazy("find out by testing")),

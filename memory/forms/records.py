@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
 from memory.models import Note, Observation, Sensitivity, Topic, User
-from memory.note_checks import TYPICAL, NoteChecks
+from memory.noting.checks import TYPICAL, NoteChecks
 
 _NOTHING = _("Write what is to be remembered: there is nothing to read.")
 USUAL = ""  # the stability that is usual for the kind

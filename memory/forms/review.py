@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
 from memory.models import ReviewLevel
-from memory.review_levels import DEFAULT, KINDS
+from memory.reviewing.levels import DEFAULT, KINDS
 
 USUAL = "usual"  # a kind's own level is not set: it goes by the default
 LABELS = {

@@ -9,7 +9,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from memory.agent_settings import LONGEST_PROMPT
+from memory.accounts.agent_settings import LONGEST_PROMPT
 from memory.errors import InvalidValue
 from memory.models import Agent
 from memory.models.agents import LONGEST_NAME

@@ -27,7 +27,10 @@ INDEX = (
 
 def texts_of(person: Any) -> dict[str, str]:
     """Return what each of the three notes says."""
-    from memory.identity import first_persona, first_soul  # needs the apps, which are ready now
+    from memory.contexts.identity import (  # needs the apps, which are ready now
+        first_persona,
+        first_soul,
+    )
 
     name = person.display_name or person.username
     profile = render_to_string("memory/user_note.md", {"person": person, "name": name})

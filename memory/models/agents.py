@@ -21,7 +21,7 @@ class Agent(models.Model):
 
     The four settings are seed 002's: memory off, sharing with sub-agents on, compaction by a
     model off, and the prompt of that compaction.  `read_trust` is the lowest trust of what it read
-    lately, `read_at` when it last called (`memory.agent_reading`).
+    lately, `read_at` when it last called (`memory.reviewing.agent_reading`).
     """
 
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")

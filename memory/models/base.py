@@ -19,7 +19,7 @@ from memory.models.api import ApiAnswer
 from memory.models.conflicts import Conflict
 from memory.models.history import Activity, Change, Revision, as_json
 from memory.models.proposals import Proposal
-from memory.text import shorten
+from memory.texts.text import shorten
 
 
 class Trust(models.TextChoices):

@@ -19,7 +19,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue
 from memory.models.history import Activity, OwnedQuerySet, Revision
-from memory.text import clean, one_line, shorten
+from memory.texts.text import clean, one_line, shorten
 
 if TYPE_CHECKING:
     from memory.models.base import Remembered

@@ -7,7 +7,7 @@ from django.db import models
 from memory.files.outline import is_heading
 from memory.models.base import Remembered
 from memory.models.files import MemoryFile
-from memory.text import plain, shorten
+from memory.texts.text import plain, shorten
 
 
 class FileEntry(Remembered):

@@ -12,11 +12,11 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
-from memory.addresses import address
 from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
 from memory.models.recalled import Recalled, list_indexes
-from memory.text import in_brief, one_line
+from memory.records.addresses import address
+from memory.texts.text import in_brief, one_line
 
 
 class ObservationQuerySet(RememberedQuerySet):

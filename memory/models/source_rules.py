@@ -14,7 +14,7 @@ from memory.models.history import OwnedQuerySet
 class SourceRule(models.Model):
     """A place (a domain, or a page's canonical address) that all topics block, boost or mute.
 
-    What a topic itself says of the place goes before it (`research.source_rules`).
+    What a topic itself says of the place goes before it (`research.sources.rules`).
     """
 
     class Act(models.TextChoices):

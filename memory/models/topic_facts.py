@@ -17,7 +17,7 @@ from memory.models.base import Lock, RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.recalled import Recalled
 from memory.models.topics import Topic
-from memory.text import clean, match_key, plain, shorten, width
+from memory.texts.text import clean, match_key, plain, shorten, width
 
 
 class TopicFactQuerySet(RememberedQuerySet):

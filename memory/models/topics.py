@@ -23,8 +23,8 @@ from memory.models.history import Activity, ModelCall, Revision, Use
 from memory.models.proposals import Proposal
 from memory.models.reflections import Reflection
 from memory.models.users import User
-from memory.slugs import slug_of
-from memory.text import clean, is_visible, one_line
+from memory.texts.slugs import slug_of
+from memory.texts.text import clean, is_visible, one_line
 
 TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
@@ -80,7 +80,7 @@ class Topic(Remembered):
     REVISED = ("title", "slug", "summary", "labels", "private", "archived_at", "expires_at")
 
     # Called in the transaction of each change of a topic or its facts, with its owner's id, its own
-    # id and a slug (empty: the one it has): memory.publishing keeps a copy that must follow.
+    # id and a slug (empty: the one it has): memory.topics.publishing keeps a copy that must follow.
     ON_CHANGE: ClassVar[list[Callable[[Any, Any, str], object]]] = []
     # Called likewise with a topic that has another title: records of it are found by that too.
     ON_RENAME: ClassVar[list[Callable[[Any], object]]] = []

@@ -16,10 +16,9 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from memory import scratchpad
-from memory.consolidation import Turn, lines_in, source_of
 from memory.errors import InvalidValue, NoSuchKey
 from memory.models import Trust
+from memory.observing.consolidation import Turn, lines_in, source_of
 from memory.observing.lines import (
     EXPLICIT,
     Line,
@@ -40,6 +39,7 @@ from memory.recall.bm25 import relevance
 from memory.recall.ranking import MOST_TERMS
 from memory.recall.recalling import MOST_HITS
 from memory.recall.terms import counts_of, query_terms
+from memory.scratchpads import entries as scratchpad
 
 K1, B = 1.2, 0.75
 

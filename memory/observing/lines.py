@@ -10,8 +10,8 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models import Observation
-from memory.note_checks import NoteChecks
-from memory.text import clean, is_visible, one_line, shorten
+from memory.noting.checks import NoteChecks
+from memory.texts.text import clean, is_visible, one_line, shorten
 
 LONGEST_SOURCE = 200  # characters
 EXPLICIT = "explicit"

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz
 
 from memory.models import Observation
 from memory.recall import bm25
-from memory.text import match_key
+from memory.texts.text import match_key
 
 NEAR = 85.0  # rapidfuzz ratio of the two texts' words, of 100
 CANDIDATES = 10

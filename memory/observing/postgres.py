@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from memory import consolidation, scratchpad
 from memory.actors import Actor
-from memory.consolidation import Turn
 from memory.models import Observation
+from memory.observing import consolidation
+from memory.observing.consolidation import Turn
 from memory.observing.lines import EXPLICIT, batch, checked_category
 from memory.observing.store import (
     HitsByCategory,
@@ -22,6 +22,7 @@ from memory.observing.store import (
 from memory.observing.writing import remember_lines, write_observation
 from memory.recall.operators import Question
 from memory.recall.recalling import RecallHit, recall
+from memory.scratchpads import entries as scratchpad
 
 
 class PostgresStore:

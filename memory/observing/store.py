@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from memory.observing.lines import EXPLICIT
 
 if TYPE_CHECKING:
-    from memory.consolidation import Turn
+    from memory.observing.consolidation import Turn
 
 
 @dataclass(frozen=True, slots=True)

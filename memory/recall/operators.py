@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, tzinfo
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.text import clean, one_line, shorten
+from memory.texts.text import clean, one_line, shorten
 
 # An operator's values; those of () may be any text.  What is known is told to who mistypes.
 OPERATORS: dict[str, tuple[str, ...]] = {

@@ -26,10 +26,10 @@ from redis.exceptions import RedisError
 from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.in_time import ended_within
-from memory import embedders
 from memory.models.recalled import Recalled
+from memory.outside import embedders
 from memory.recall import vector_tables
-from memory.text import clean
+from memory.texts.text import clean
 
 logger = structlog.get_logger(__name__)
 

@@ -17,13 +17,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.broker import send
 from beacon_site.http import BeaconRequest
-from memory import account_deletion, sign_ins
+from memory.accounts import deletion as account_deletion
+from memory.accounts import sign_ins
+from memory.accounts.guards import staff_only
 from memory.answers import go_to
 from memory.archive import jobs, verifying
 from memory.archive.zips import NotTaken
 from memory.errors import InvalidValue
 from memory.forms.account_deletion import AccountDeletionForm
-from memory.guards import staff_only
 from memory.models import User
 
 

@@ -21,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory import sign_in_failures, sign_ins
+from memory.accounts import sign_in_failures, sign_ins
 from memory.forms.accounts import NewAccountForm, SignInForm
 from memory.models import Invitation, User
 

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.broker import send
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory import bulk_acts, bulk_words
 from memory.errors import MemoryRefused
 from memory.models import BulkAct
-from memory.record_wanted import NOTES, PAGES
+from memory.records import bulk_acts, bulk_words
+from memory.records.wanted import NOTES, PAGES
 
 LEAST_MERGED, MOST_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0

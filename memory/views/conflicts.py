@@ -18,12 +18,14 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import conflict_finding, conflict_page, conflict_undo
-from memory import conflicts as settling
 from memory.answers import go_back, go_to, next_of
-from memory.days import moment_of
+from memory.conflict_desk import finding as conflict_finding
+from memory.conflict_desk import page as conflict_page
+from memory.conflict_desk import settling
+from memory.conflict_desk import undo as conflict_undo
 from memory.errors import MemoryRefused
 from memory.models import Conflict
+from memory.texts.days import moment_of
 
 SAID = {
     "left": gettext_lazy("Kept the left one; the other was put away."),

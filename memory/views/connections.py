@@ -19,13 +19,13 @@ from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY, SearchService
 from beacon_site.providers.endpoints import KINDS
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult
-from memory import connections, embedders, embedding, trying
-from memory.findings import findings
+from memory.accounts.guards import staff_only
 from memory.forms.connections import ConnectionForm, FeedTestForm, ServiceForm, service_form
 from memory.forms.embeddings_connection import EmbeddingsForm
 from memory.forms.model_connection import ModelForm, ModelListForm
-from memory.guards import staff_only
 from memory.models import Connection
+from memory.outside import connections, embedders, embedding, trying
+from memory.outside.findings import findings
 from memory.recall import vector_tables
 
 GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag

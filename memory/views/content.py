@@ -17,12 +17,15 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import content_acts, content_list, content_page, saved_views
 from memory.answers import go_back, go_to, refused
 from memory.content.clearing import clear
-from memory.content_list import Wanted
+from memory.content_pages import acts as content_acts
+from memory.content_pages import list as content_list
+from memory.content_pages import page as content_page
+from memory.content_pages.list import Wanted
 from memory.errors import MemoryRefused
 from memory.models import ContentItem, Revision, Sensitivity
+from memory.records import saved_views
 
 
 @require_safe

@@ -11,8 +11,9 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import connections, context_page
-from memory.token_count import how_in_words
+from memory.contexts import page as context_page
+from memory.outside import connections
+from memory.texts.token_count import how_in_words
 
 
 @require_safe

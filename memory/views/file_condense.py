@@ -13,11 +13,12 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site import health
 from beacon_site.http import BeaconRequest
-from memory import connections, file_condensing
-from memory.file_answers import file_or_404
-from memory.file_condensing import Asked, NotAsked, Shorter
-from memory.file_page import budget_of
+from memory.file_pages import condensing as file_condensing
+from memory.file_pages.answers import file_or_404
+from memory.file_pages.condensing import Asked, NotAsked, Shorter
+from memory.file_pages.page import budget_of
 from memory.models import MemoryFile
+from memory.outside import connections
 
 
 @require_http_methods(["GET", "POST"])

@@ -15,13 +15,15 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import file_drafts, file_editing, record_history
 from memory.answers import go_to
 from memory.errors import MemoryRefused
+from memory.file_pages import drafts as file_drafts
+from memory.file_pages import editing as file_editing
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import FileConflict, Saved, save_file
 from memory.forms.files import FileForm
 from memory.models import FileDraft, FileEntry, MemoryFile
+from memory.records import history as record_history
 
 
 @require_http_methods(["GET", "POST"])

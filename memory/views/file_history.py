@@ -14,10 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import file_blame, file_history, file_timeline
 from memory.answers import go_to, refused
 from memory.errors import MemoryRefused
-from memory.file_answers import file_or_404, number, say_with_undo
+from memory.file_pages import blame as file_blame
+from memory.file_pages import history as file_history
+from memory.file_pages import timeline as file_timeline
+from memory.file_pages.answers import file_or_404, number, say_with_undo
 from memory.files.paths import is_fact
 from memory.files.saving import FileConflict, restore_version
 

@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.file_answers import file_or_404
-from memory.file_page import page_of, tree_of
+from memory.file_pages.answers import file_or_404
+from memory.file_pages.page import page_of, tree_of
 
 
 @require_safe

@@ -8,8 +8,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
-from memory import checkup
-from memory.guards import staff_only
+from memory.accounts.guards import staff_only
+from memory.outside import checkup
 
 
 @never_cache

@@ -24,18 +24,20 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory import library, library_folder, library_reading
+from memory.accounts.guards import staff_only
 from memory.answers import undo_tag
-from memory.days import in_utc
+from memory.documents import folder as library_folder
+from memory.documents import library
+from memory.documents import reading as library_reading
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.library import AddDocumentForm, EditDocumentForm
-from memory.guards import staff_only
-from memory.markdown import LONGEST
-from memory.markdown import render as render_markdown
 from memory.models import LibraryDocument
 from memory.recall.snippets import marked
-from memory.text import one_line, plain
+from memory.texts.days import in_utc
+from memory.texts.markdown import LONGEST
+from memory.texts.markdown import render as render_markdown
+from memory.texts.text import one_line, plain
 
 PAGE = 50
 MOST_FOUND = 50

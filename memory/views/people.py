@@ -16,12 +16,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory import people
+from memory.accounts import people
+from memory.accounts.guards import staff_only
+from memory.accounts.people import works_here_alone
 from memory.errors import InvalidValue
 from memory.forms.accounts import InvitationForm
-from memory.guards import staff_only
 from memory.models import Invitation, SignIn, User
-from memory.people import works_here_alone
 
 
 @never_cache

@@ -12,8 +12,9 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import record_history, record_page
 from memory.models import Remembered
+from memory.records import history as record_history
+from memory.records import page as record_page
 
 PANELS = ("panel", "record-panel")
 

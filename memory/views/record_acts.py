@@ -14,10 +14,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory import record_acts, record_kinds, record_page, trash_acts, trash_page, undoing
 from memory.answers import go_back, go_to, next_of, refused
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Note, Remembered, Revision
+from memory.records import acts as record_acts
+from memory.records import kinds as record_kinds
+from memory.records import page as record_page
+from memory.records import undoing
+from memory.trash import acts as trash_acts
+from memory.trash import page as trash_page
 
 # Whose acts are research's, on pages of their own, and which of them are done here.
 OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}

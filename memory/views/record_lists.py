@@ -18,16 +18,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import bulk_acts, bulk_words, record_facets, record_list, saved_views
 from memory.answers import undo_tag
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.forms.record_inline import InlineForm
 from memory.models import BulkAct, Observation
 from memory.models.base import Lock
-from memory.notes import edit_note
+from memory.noting.writing import edit_note
 from memory.observing import edit_observation
-from memory.record_wanted import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, Wanted
-from memory.record_words import row_words, title_of, words_of
+from memory.records import bulk_acts, bulk_words, saved_views
+from memory.records import facets as record_facets
+from memory.records import list as record_list
+from memory.records.wanted import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, Wanted
+from memory.records.words import row_words, title_of, words_of
 
 JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
 

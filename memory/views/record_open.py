@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.record_kinds import kind_of, models
+from memory.records.kinds import kind_of, models
 
 
 @require_safe

@@ -18,15 +18,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import review as reviewing
-from memory import review_acts, review_page, settings_undo
-from memory import review_levels as levels
 from memory.answers import go_back, go_to, next_of, undo_settings_tag
-from memory.days import moment_of
 from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
 from memory.models import Proposal
-from memory.review_types import Overtaken
+from memory.records import settings_undo
+from memory.reviewing import acts as review_acts
+from memory.reviewing import levels
+from memory.reviewing import page as review_page
+from memory.reviewing import review as reviewing
+from memory.reviewing.types import Overtaken
+from memory.texts.days import moment_of
 
 
 @require_safe

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory import saved_views
 from memory.errors import MemoryRefused
 from memory.models import SavedView
+from memory.records import saved_views
 
 _UNDO = "undo_view"  # in the session: the view that was deleted last
 

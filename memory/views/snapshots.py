@@ -16,9 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import content_list, snapshot_page
 from memory.answers import go_back, go_to, refused, undo_tag
 from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
+from memory.content_pages import list as content_list
+from memory.content_pages import snapshots as snapshot_page
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms.snapshots import RestoreForm, TakeForm, UploadSnapshotForm
 from memory.models import Snapshot

@@ -15,11 +15,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import record_kinds, trash_acts, trash_page
 from memory.answers import go_back, go_to
 from memory.errors import InvalidValue
+from memory.records import kinds as record_kinds
 from memory.tasks import TRASH_DAYS
-from memory.trash_page import Chosen, Wanted
+from memory.trash import acts as trash_acts
+from memory.trash import page as trash_page
+from memory.trash.page import Chosen, Wanted
 
 MOST_IN_ADDRESS = 60  # revisions that an Undo's address names
 LAST = "last"  # stands in the address for what the session keeps

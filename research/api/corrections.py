@@ -15,8 +15,10 @@ from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
 from memory.errors import InvalidValue, MemoryRefused
-from research import correcting, report_sentences, report_text
+from research.facts import correcting
 from research.models import CorrectedFact, Correction, Report
+from research.reporting import report_text
+from research.reports import sentences as report_sentences
 
 api = router("corrections")
 

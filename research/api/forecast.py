@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import BaseModel, Field
 
 from memory.models import Topic
-from research import fitting, forecasting
+from research.budgets import fitting, forecasting
 from research.models import TopicSettings
 
 

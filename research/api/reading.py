@@ -13,13 +13,13 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.problems import Problem, not_found
 from memory.models import Topic
-from research import reading_marks, since_read
 from research.api.run_schemas import DeltaSourceOut
 from research.api.topics import topic_of
-from research.merged_delta import Merged
+from research.deltas.merged import Merged
 from research.models import Report
 from research.models.reports import ReportQuerySet
-from research.since_read import News, ReadRun
+from research.news import reading_marks, since_read
+from research.news.since_read import News, ReadRun
 
 api = router("topics")
 _ONE = "/{slug:slug}"

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
-from memory.text import without_citations
+from memory.texts.text import without_citations
 from research.api.topic_schemas import Depth
 from research.models import DeltaItem, Report, Run, Step
 from research.models.run_queries import RunStatus, RunTrigger

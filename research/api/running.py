@@ -12,12 +12,12 @@ from memory.api.frame import PREFIX
 from memory.api.problems import Problem, not_found
 from memory.api.reading import used
 from memory.models import Topic
-from research import starting
 from research.api.run_schemas import ReportOut
 from research.models import Report, Run, RunInTheWay
 from research.models.reports import ReportQuerySet
 from research.rechecks.starting import start_recheck
-from research.starting import NotNow
+from research.running import starting
+from research.running.starting import NotNow
 
 MARKDOWN_TYPE = "text/markdown"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}

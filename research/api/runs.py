@@ -12,12 +12,12 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import located, router
 from memory.api.problems import Problem, not_found
 from memory.models import Trust
-from research import starting
 from research.api.run_schemas import ReportOut, RetryIn, RunWithSteps
 from research.api.running import MARKDOWN, refusal, report_answer, reports_of
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
-from research.starting import NotNow
+from research.running import starting
+from research.running.starting import NotNow
 
 api = router("runs")
 _ONE = "/{int:run_id}"

@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from memory.api.frame import Body
 from memory.models import Topic
 from memory.models.topics import TITLE_LENGTH
-from research import topic_editing
 from research.models import Schedule, TopicSettings
+from research.topics import editing as topic_editing
 
 Line = Annotated[str, Field(max_length=2_000)]
 Word = Annotated[str, Field(max_length=255)]

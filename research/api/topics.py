@@ -11,7 +11,6 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import Field
 
-from memory.agent_memory import agent_memory
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
@@ -19,13 +18,15 @@ from memory.api.problems import not_found
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
-from memory.text import clean
-from research import topic_asked, topic_editing
+from memory.texts.text import clean
+from memory.topics.agent_memory import agent_memory
 from research.api.forecast import ForecastOut
 from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
 from research.api.running import MARKDOWN, recheck, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
 from research.models import Run
+from research.topics import asked as topic_asked
+from research.topics import editing as topic_editing
 
 api = router("topics")
 _ONE = "/{slug:slug}"

@@ -8,9 +8,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from uuid import UUID
 
-from memory.text import in_brief, shorten
-from research import shown
+from memory.texts.text import in_brief, shorten
 from research.models import Run, ToolCall, TopicSettings
+from research.runs import shown
 
 LONGEST_ASKED, LONGEST_TOLD = 160, 220
 # The marks round text from outside, and what a model is told of them, are no news to a person.

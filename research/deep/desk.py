@@ -21,12 +21,12 @@ from pydantic import Field
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.fetch import WebPage
-from memory import injection
-from memory.canonical import canonical_url
 from memory.models import Trust
-from memory.notes import lowest_trust
-from memory.text import clean, for_prompt, one_line, shorten
-from memory.tool_types import (
+from memory.noting.writing import lowest_trust
+from memory.texts import injection
+from memory.texts.canonical import canonical_url
+from memory.texts.text import clean, for_prompt, one_line, shorten
+from memory.toolkit.types import (
     Arguments,
     Full,
     MemoryTool,
@@ -35,12 +35,13 @@ from memory.tool_types import (
     as_data,
     refused,
 )
-from research import gathering, hits, obeying, planning, reading, searching
 from research.deep import page_text
-from research.gathering import Service
+from research.finding import gathering, hits, reading, searching
+from research.finding.gathering import Service
+from research.finding.searching import Asked, Gate, Network
 from research.models import Hit
-from research.searching import Asked, Gate, Network
-from research.stepping import Work
+from research.running import obeying, planning
+from research.running.stepping import Work
 
 MOST_SEARCHES = 30  # of one run's tracks together
 SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run

@@ -13,16 +13,16 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory import connections
 from memory.actors import Actor
 from memory.models import Agent, Sensitivity
-from memory.tool_types import ToolContext
+from memory.outside import connections
+from memory.toolkit.types import ToolContext
 from research.deep import found
 from research.deep.desk import Desk
 from research.deep.track import NoTools, TrackLoop
 from research.deep.tracks import Track, chosen
 from research.models import Hit, Step
-from research.stepping import StepResult, Work
+from research.running.stepping import StepResult, Work
 
 AGENT = "research"  # the built-in agent, whose settings say what its tracks share
 

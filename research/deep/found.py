@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory import injection
-from memory.sentences import split_sentences
-from memory.text import for_prompt
-from research.extractive import Reading
+from memory.texts import injection
+from memory.texts.sentences import split_sentences
+from memory.texts.text import for_prompt
 from research.models import TopicSettings
-from research.stepping import Work
+from research.reporting.extractive import Reading
+from research.running.stepping import Work
 
 STEP = "tracks"
 LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt

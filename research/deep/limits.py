@@ -7,10 +7,10 @@ from decimal import Decimal
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
-from memory.asking import BudgetReached
-from research.budget import RunMeter
-from research.depth import depth_of
-from research.stepping import TaskOver, Work
+from memory.outside.asking import BudgetReached
+from research.budgets.budget import RunMeter
+from research.finding.depth import depth_of
+from research.running.stepping import TaskOver, Work
 
 ROUNDS = 8  # of tool calls in one track; then it is asked for its notes
 ANSWER_TOKENS = 1_500  # of one answer of the model

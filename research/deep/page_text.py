@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from memory.tool_types import ToolContext, ToolResult, as_data, refused
-from research import extractive
-from research.extractive import Reading
+from memory.toolkit.types import ToolContext, ToolResult, as_data, refused
 from research.models import Hit
-from research.stepping import Work
+from research.reporting import extractive
+from research.reporting.extractive import Reading
+from research.running.stepping import Work
 
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:

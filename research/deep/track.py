@@ -16,19 +16,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm import Answer, Message
-from memory.asking import BudgetReached
 from memory.content.model_written import asker
 from memory.content.shown import store_for
-from memory.text import clean, for_prompt
-from memory.tool_loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
-from memory.tool_types import MemoryTool, ToolContext
-from research import offering, planning
+from memory.outside.asking import BudgetReached
+from memory.texts.text import clean, for_prompt
+from memory.toolkit.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
+from memory.toolkit.types import MemoryTool, ToolContext
 from research.deep import desk, limits
 from research.deep.desk import Desk
 from research.deep.limits import ShareUsed, TrackMeter
 from research.deep.tracks import Track
 from research.models import Hit, ToolCall
-from research.stepping import StepResult, Work
+from research.running import offering, planning
+from research.running.stepping import StepResult, Work
 
 TOOLS = (
     "recall",

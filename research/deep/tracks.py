@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memory import connections
-from research import planning
-from research.stepping import Work
+from memory.outside import connections
+from research.running import planning
+from research.running.stepping import Work
 
 AT_HOME = frozenset({"library", "sample"})  # they hold documents: no news of today, few voices
 

@@ -13,18 +13,18 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.actors import RESEARCH
-from memory.extraction import MODEL, Extracted, extract, without_known
-from memory.injection import smells_of_instructions
 from memory.models import Observation, Topic, TopicFact, Trust
 from memory.observing import Line, remember_lines
-from memory.sentences import split
-from memory.text import match_key, without_citations
-from research.delta import Change
+from memory.observing.extraction import MODEL, Extracted, extract, without_known
+from memory.texts.injection import smells_of_instructions
+from memory.texts.sentences import split
+from memory.texts.text import match_key, without_citations
+from research.deltas.delta import Change
 from research.follow_ups import in_trash
 from research.models import Report
 from research.models.runs import MAX_TRIES
-from research.stepping import StepResult, Work
-from research.verifying import unsupported_mark
+from research.running.stepping import StepResult, Work
+from research.running.verifying import unsupported_mark
 
 REPORT = "write"  # the step whose output the report is
 FACTS = "save"

@@ -1,6 +1,6 @@
 """The follow-up that looks back on a run: what of it is kept in the memory files (R169 to R185).
 
-Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflection`.
+Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflecting.reflection`.
 All of it came from the web, so what is made of it is `external` and waits for a person.
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory import reflection
 from memory.models import Reflection, Revision, Topic, Trust
-from memory.reflection_entry import Told
-from memory.reflection_gate import why_not
-from memory.text import without_citations
-from research import run_transcript
+from memory.reflecting import reflection
+from memory.reflecting.entry import Told
+from memory.reflecting.gate import why_not
+from memory.texts.text import without_citations
 from research.follow_ups import in_trash
 from research.follow_ups.extracting import facts_of
 from research.models import Run
 from research.models.runs import MAX_TRIES
-from research.stepping import StepResult, Work
+from research.running.stepping import StepResult, Work
+from research.runs import transcript as run_transcript
 
 # What a run writes without leaving its topic: its facts, findings, report and summary note.
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")

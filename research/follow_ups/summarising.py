@@ -21,16 +21,16 @@ from pydantic import BaseModel, Field
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm import Message
 from memory.actors import RESEARCH
-from memory.asking import BudgetReached, ask_model
-from memory.injection import smells_of_instructions
 from memory.models import Note, Topic, Trust
-from memory.notes import write_note
-from memory.text import clean, for_prompt, plain, shorten, without_citations
-from research import report_text
+from memory.noting.writing import write_note
+from memory.outside.asking import BudgetReached, ask_model
+from memory.texts.injection import smells_of_instructions
+from memory.texts.text import clean, for_prompt, plain, shorten, without_citations
 from research.follow_ups import in_trash
 from research.models import DeltaItem, Hit, Run
 from research.models.runs import MAX_TRIES
-from research.stepping import StepResult, Work
+from research.reporting import report_text
+from research.running.stepping import StepResult, Work
 
 TTL_DAYS = 7  # R206
 TAG = "run"

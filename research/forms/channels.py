@@ -12,7 +12,7 @@ from memory.models import Topic, User
 from research.forms.fields import CleanTextField
 from research.models import Channel, DigestSettings, TopicNotices
 from research.models.channels import LONGEST_NAME, Reports
-from research.scheduling import weekday_names
+from research.schedules.scheduling import weekday_names
 
 _ADDRESSES = {
     Channel.Kind.EMAIL: (

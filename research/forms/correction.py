@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.models import TopicFact
-from research.correcting import MOST_WORDS, FactSeen
+from research.facts.correcting import MOST_WORDS, FactSeen
 from research.forms.fields import CleanTextField
 
 

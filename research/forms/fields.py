@@ -12,9 +12,9 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
-from memory.text import clean, one_line
-from research import standing_rules
-from research.domains import NotADomain, domain_from, shown
+from memory.texts.text import clean, one_line
+from research.finding.domains import NotADomain, domain_from, shown
+from research.topics import standing_rules
 
 _MOST_LINES = 200
 

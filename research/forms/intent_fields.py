@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from research.forms.fields import CleanTextField, LinesField
-from research.telling import MOST_ALSO
+from research.intent.telling import MOST_ALSO
 
 LONGEST_INTENT = 10_000
 

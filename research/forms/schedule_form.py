@@ -9,9 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
-from research import cron, scheduling
 from research.forms.fields import CleanTextField, CronField, UsualChoiceField
 from research.models import Schedule
+from research.schedules import cron, scheduling
 
 SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
 

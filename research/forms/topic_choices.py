@@ -9,8 +9,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from research.budget import DEFAULTS
-from research.depth import DEPTHS
+from research.budgets.budget import DEFAULTS
+from research.finding.depth import DEPTHS
 from research.models import TopicSettings
 
 Choices = list[tuple[str, SafeString]]

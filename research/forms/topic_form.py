@@ -14,12 +14,12 @@ from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
-from memory import connections
 from memory.errors import InvalidValue
 from memory.models import Topic, User
-from memory.slugs import slug_of
-from memory.text import clean, one_line
-from research import scheduling, searching, standing_rules
+from memory.outside import connections
+from memory.texts.slugs import slug_of
+from memory.texts.text import clean, one_line
+from research.finding import searching
 from research.forms import service_order, topic_choices
 from research.forms.fields import (
     ChecksField,
@@ -37,7 +37,9 @@ from research.forms.month_fields import MONTH_LIMITS, MonthFields
 from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
-from research.topic_editing import SETTINGS_FIELDS, State, plain, state_of
+from research.schedules import scheduling
+from research.topics import standing_rules
+from research.topics.editing import SETTINGS_FIELDS, State, plain, state_of
 
 _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # what an integer column holds, in round figures

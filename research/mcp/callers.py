@@ -10,10 +10,10 @@ from django.db import connections
 from django.utils import timezone, translation
 
 from beacon_site.http import zone_of
-from memory import agent_reading
 from memory.api.auth import caller_of
 from memory.models import ApiToken
-from memory.tool_types import ToolContext
+from memory.reviewing import agent_reading
+from memory.toolkit.types import ToolContext
 
 
 class NotOpen(Exception):

@@ -13,9 +13,9 @@ from django.db import InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from mcp import types
 
-from memory import tools
 from memory.models import Trust
-from memory.tool_types import MemoryTool, ToolResult, refused
+from memory.toolkit import registry as tools
+from memory.toolkit.types import MemoryTool, ToolResult, refused
 from research.mcp.callers import Caller, NotOpen
 
 logger = structlog.get_logger(__name__)

@@ -29,12 +29,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beacon_site.request_log import HEADER, number_from
-from memory import tokens
+from memory.accounts import tokens
+from memory.accounts.program_setup import MCP_PATH
 from memory.api import throttling
 from memory.api.auth import caller_of
 from memory.api.problems import Problem
 from memory.models import ApiToken
-from memory.program_setup import MCP_PATH
 from research.mcp.callers import Caller, give_back
 from research.mcp.calls import no_database
 from research.mcp.server import Context, build

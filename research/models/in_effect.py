@@ -1,7 +1,7 @@
 """A topic's settings as a run takes them: with what its owner says of places for all topics.
 
 What the topic itself says of a place goes before that, but for a domain that the owner refuses: from
-there no topic reads, whatever else was said (`memory.refused`).
+there no topic reads, whatever else was said (`memory.reviewing.refused`).
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.actors import Actor
-from memory.markdown import as_words, link
 from memory.models import Conflict, Recalled, Topic, TopicFact
 from memory.models.base import RememberedQuerySet
 from memory.models.library import ADDRESS
 from memory.recall.bm25 import Marks
+from memory.texts.markdown import as_words, link
 from research.models.runs import Run
 from research.models.topic_news import OF_ITEMS, OF_REPORTS
 

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
-from memory.text import clean
+from memory.texts.text import clean
 from research.models.channels import Delivery
 from research.models.in_effect import settings_now
 from research.models.reopening import reopen_steps

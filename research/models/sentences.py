@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.models import Observation, Topic, TopicFact, Trust
 from memory.models.history import OwnedQuerySet
-from memory.text import shorten
+from memory.texts.text import shorten
 from research.models.reports import Report
 
 

@@ -18,7 +18,7 @@ from memory.models import Topic
 class TopicSettings(models.Model):
     """What a topic's runs look for and may spend; changes apply from the next run.
 
-    An empty budget field means the site's default for the depth (`research.budget`).
+    An empty budget field means the site's default for the depth (`research.budgets.budget`).
     """
 
     class Depth(models.TextChoices):
@@ -123,7 +123,7 @@ class TopicSettings(models.Model):
         choices=OverLimit,
         default=OverLimit.SKIP,
     )
-    # After how many days without a check a fact is stale; empty: `research.staleness` says.
+    # After how many days without a check a fact is stale; empty: `research.facts.staleness` says.
     stale_days = models.PositiveSmallIntegerField(_("facts are stale after"), null=True, blank=True)
     recheck = models.BooleanField(_("recheck stale facts each month"), default=False)
     intent = models.TextField(_("tell me only if"), blank=True)

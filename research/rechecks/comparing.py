@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from rapidfuzz import fuzz, process
 
 from memory.models import TopicFact
-from memory.sentences import split_sentences
-from memory.text import one_line, without_citations
-from research.delta import Statement
-from research.extractive import Reading
-from research.matching import match
-from research.quoting import LEAST_QUOTE, fold
+from memory.texts.sentences import split_sentences
+from memory.texts.text import one_line, without_citations
+from research.comparing.matching import match
+from research.deltas.delta import Statement
+from research.reporting.extractive import Reading
+from research.reporting.quoting import LEAST_QUOTE, fold
 
 MOST_SENTENCES = 1_500  # of a page that are looked at
 CLOSEST = 12  # sentences of a page that are held against a fact

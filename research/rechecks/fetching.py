@@ -18,12 +18,14 @@ from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit, SearchProvider
-from memory.canonical import canonical_url, domain_of
 from memory.models import ContentItem, Source, TopicFact
-from memory.text import clean, one_line, without_citations
-from research import gathering, planning, reading, standing_rules
+from memory.texts.canonical import canonical_url, domain_of
+from memory.texts.text import clean, one_line, without_citations
+from research.finding import gathering, reading
 from research.models import Hit
-from research.stepping import Work
+from research.running import planning
+from research.running.stepping import Work
+from research.topics import standing_rules
 
 logger = structlog.get_logger(__name__)
 

@@ -14,10 +14,11 @@ from django.utils.translation import gettext as _
 from beacon_site.http import zone_of
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic, TopicFact
-from research import staleness, starting
-from research.missed_slots import SKIPPED
+from research.facts import staleness
 from research.models import Run, RunInTheWay, Schedule
-from research.starting import NotNow
+from research.running import starting
+from research.running.starting import NotNow
+from research.schedules.missed_slots import SKIPPED
 
 logger = structlog.get_logger(__name__)
 

@@ -12,15 +12,17 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.errors import ProviderRejected
 from memory.models import Source, Topic, TopicFact
-from memory.text import without_citations
-from research import composing, planning, reading, saving
-from research.composing import Draft
-from research.delta import Status
+from memory.texts.text import without_citations
+from research.deltas.delta import Status
+from research.finding import reading
 from research.models import Hit
 from research.rechecks import comparing, fetching
 from research.rechecks.comparing import Page
-from research.repeating import EXTRACTIVE
-from research.stepping import StepResult, Work
+from research.reporting import composing
+from research.reporting.composing import Draft
+from research.running import planning, saving
+from research.running.repeating import EXTRACTIVE
+from research.running.stepping import StepResult, Work
 
 BY = "recheck"  # who planned
 

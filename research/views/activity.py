@@ -16,12 +16,15 @@ from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import saved_views, undoing
 from memory.errors import MemoryRefused
 from memory.models import Remembered, Revision
-from memory.record_kinds import nouns
-from research import activity_change, activity_export, activity_page, activity_words
-from research.activity_streams import ACTORS, KINDS, MOST_LOOKED_AT, Wanted
+from memory.records import saved_views, undoing
+from memory.records.kinds import nouns
+from research.activity import change as activity_change
+from research.activity import export as activity_export
+from research.activity import page as activity_page
+from research.activity import words as activity_words
+from research.activity.streams import ACTORS, KINDS, MOST_LOOKED_AT, Wanted
 from research.answers import go_back
 
 

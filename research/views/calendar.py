@@ -12,9 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
 from memory.models import Topic
-from research import calendar_page, rescheduling
 from research.answers import go_back, refused
 from research.models import Schedule
+from research.schedules import calendar_page, rescheduling
 
 
 @require_safe

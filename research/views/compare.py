@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from research import compare as comparing
-from research import topic_page
-from research.compare import Asked
+from research.reports import compare as comparing
+from research.reports.compare import Asked
+from research.topics import page as topic_page
 
 
 @require_safe

@@ -10,9 +10,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from beacon_site.http import BeaconRequest
-from research import exporting
 from research.answers import refused
 from research.models import Run
+from research.reports import exporting
 
 
 @never_cache

@@ -20,8 +20,11 @@ from memory.answers import undo_tag
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
-from research import fact_editing, fact_history, rules_page, topic_page
 from research.answers import go_back, refused
+from research.facts import editing as fact_editing
+from research.facts import history as fact_history
+from research.topics import page as topic_page
+from research.topics import rules_page
 
 
 @require_http_methods(["GET", "POST"])

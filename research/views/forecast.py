@@ -9,8 +9,10 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from research import forecasting, spending_page, staleness, topic_page
-from research.staleness import stale_facts
+from research.budgets import forecasting, spending_page
+from research.facts import staleness
+from research.facts.staleness import stale_facts
+from research.topics import page as topic_page
 
 
 @require_safe

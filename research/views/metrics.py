@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from beacon_site import request_figures
-from memory import tokens
+from memory.accounts import tokens
 from memory.api import throttling
 from memory.api.auth import authenticated
 from memory.api.problems import Problem

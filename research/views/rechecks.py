@@ -17,7 +17,7 @@ from memory.models import Topic, TopicFact
 from research.answers import go_to, not_now
 from research.models import RunInTheWay
 from research.rechecks.starting import start_recheck
-from research.starting import NotNow
+from research.running.starting import NotNow
 
 
 @require_POST

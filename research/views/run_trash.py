@@ -12,10 +12,11 @@ from django.views.decorators.http import require_http_methods
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
-from memory.text import clean, one_line
-from research import removed_runs, run_trash
+from memory.texts.text import clean, one_line
 from research.answers import go_to, refused
 from research.models import Run
+from research.runs import removed_runs
+from research.runs import trash as run_trash
 
 LONGEST_WHY = 200
 

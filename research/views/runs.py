@@ -23,15 +23,19 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
-from memory.text import clean
-from research import plan_page, plan_review, report_page, run_page, run_trash, shown, starting
+from memory.texts.text import clean
 from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.models.run_queries import RunQuerySet
-from research.plan_review import PlanWentOn
-from research.starting import NotNow
+from research.reports import page as report_page
+from research.running import plan_review, starting
+from research.running.plan_review import PlanWentOn
+from research.running.starting import NotNow
+from research.runs import page as run_page
+from research.runs import plan_page, shown
+from research.runs import trash as run_trash
 
 
 def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:

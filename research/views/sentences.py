@@ -17,11 +17,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
-from research import correcting, report_sentences, sentence_rows, source_page
 from research.answers import go_back, refused
+from research.facts import correcting
 from research.forms.correction import SentenceForm
 from research.models import Correction, Report, Run
-from research.report_sentences import ReportSentence
+from research.reports import sentence_rows
+from research.reports import sentences as report_sentences
+from research.reports.sentences import ReportSentence
+from research.sources import page as source_page
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:

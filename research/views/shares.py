@@ -15,12 +15,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
+from memory.accounts.people import works_here_alone
 from memory.errors import InvalidValue
-from memory.people import works_here_alone
-from research import sharing
 from research.answers import go_back
 from research.forms.share import ShareForm
 from research.models import Run, SharedLink
+from research.reports import sharing
 
 
 @never_cache

@@ -15,15 +15,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory import forgetting_urls
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from memory.text import shorten
-from research import reading_next, source_desk, source_rules, standing_rules, topic_page
+from memory.texts.text import shorten
+from memory.trash import forgetting_urls
 from research.answers import go_back, refused
+from research.finding import reading_next
 from research.models.in_effect import everywhere
-from research.source_desk import ACT_WORDS, BY, STATES, DeskWanted
-from research.source_rules import ALL, NONE, TOPIC, Act
+from research.sources import desk as source_desk
+from research.sources import rules as source_rules
+from research.sources.desk import ACT_WORDS, BY, STATES, DeskWanted
+from research.sources.rules import ALL, NONE, TOPIC, Act
+from research.topics import page as topic_page
+from research.topics import standing_rules
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:

@@ -17,10 +17,11 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from research import rules_page, standing_rules, topic_page
 from research.answers import go_back, refused
 from research.forms.rule import RuleForm
-from research.standing_rules import CHECK, STOP, Kind
+from research.topics import page as topic_page
+from research.topics import rules_page, standing_rules
+from research.topics.standing_rules import CHECK, STOP, Kind
 
 _SHOWN = "rules"  # the id of the region that shows a topic's rules
 

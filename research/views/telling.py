@@ -13,8 +13,8 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
-from research import telling
 from research.answers import go_to, refused
+from research.intent import telling
 from research.models import DeltaItem, Run
 
 

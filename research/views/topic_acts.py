@@ -13,13 +13,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory import trash_acts
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
-from research import scheduling, topic_editing
+from memory.trash import acts as trash_acts
 from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
-from research.starting import NotNow, start_run
+from research.running.starting import NotNow, start_run
+from research.schedules import scheduling
+from research.topics import editing as topic_editing
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:

@@ -17,29 +17,26 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
-from memory import settings_undo
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.text import clean
-from research import (
-    coming,
-    forecasting,
-    scheduling,
-    searching,
-    topic_editing,
-    topic_list,
-    topic_page,
-    topic_templates,
-)
+from memory.records import settings_undo
+from memory.texts.text import clean
 from research.answers import go_to
-from research.budget import DEFAULTS
+from research.budgets import forecasting
+from research.budgets.budget import DEFAULTS
+from research.finding import searching
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
 from research.forms.topic_form import TopicForm, initial_of, initial_of_new
-from research.intent_trial import Trial, tried
+from research.intent.trial import Trial, tried
 from research.models import Run, Schedule, TopicSettings
-from research.starting import NotNow, create_topic, start_run
+from research.running.starting import NotNow, create_topic, start_run
+from research.schedules import coming, scheduling
+from research.topics import editing as topic_editing
+from research.topics import list as topic_list
+from research.topics import page as topic_page
+from research.topics import templates as topic_templates
 
 _CHOICES: dict[str, type[TextChoices]] = {
     "depth": TopicSettings.Depth,

@@ -17,10 +17,12 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import sample
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from research import bulk_acts, reading_marks, topic_list
 from research.answers import go_back, go_to, not_now, refused, said_read
 from research.models import Report, Run, RunInTheWay
-from research.starting import NotNow, create_sample_topic, limits_in_words, start_run
+from research.news import reading_marks
+from research.running.starting import NotNow, create_sample_topic, limits_in_words, start_run
+from research.topics import bulk_acts
+from research.topics import list as topic_list
 
 _UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
 

@@ -15,9 +15,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
-from research import memory_acts
 from research.answers import go_to
-from research.topic_list import with_figures
+from research.topics import memory_acts
+from research.topics.list import with_figures
 
 
 @require_safe

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.test import Client
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.actors import SYSTEM
 
 ROOT = "/api/v1"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory import notes
 from memory.models import Note, Proposal
-from memory.review_levels import levels_of, set_levels
+from memory.noting import writing as notes
+from memory.reviewing.levels import levels_of, set_levels
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

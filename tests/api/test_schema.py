@@ -22,10 +22,11 @@ from django.test import override_settings
 from schemathesis.generation.meta import TestPhase
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from memory import notes, review
 from memory.content import store
 from memory.models import Note, User
+from memory.noting import writing as notes
 from memory.observing import Line, remember_lines
+from memory.reviewing import review
 from research.api.joined import api
 from research.models import Run
 from tests.api.cast import Program

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from memory import conversation, conversation_end
-from memory.conversation_prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
-from memory.review_risks import is_owners_word
+from memory.reviewing.risks import is_owners_word
+from memory.talking import conversation
+from memory.talking import end as conversation_end
+from memory.talking.prompt import caller_of, talk_of
 from tests.api.cast import Program, problem
 
 SAID = "We decided to take the night train to Ulm, as it is cheaper than the plane."

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.actors import SYSTEM
 from memory.models import ApiToken, Note, Revision
 from tests.api.cast import PROBLEM, ROOT, Program, problem

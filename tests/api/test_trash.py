@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory import notes
 from memory.models import Note, Topic
-from research import topic_editing
+from memory.noting import writing as notes
+from research.topics import editing as topic_editing
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from memory.models import Proposal, User
-from research.activity_export import KINDS as ACTS
-from research.exporting import KINDS as REPORTS
+from research.activity.export import KINDS as ACTS
+from research.reports.exporting import KINDS as REPORTS
 from tests.pages.test_admin import REGISTERED, changed, listed, one_of_each
 from tests.pages.test_every_address import PUBLIC, Address, named, routes
 from tests.research.factories import make_call, make_second_run, make_topic

@@ -16,7 +16,7 @@ from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import connection, models
 
-from memory.text import clean
+from memory.texts.text import clean
 from tests.attacks.payloads import Payload
 
 # What the product chooses or makes itself, and by which it finds rows again.

@@ -58,18 +58,18 @@ SINKS = {
 
 # Modules that call something safe: the sinks at which what they make is looked at.
 MADE_SAFE = {
-    "memory/admin_accounts.py": "admin",
-    "memory/admin_base.py": "admin",
-    "memory/markdown.py": "report: body, summary, title, delta, citations",
+    "memory/admin_pages/accounts.py": "admin",
+    "memory/admin_pages/base.py": "admin",
+    "memory/texts/markdown.py": "report: body, summary, title, delta, citations",
     "memory/recall/snippets.py": "search: hits and snippets",
-    "memory/ask_page.py": "Ask: conversations and answers",
-    "research/compare_facts.py": "two runs compared",
-    "research/delta_rows.py": "report: body, summary, title, delta, citations",
-    "research/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
+    "memory/talking/page.py": "Ask: conversations and answers",
+    "research/reports/compare_facts.py": "two runs compared",
+    "research/deltas/rows.py": "report: body, summary, title, delta, citations",
+    "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/forms/topic_choices.py": "topic: forms that hold what was typed",
-    "research/report_page.py": "report: body, summary, title, delta, citations",
-    "research/report_sentences.py": "report: one sentence, its checks and corrections",
-    "research/since_page.py": "topic: title, description, labels",
+    "research/reports/page.py": "report: body, summary, title, delta, citations",
+    "research/reports/sentences.py": "report: one sentence, its checks and corrections",
+    "research/news/since_page.py": "topic: title, description, labels",
     "research/views/runs.py": "run: live part, warnings, errors, steps",
 }
 

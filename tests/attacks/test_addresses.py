@@ -23,9 +23,9 @@ from beacon_site.providers.feeds import FeedSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
-from memory import trying
 from memory.models import ContentItem, User
-from research import reading
+from memory.outside import trying
+from research.finding import reading
 from research.models import Channel
 from tests.api.cast import Program
 from tests.attacks.address_forms import (

@@ -12,8 +12,8 @@ import pytest
 from django.template import engines
 from django.test import Client
 
-from memory import markdown
 from memory.models import User
+from memory.texts import markdown
 from tests.attacks.cast import everything
 from tests.attacks.chromium_sweep import watched
 from tests.attacks.payloads import markup, names_in

@@ -18,9 +18,9 @@ from memory.errors import InvalidValue
 from memory.files import mirror, paths
 from memory.files.saving import save_file
 from memory.models import MemoryFile, User
-from memory.review_levels import set_levels
-from memory.tool_types import ToolContext
-from memory.tools import call_tool
+from memory.reviewing.levels import set_levels
+from memory.toolkit.registry import call_tool
+from memory.toolkit.types import ToolContext
 from tests.api.cast import Program
 from tests.attacks.figures import Count
 from tests.memory.review_cast import AGENT

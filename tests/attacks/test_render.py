@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from django.utils.html import escape
 
-from memory import markdown
-from memory.markdown import as_words, link, link_citations, render
 from memory.recall.snippets import marked, passage
+from memory.texts import markdown
+from memory.texts.markdown import as_words, link, link_citations, render
 from tests.attacks.looking import harm
 from tests.attacks.payloads import markup, naughty
 

@@ -23,11 +23,14 @@ from django.urls import reverse  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from beacon_site.providers import sample  # noqa: E402
-from memory import library, notes  # noqa: E402
+from memory.documents import library  # noqa: E402
 from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
-from research import executing, scheduling, standing_rules  # noqa: E402
+from memory.noting import writing as notes  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
-from research.starting import create_sample_topic, start_run  # noqa: E402
+from research.running import executing  # noqa: E402
+from research.running.starting import create_sample_topic, start_run  # noqa: E402
+from research.schedules import scheduling  # noqa: E402
+from research.topics import standing_rules  # noqa: E402
 from tests.browser import (  # noqa: E402
     cast_archive,
     cast_ask,

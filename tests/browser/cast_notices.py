@@ -7,8 +7,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from research import channels, digests, feed_out
 from research.models import Channel, Delivery, DigestSettings, Report
+from research.notices import channels, digests, feed_out
 
 
 def notices(owner: Any) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from memory import review
 from memory.actors import REFLECTOR
 from memory.models import Reflection
+from memory.reviewing import review
 from research.models import Run
 
 ENTRY = "## Asynchronous I/O (Run #2)\n- Summary: io_uring is the default\n- Date: 2026-11-22"

@@ -6,13 +6,16 @@ from typing import Any
 
 from django.urls import reverse
 
-from memory import conflicts, identity, notes, refusing, review
 from memory.actors import REFLECTOR, RESEARCH, Actor
+from memory.conflict_desk import settling as conflicts
+from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Conflict, Proposal
+from memory.noting import writing as notes
 from memory.observing import write_observation
-from memory.review_risks import Write, reasons
+from memory.reviewing import refusing, review
+from memory.reviewing.risks import Write, reasons
 
 AGENT = Actor("agent", "desk")
 MEMORY = "facts/memory.md"

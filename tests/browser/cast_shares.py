@@ -7,8 +7,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from research import sharing
 from research.models import Report, SharedLink
+from research.reports import sharing
 
 
 def shared(owner: Any) -> dict[str, str]:

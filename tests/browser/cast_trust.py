@@ -6,10 +6,11 @@ from typing import Any
 
 from django.urls import reverse
 
-from memory import library, scratchpad
 from memory.actors import MAINTENANCE, SYSTEM, Actor
+from memory.documents import library
 from memory.files.saving import save_file
 from memory.models import Activity, FileEntry, Note, Revision, SavedView
+from memory.scratchpads import entries as scratchpad
 
 AGENT = Actor("agent", "desk")
 VALUES = (

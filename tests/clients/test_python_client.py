@@ -15,10 +15,10 @@ import pytest
 from beacon_memory import Beacon, BeaconError, NotReached, Refused, command
 from django.test import Client
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, ReviewLevel, User
-from research import executing
-from research.starting import create_sample_topic
+from research.running import executing
+from research.running.starting import create_sample_topic
 
 FILE = "facts/memory.md"
 BODY = "# Memory\n\n> Summary: tea\n\n- Tea is hot.\n"

@@ -23,7 +23,7 @@ import django
 
 def _topic(title: str) -> Any:
     from memory.models import Topic, User
-    from research import starting
+    from research.running import starting
 
     owner = User.objects.get(username="alice")
     found = Topic.objects.titled(owner, title)
@@ -43,8 +43,8 @@ def deep(*titles: str) -> None:
 
 def queue(*titles: str, depth: str = "") -> None:
     """Queue a run of each topic, as a command does."""
-    from research import starting
     from research.models import Run
+    from research.running import starting
 
     for title in titles:
         topic = _topic(title)
@@ -68,8 +68,8 @@ def due(seconds: str, *titles: str) -> None:
 
 def told(url: str, *titles: str) -> None:
     """Lay out what two channels are told of a saved run of each topic."""
-    from research import channels
     from research.models import Delivery
+    from research.notices import channels
     from tests.research.factories import make_report, make_run
 
     owner = _topic(titles[0]).owner
@@ -97,7 +97,7 @@ def purge(title: str) -> None:
 
 def leave(name: str, by: str) -> None:
     """Delete an account."""
-    from memory import account_deletion
+    from memory.accounts import deletion as account_deletion
     from memory.models import User
 
     person, staff = (User.objects.get(username=one) for one in (name, by))

@@ -33,7 +33,7 @@ def _everywhere(patch: Patch, original: Any, instead: Any) -> None:
 def fence(patch: Patch) -> None:
     """Let every worker write to a run that it once had, whoever has it now."""
     from research.models import Run, Step
-    from research.stepping import Work
+    from research.running.stepping import Work
 
     def put_step(self: Any, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -69,7 +69,7 @@ def lease_tick(patch: Patch) -> None:
 
 def outbox(patch: Patch) -> None:
     """Send no run that waits."""
-    from research import outbox as module
+    from research.running import outbox as module
 
     _everywhere(patch, module.dispatch, lambda **_options: 0)
 
@@ -124,7 +124,7 @@ def notice(patch: Patch) -> None:
 
 def handing_over(patch: Patch) -> None:
     """Do not note that a mail may have arrived."""
-    from research import sending
+    from research.notices import sending
 
     patch.setattr(sending, "_hand_over", lambda delivery: None)
 

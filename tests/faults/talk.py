@@ -17,9 +17,9 @@ import django
 
 def _lose(what: str) -> None:
     """Take a part away, as if it had never been written."""
-    from memory import conversation
-    from memory.tool_types import MemoryTool, ToolContext, ToolResult
-    from memory.tools import REGISTRY
+    from memory.talking import conversation
+    from memory.toolkit.registry import REGISTRY
+    from memory.toolkit.types import MemoryTool, ToolContext, ToolResult
 
     def replaced(name: str, answer: str) -> None:
         def run(context: ToolContext, asked: Any) -> ToolResult:
@@ -38,8 +38,10 @@ def _lose(what: str) -> None:
 
 def main(name: str, without: str, *words: str) -> dict[str, Any]:
     """Carry the talk out as a person and a worker do."""
-    from memory import conversation, conversation_end, conversation_turn
     from memory.models import Message, User
+    from memory.talking import conversation
+    from memory.talking import end as conversation_end
+    from memory.talking import turn as conversation_turn
 
     owner = User.objects.filter(username=name).first() or User.objects.create_user(username=name)
     _lose(without)

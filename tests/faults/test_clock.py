@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from research import scheduling, starting
 from research.models import Run, Schedule
+from research.running import starting
+from research.schedules import scheduling
 from tests.conftest import Say
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.fakes import FakeEmbedder
-from memory import embedders, embedding
 from memory.models import Note
+from memory.outside import embedders, embedding
 from memory.recall.vectors import Unavailable, nearest
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory import review
 from memory.actors import REFLECTOR, Actor
 from memory.files.reading import read_file
 from memory.models import Message, Proposal, ReviewLevel, Session, Trust
+from memory.reviewing import review
 
 AGENT = Actor("agent", "desk")
 USER, MEMORY = "facts/user.md", "facts/memory.md"

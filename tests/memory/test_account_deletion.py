@@ -13,10 +13,13 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db import OperationalError, models, transaction
 from django.test import Client
 
-from memory import account_deletion, library, publishing, scratchpad
+from memory.accounts import deletion as account_deletion
 from memory.archive import jobs
+from memory.documents import library
 from memory.errors import InvalidValue
 from memory.models import Activity, Archive, Note, Topic, User
+from memory.scratchpads import entries as scratchpad
+from memory.topics import publishing
 from research.account_end import end_runs
 from research.models import Run
 from tests.pages.topic_cast import make, reported

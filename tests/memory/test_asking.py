@@ -17,9 +17,9 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeLanguageModel
 from beacon_site.providers.llm import Answer, LlmProfile, Message, Tool, ToolCall, Usage
-from memory import connections
-from memory.asking import BudgetReached, ask_model, price, redact
 from memory.models import ModelCall
+from memory.outside import connections
+from memory.outside.asking import BudgetReached, ask_model, price, redact
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

@@ -12,10 +12,10 @@ from django.contrib.auth import get_user_model
 from django.db import DatabaseError, transaction
 from django.utils import timezone
 
-from memory import file_entries
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.content import take_snapshot
 from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.file_pages import entries as file_entries
 from memory.files.saving import append_to, save_file
 from memory.models import (
     Activity,

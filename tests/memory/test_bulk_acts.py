@@ -9,10 +9,10 @@ import pytest
 from django.db import DataError, OperationalError, connection
 from django.utils import timezone
 
-from memory import bulk_acts, bulk_words
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import BulkAct, Note, Observation, Revision
 from memory.recall import bm25
+from memory.records import bulk_acts, bulk_words
 from memory.tasks import take_up_bulk_acts
 from tests.pages.record_cast import days, note, observation
 

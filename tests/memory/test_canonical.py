@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.canonical import canonical_url, domain_of, is_in_domain
+from memory.texts.canonical import canonical_url, domain_of, is_in_domain
 
 pytestmark = pytest.mark.requirement("R17")
 PAGE = "https://example.org/a/b"

@@ -11,12 +11,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory import conflict_finding, conflict_undo, conflicts, notes
+from memory.conflict_desk import finding as conflict_finding
+from memory.conflict_desk import settling as conflicts
+from memory.conflict_desk import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
+from memory.noting import writing as notes
 from memory.observing import write_observation
+from memory.records.undoing import ChangedSince
 from memory.tasks import maintain
-from memory.undoing import ChangedSince
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 from tests.memory.review_cast import AGENT
 

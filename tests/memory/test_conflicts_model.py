@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory import notes
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note
+from memory.noting import writing as notes
 from memory.observing import write_observation
 
 pytestmark = pytest.mark.django_db

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from memory import consolidation
 from memory.actors import Actor
-from memory.consolidation import LEAST, MOST, Turn, consolidate, consolidate_session, lines_in
 from memory.models import Activity, Message, Observation, Session, Trust
-from memory.text import cut, width
+from memory.observing import consolidation
+from memory.observing.consolidation import (
+    LEAST,
+    MOST,
+    Turn,
+    consolidate,
+    consolidate_session,
+    lines_in,
+)
+from memory.texts.text import cut, width
 from tests.memory.test_observations import found
 
 AGENT = Actor("agent", "claude")

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from beacon_site.providers.errors import ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
-from memory import connections
 from memory.actors import Actor
 from memory.content import compaction
 from memory.content.compaction import Compactor, citation_line, compact_form, register_compactor
 from memory.content.model_written import asker
 from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, ModelCall
-from memory.tool_types import ToolContext
+from memory.outside import connections
+from memory.toolkit.types import ToolContext
 
 PAGE = "Heat pumps move heat instead of making it. " * 200
 WRITTEN = {"summary": "Pumps move heat.", "facts": ["3 units for 1", "mild weather"], "id": "x"}

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
-from memory import connections, tools
 from memory.actors import RESEARCH, Actor
 from memory.content import query, store
 from memory.content.shown import ResultStore, store_for
 from memory.models import Agent, ContentItem
-from memory.tool_loop import LoopResult, run_loop
-from memory.tool_types import Arguments, Full, MemoryTool, ToolContext, ToolResult, as_data
+from memory.outside import connections
+from memory.toolkit import registry as tools
+from memory.toolkit.loop import LoopResult, run_loop
+from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, as_data
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100

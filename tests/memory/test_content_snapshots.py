@@ -27,7 +27,7 @@ from memory.content import (
 from memory.content.snapshots import FIELDS
 from memory.errors import InvalidValue, Locked
 from memory.models import Agent, ContentItem, Snapshot, Topic
-from memory.tool_types import ToolContext
+from memory.toolkit.types import ToolContext
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

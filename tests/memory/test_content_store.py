@@ -14,10 +14,10 @@ from memory.content.relations import circle_in
 from memory.content.storing import as_text
 from memory.errors import InvalidValue, Locked
 from memory.models import Activity, ContentItem, Revision, Trust
-from memory.record_kinds import kind_of
+from memory.records.kinds import kind_of
+from memory.records.undoing import undo
 from memory.tasks import retire_content
-from memory.undoing import undo
-from research.content_keeping import cited
+from research.running.content_keeping import cited
 from tests.research.factories import make_run, make_topic
 
 AGENT = Actor("agent", "claude")

@@ -11,12 +11,13 @@ import pytest
 from django.utils import timezone
 
 from beacon_site.providers.fakes import FakeEmbedder
-from memory import embedding, identity
 from memory.actors import Actor
-from memory.context import MOST_CHARACTERS, NAMES, Context, build_context
-from memory.context_place import system_in_words
+from memory.contexts import identity
+from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_context
+from memory.contexts.place import system_in_words
 from memory.models import Note, Topic, Trust, Use
-from memory.notes import edit_note, supersede, write_note
+from memory.noting.writing import edit_note, supersede, write_note
+from memory.outside import embedding
 
 AGENT = Actor("agent", "claude")
 

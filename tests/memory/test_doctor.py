@@ -15,7 +15,6 @@ from django.test import Client
 from django.utils import timezone
 
 from beacon_site.providers.fakes import FakeEmbedder
-from memory.checkup import GOOD, WARN
 from memory.doctor import examining
 from memory.files.saving import save_file
 from memory.models import (
@@ -32,7 +31,8 @@ from memory.models import (
     SearchTerm,
     User,
 )
-from memory.notes import write_note
+from memory.noting.writing import write_note
+from memory.outside.checkup import GOOD, WARN
 from memory.recall.recalling import recall
 from memory.tasks import embed_due, look_for_drift
 from research.models import Report, Worker

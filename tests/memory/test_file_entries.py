@@ -11,14 +11,15 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import file_entries, trash_page
 from memory.actors import Actor
 from memory.errors import InvalidValue
+from memory.file_pages import entries as file_entries
 from memory.files.limits import MOST_FACTS
 from memory.files.removed import put_in, removed_from, taken_out
 from memory.files.saving import OverBudget, append_to, save_file
 from memory.models import FileEntry, MemoryFile, Revision, User
-from memory.undoing import undo
+from memory.records.undoing import undo
+from memory.trash import page as trash_page
 
 PATH = "facts/memory.md"
 TRASH = reverse("memory:trash")

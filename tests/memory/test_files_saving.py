@@ -22,8 +22,8 @@ from memory.files.saving import (
 )
 from memory.models import MemoryFile, Revision, Section, User
 from memory.recall import bm25
-from memory.trash_page import trashed
-from memory.undoing import undo
+from memory.records.undoing import undo
+from memory.trash.page import trashed
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"
 AGENT = Actor("agent", "claude")

@@ -10,7 +10,7 @@ from django.apps import apps
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from memory.identity import active
+from memory.contexts.identity import active
 from memory.models import Note, Revision, User
 from memory.recall import bm25
 

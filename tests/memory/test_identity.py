@@ -9,10 +9,9 @@ from django.contrib.auth import get_user_model
 from django.db import DataError, IntegrityError, connection, transaction
 from django.test import Client
 
-from memory import identity
 from memory.actors import Actor
-from memory.errors import InvalidValue, StaleWrite
-from memory.identity import (
+from memory.contexts import identity
+from memory.contexts.identity import (
     Persona,
     active,
     bring_back_soul,
@@ -20,8 +19,9 @@ from memory.identity import (
     write_profile,
     write_soul,
 )
+from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, User
-from memory.note_checks import TYPICAL
+from memory.noting.checks import TYPICAL
 from memory.recall import bm25
 
 

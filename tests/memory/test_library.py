@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.search import SearchOptions
-from memory import library
+from memory.documents import library
 from memory.errors import InvalidValue
 from memory.models import LibraryDocument, Revision
 from tests.providers.pdf import pdf

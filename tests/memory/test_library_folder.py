@@ -13,9 +13,9 @@ from django.db import connection
 from django.utils import timezone
 
 from beacon_site.providers.search import SearchOptions
-from memory import library
 from memory.actors import Actor
-from memory.library_folder import take_in_folder
+from memory.documents import library
+from memory.documents.folder import take_in_folder
 from memory.models import LibraryDocument, LibraryFolder, Revision
 from memory.tasks import take_in_library
 
@@ -147,7 +147,7 @@ def test_a_folder_that_is_closed_for_a_while_trashes_nothing(
             raise PermissionError(13, "Permission denied")
         return scandir(path)
 
-    monkeypatch.setattr("memory.library_folder.os.scandir", closed)
+    monkeypatch.setattr("memory.documents.folder.os.scandir", closed)
     assert take_in_folder(admin, folder).gone == 0
 
 

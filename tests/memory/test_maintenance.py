@@ -13,11 +13,12 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
-from memory import connections, maintenance
 from memory.actors import MAINTENANCE, Actor
-from memory.maintenance import batches, maintain, old_notes, prune_expired
 from memory.models import Activity, Note, User
-from memory.notes import edit_note, get_notes, pin, write_note
+from memory.noting import maintenance
+from memory.noting.maintenance import batches, maintain, old_notes, prune_expired
+from memory.noting.writing import edit_note, get_notes, pin, write_note
+from memory.outside import connections
 from memory.tasks import maintain as maintain_task
 from tests.research.factories import make_topic
 

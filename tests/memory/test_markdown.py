@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory.markdown import link, link_citations, render
+from memory.texts.markdown import link, link_citations, render
 
 ATTACKS = (
     # raw HTML

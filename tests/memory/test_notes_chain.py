@@ -10,7 +10,7 @@ from django.db import connection
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, User
-from memory.notes import chain, edit_note, get_notes, replace_with, supersede, write_note
+from memory.noting.writing import chain, edit_note, get_notes, replace_with, supersede, write_note
 from memory.recall import bm25
 
 AGENT = Actor("agent", "claude")

@@ -10,12 +10,13 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
-from memory import connections, merging
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
-from memory.merging import merge, merge_notes, unmerge
 from memory.models import Note, Revision, User
-from memory.notes import get_notes, pin, supersede, write_note
+from memory.noting import merging
+from memory.noting.merging import merge, merge_notes, unmerge
+from memory.noting.writing import get_notes, pin, supersede, write_note
+from memory.outside import connections
 
 AGENT = Actor("agent", "claude")
 

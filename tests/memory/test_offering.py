@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory.actors import RESEARCH, Actor
+from memory.contexts.offering import as_prompt, best_for, note_uses, still_offered
 from memory.models import Observation, Topic, Trust, Use
 from memory.observing import Line, edit_observation, remember_lines, write_observation
-from memory.offering import as_prompt, best_for, note_uses, still_offered
 
 AGENT = Actor("agent", "claude")
 TASK = "solid-state batteries in cars"

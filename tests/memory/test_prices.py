@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory import prices
+from memory.money import prices
 
 
 @pytest.mark.parametrize(

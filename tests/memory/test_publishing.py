@@ -14,9 +14,9 @@ import redis
 from django.db import transaction
 from django.utils import timezone
 
-from memory import publishing
 from memory.models import Activity, PublishDue, Topic, TopicFact
 from memory.tasks import publish_due
+from memory.topics import publishing
 
 TTL = 2_592_000
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory import notes, quarantine, refused, refusing, review
 from memory.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
+from memory.noting import writing as notes
 from memory.recall.recalling import recall
-from memory.refused import Refused
+from memory.reviewing import quarantine, refused, refusing, review
+from memory.reviewing.refused import Refused
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory import review
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.reflection_page import shown_of
+from memory.reflecting.page import shown_of
+from memory.reviewing import review
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, learned
 
 SOURCE = "session:1"

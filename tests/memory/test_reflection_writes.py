@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory import reflection
-from memory.asking import BudgetReached
 from memory.models import MemoryFile, Proposal, User
-from memory.reflection_entry import Told
+from memory.outside.asking import BudgetReached
+from memory.reflecting import reflection
+from memory.reflecting.entry import Told
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
 HOSTILE = [

@@ -12,10 +12,10 @@ from django.db import connections
 from django.utils import timezone
 
 from beacon_site.providers.llm import Usage
-from memory import month_budget, reserving
-from memory.asking import BudgetReached
 from memory.models import CallReservation, ModelCall, User
-from memory.month_budget import check_month
+from memory.money import month_budget, reserving
+from memory.money.month_budget import check_month
+from memory.outside.asking import BudgetReached
 from memory.tasks import forget_api_answers
 
 

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory import identity, notes, review, review_acts
 from memory.actors import REFLECTOR
+from memory.contexts import identity
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.files.reading import index_text, read_file
 from memory.files.saving import append_to, save_file
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
+from memory.noting import writing as notes
 from memory.recall.recalling import recall
-from memory.review_types import Overtaken
+from memory.reviewing import acts as review_acts
+from memory.reviewing import review
+from memory.reviewing.types import Overtaken
 from memory.tasks import maintain
 from tests.memory.review_cast import (
     AGENT,

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from memory import identity, notes, review
 from memory.actors import RESEARCH
+from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
-from memory.text import one_line
-from memory.tools import REGISTRY, ToolContext, call_tool
+from memory.noting import writing as notes
+from memory.reviewing import review
+from memory.texts.text import one_line
+from memory.toolkit.registry import REGISTRY, ToolContext, call_tool
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import AGENT, MEMORY, USER, level

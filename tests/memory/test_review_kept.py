@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory import forgetting, review, review_page
 from memory.models import Activity, Proposal
+from memory.reviewing import page as review_page
+from memory.reviewing import review
+from memory.trash import forgetting
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db

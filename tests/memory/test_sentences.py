@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.sentences import language_of, sentences, split, split_sentences, word_count
-from memory.text import one_line
+from memory.texts.sentences import language_of, sentences, split, split_sentences, word_count
+from memory.texts.text import one_line
 
 
 def texts(page: str) -> list[str]:

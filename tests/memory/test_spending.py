@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import time_machine
 
-from memory import spending
 from memory.models import ModelCall, Topic, User
+from memory.money import spending
 
 
 @pytest.fixture(autouse=True)

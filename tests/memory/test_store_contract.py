@@ -13,8 +13,8 @@ from django.db import connection
 from django.utils import timezone
 
 from memory.actors import Actor
-from memory.consolidation import Turn
 from memory.errors import InvalidValue, NoSuchKey
+from memory.observing.consolidation import Turn
 from memory.observing.in_memory import InMemoryStore
 from memory.observing.postgres import PostgresStore
 from memory.observing.store import ObservationStore, StoreClosed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.text import (
+from memory.texts.text import (
     citation_numbers,
     clean,
     flat,

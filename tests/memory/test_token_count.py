@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from memory import token_count
-from memory.token_count import ESTIMATED, VOCABULARY, Size, counted, how_in_words
+from memory.texts import token_count
+from memory.texts.token_count import ESTIMATED, VOCABULARY, Size, counted, how_in_words
 
 
 @pytest.fixture(autouse=True)

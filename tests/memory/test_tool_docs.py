@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from memory import tool_docs
-from memory.tools import REGISTRY
+from memory.toolkit import docs as tool_docs
+from memory.toolkit.registry import REGISTRY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
 
@@ -31,8 +31,8 @@ def test_it_names_each_tool_argument_and_error():
 
 
 def _sources() -> str:
-    folder = PAGE.parents[1] / "memory"
-    return "".join(path.read_text() for path in folder.glob("tool*.py"))
+    folder = PAGE.parents[1] / "memory" / "toolkit"
+    return "".join(path.read_text() for path in folder.glob("*.py"))
 
 
 def test_the_command_renews_the_page(tmp_path: Path, settings, capsys: pytest.CaptureFixture[str]):

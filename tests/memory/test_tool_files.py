@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memory import review
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
 from memory.models import MemoryFile, Proposal, Revision, Trust, Use
+from memory.reviewing import review
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 MEMORY, USER, MONTH = "facts/memory.md", "facts/user.md", "episodes/2026-02.md"

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory.models import MemoryFile, Note
-from memory.text import clean
-from memory.tools import REGISTRY, ToolResult, call_tool, schema_of
+from memory.texts.text import clean
+from memory.toolkit.registry import REGISTRY, ToolResult, call_tool, schema_of
 from tests.memory.tool_cast import caller
 
 ODD = st.sampled_from(

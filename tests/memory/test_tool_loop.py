@@ -11,12 +11,14 @@ import pytest
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, ToolsRefused
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
-from memory import connections, tool_loop, tools
 from memory.actors import REFLECTOR
-from memory.asking import BudgetReached
 from memory.models import ModelCall
-from memory.tool_loop import CallRecord, LoopResult, run_loop
-from memory.tool_types import Arguments, MemoryTool, ToolContext, ToolResult
+from memory.outside import connections
+from memory.outside.asking import BudgetReached
+from memory.toolkit import loop as tool_loop
+from memory.toolkit import registry as tools
+from memory.toolkit.loop import CallRecord, LoopResult, run_loop
+from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult
 
 Loop = Callable[..., LoopResult]
 TASK = [Message("system", "You are Beacon."), Message("user", "What do I prefer?")]

@@ -10,11 +10,12 @@ import pytest
 from beacon_site.providers.llm import LlmProfile, Message
 from beacon_site.providers.openai_learning import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
-from memory import connections, tools
 from memory.actors import REFLECTOR
 from memory.files.saving import save_file
-from memory.tool_loop import LoopResult, run_loop
-from memory.tool_types import ToolContext
+from memory.outside import connections
+from memory.toolkit import registry as tools
+from memory.toolkit.loop import LoopResult, run_loop
+from memory.toolkit.types import ToolContext
 from tests.providers.servers import ScriptedChatServer, calls_tool, cut, says, status
 
 FACTS = "# User\n\n> Summary: tea\n\n- Drinks: tea\n"

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from memory import identity, review
+from memory.contexts import identity
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
-from memory.notes import edit_note, write_note
+from memory.noting.writing import edit_note, write_note
 from memory.observing import write_observation
+from memory.reviewing import review
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from memory import tool_notes
-from memory.consolidation import Consolidated
 from memory.errors import (
     InvalidValue,
     LimitReached,
@@ -18,7 +16,9 @@ from memory.errors import (
 )
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import OverBudget
-from memory.tool_refusals import answer_of
+from memory.observing.consolidation import Consolidated
+from memory.toolkit import notes as tool_notes
+from memory.toolkit.refusals import answer_of
 from tests.memory.tool_cast import call
 
 

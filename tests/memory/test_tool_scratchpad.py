@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memory import scratchpad
 from memory.models import ScratchpadEntry, Trust, Use
+from memory.scratchpads import entries as scratchpad
 from tests.memory.tool_cast import AGENT, call, caller
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory import topic_memory
 from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.models import Lock, Topic, TopicFact, Trust, User
-from memory.topic_memory import FactChanges, FoundFact
+from memory.topics import memory as topic_memory
+from memory.topics.memory import FactChanges, FoundFact
 from tests.research.factories import make_fact, make_topic
 
 AGENT = Actor("agent", "claude")

@@ -15,7 +15,7 @@ from memory.actors import RESEARCH
 from memory.errors import InvalidValue
 from memory.models import Revision, Topic, User
 from memory.models.topics import TITLE_LENGTH
-from memory.slugs import slug_of
+from memory.texts.slugs import slug_of
 from tests.research.factories import make_fact, make_topic
 
 

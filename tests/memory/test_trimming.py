@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beacon_site.providers.llm import Message, ToolCall
-from memory.trimming import tokens_of, trimmed, without_calls
+from memory.texts.trimming import tokens_of, trimmed, without_calls
 
 TASK = [Message("system", "You are Beacon."), Message("user", "Compare flights to Tokyo.")]
 

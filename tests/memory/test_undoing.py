@@ -10,9 +10,9 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.files.saving import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
-from memory.notes import edit_note, replace_with, write_note
-from memory.undoing import ChangedSince, Gone, restore_to, undo
-from research import topic_editing
+from memory.noting.writing import edit_note, replace_with, write_note
+from memory.records.undoing import ChangedSince, Gone, restore_to, undo
+from research.topics import editing as topic_editing
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from memory import people
+from memory.accounts import people
 from memory.errors import InvalidValue
 from memory.models import Activity, Agent, Invitation, Revision, Topic, User
 

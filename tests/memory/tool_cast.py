@@ -6,7 +6,7 @@ from typing import Any
 
 from memory.actors import Actor
 from memory.models import ReviewLevel
-from memory.tools import ToolContext, ToolResult, call_tool
+from memory.toolkit.registry import ToolContext, ToolResult, call_tool
 
 AGENT = Actor("agent", "claude")
 

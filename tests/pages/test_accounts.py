@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from memory import sign_ins
+from memory.accounts import sign_ins
 from memory.models import Activity, Invitation, SignIn, User
 
 SIGN_IN = "/sign-in/"

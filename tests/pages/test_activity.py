@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.models import Activity, ModelCall, Note, Revision, SavedView, Topic, User
 from memory.models.base import Lock

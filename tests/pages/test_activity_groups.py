@@ -15,9 +15,9 @@ from django.utils import timezone
 from memory.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, User
 from memory.observing.writing import write_observation
-from memory.record_kinds import counted
-from research.activity_groups import LEAST
-from research.activity_page import PAGE
+from memory.records.kinds import counted
+from research.activity.groups import LEAST
+from research.activity.page import PAGE
 from tests.research.factories import make_run, make_topic
 
 LIST = reverse("research:activity")

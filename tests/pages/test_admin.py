@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory import models as memory
-from memory import tokens
+from memory.accounts import tokens
 from memory.models import Activity, Topic, User
 from memory.recall import bm25
 from research import models as research

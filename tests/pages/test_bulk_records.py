@@ -9,8 +9,8 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 
-from memory import bulk_acts
 from memory.models import BulkAct, Note
+from memory.records import bulk_acts
 from memory.tasks import take_up_bulk_acts
 from tests.pages.record_cast import HTMX, days, note, observation, text_of
 

@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Topic
-from research import calendar_page, scheduling
 from research.models import Schedule, TopicSettings
+from research.schedules import calendar_page, scheduling
 from tests.pages.topic_cast import make, ran, text_of
 
 PAGE = "/schedule/"
@@ -24,8 +24,8 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 @pytest.fixture(autouse=True)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
-    monkeypatch.setattr("memory.connections.llm_profile", lambda: PRICED)
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: PRICED)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
 
@@ -57,7 +57,9 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
 def test_an_unknown_price_is_said_and_not_counted_as_nothing(
     browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.connections.llm_profile", lambda: LlmProfile("http://m", "m"))
+    monkeypatch.setattr(
+        "memory.outside.connections.llm_profile", lambda: LlmProfile("http://m", "m")
+    )
     scheduled(alice, "Solid-state batteries")
 
     page = text_of(browser.get(PAGE))

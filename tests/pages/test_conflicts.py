@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from memory import notes
 from memory.models import Conflict, Note, TopicFact, User
+from memory.noting import writing as notes
 from memory.observing import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 

@@ -16,8 +16,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import digests, feed_out, notice_text
 from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
+from research.notices import digests, feed_out, notice_text
 from tests.research.factories import make_item, make_topic
 from tests.research.notice_cast import email, laid_out, saved_run
 

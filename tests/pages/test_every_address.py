@@ -15,8 +15,8 @@ from django.test import Client
 from django.urls import reverse
 
 from memory import models as memory
-from memory import notes
 from memory.models import Topic, User
+from memory.noting import writing as notes
 from research import models as research
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory.models import Topic, User
-from research.exporting import KINDS
 from research.models import Hit, Report, Run
+from research.reports.exporting import KINDS
 from tests.research.factories import (
     make_call,
     make_hit,

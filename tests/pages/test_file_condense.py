@@ -15,11 +15,13 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Usage
-from memory import connections, file_condensing, tasks
+from memory import tasks
 from memory.actors import REFLECTOR
+from memory.file_pages import condensing as file_condensing
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
 from memory.models import MemoryFile, ModelCall
+from memory.outside import connections
 from tests.pages.record_cast import HTMX, text_of
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memory.actors import REFLECTOR
 from memory.errors import Locked
-from memory.file_locks import PAGE, sections_to_lock
+from memory.file_pages.locks import PAGE, sections_to_lock
 from memory.files.reading import read_file
 from memory.files.saving import append_to, save_file
 from memory.models import MemoryFile

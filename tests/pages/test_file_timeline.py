@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.file_timeline import PAGE
+from memory.file_pages.timeline import PAGE
 from memory.files.saving import append_to, save_file
 from tests.pages.record_cast import text_of
 

@@ -13,8 +13,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
-from research import home_page, scheduling
+from research import home_page
 from research.models import Report, Run, Step
+from research.schedules import scheduling
 from tests.research.factories import (
     make_call,
     make_report,

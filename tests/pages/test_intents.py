@@ -10,8 +10,9 @@ import pytest
 from django.test import Client
 
 from memory.models import Topic
-from research import run_trash, sharing
 from research.models import DeltaItem, Report, Run, TopicSettings
+from research.reports import sharing
+from research.runs import trash as run_trash
 from tests.pages.test_topic_settings import opened
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_item, make_report, make_run, make_second_run, make_topic

@@ -10,7 +10,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from memory import library
+from memory.documents import library
 from memory.models import LibraryDocument
 
 HTMX = {"HX-Request": "true"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memory.notes import edit_note, pin
-from memory.record_history import compare, history_of
+from memory.noting.writing import edit_note, pin
+from memory.records.history import compare, history_of
 from tests.pages.record_cast import HTMX, note, observation, text_of
 
 

@@ -12,8 +12,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from memory.models import Topic, User
-from research.manifest_rows import manifest_rows
 from research.models import Report, Run
+from research.runs.manifest import manifest_rows
 from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
     make_call,

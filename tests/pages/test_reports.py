@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import User
-from research import report_list
 from research.models import Report
+from research.reports import list as report_list
 from tests.research.factories import make_report, make_run, make_second_run, make_topic
 
 HTMX = {"HX-Request": "true"}

@@ -9,11 +9,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import identity, review
 from memory.actors import REFLECTOR
+from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
+from memory.reviewing import review
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of
 

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Topic
-from research import pipeline
 from research.models import Run, Step
+from research.running import pipeline
 from tests.pages.report_cast import page, url
 from tests.research.factories import make_report, make_run, make_steps
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import gathering
+from research.finding import gathering
 from research.models import Run, Step
 from tests.research.factories import make_run, make_steps, make_topic
 

@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from memory.errors import InvalidValue
 from memory.models import ModelCall, Revision, Topic, TopicFact, User
-from research import removed_runs
 from research.models import Report, Run
+from research.runs import removed_runs
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_run, make_second_run, make_topic
 

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import scratchpad
 from memory.actors import Actor
 from memory.models import ScratchpadEntry, User
+from memory.scratchpads import entries as scratchpad
 
 HTMX = {"HX-Request": "true"}
 LIST, NEW = reverse("memory:scratchpad"), reverse("memory:scratchpad-new")

@@ -11,9 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import ContentItem, Topic, User
-from research import correcting, report_sentences
+from research.facts import correcting
 from research.models import CheckedSentence, Correction, Hit, Report, Run
-from research.report_text import sentence_key
+from research.reporting.report_text import sentence_key
+from research.reports import sentences as report_sentences
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 
 FALSE = "Support for version 13 ended years ago."

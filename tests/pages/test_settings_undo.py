@@ -11,10 +11,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import identity, review_levels, settings_undo
+from memory.contexts import identity
 from memory.models import Agent, Note, ReviewLevel, User
-from research import channels, topic_editing
+from memory.records import settings_undo
+from memory.reviewing import levels as review_levels
 from research.models import Channel
+from research.notices import channels
+from research.topics import editing as topic_editing
 from tests.research.factories import make_topic
 
 PROFILE = {

@@ -19,8 +19,8 @@ from memory.archive import writing
 from memory.archive.counting import TakingIn
 from memory.archive.taking_in import take_in
 from memory.models import Activity, Topic, User
-from research import sharing
 from research.models import Run, SharedLink
+from research.reports import sharing
 
 HTMX = {"HX-Request": "true"}
 WANTED = {"days": "30", "note": "Ines"}

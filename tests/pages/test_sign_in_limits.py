@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from beacon_site.http import bare_address
-from memory import sign_in_failures
+from memory.accounts import sign_in_failures
 from memory.models import Activity, SignIn, User
 from memory.tasks import forget_sign_ins
 

@@ -14,9 +14,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import RefusedSource, SeenUrl, Source, SourceRule, Topic
-from research import source_figures
 from research.models import Hit, TopicSettings
-from research.source_figures import Question
+from research.sources import figures as source_figures
+from research.sources.figures import Question
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,

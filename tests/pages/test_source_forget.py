@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import forgetting
 from memory.actors import RESEARCH
 from memory.content import store
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Activity, ContentItem, Note, Observation, Revision, TopicFact
 from memory.recall.recalling import recall
-from memory.scratchpad import set_value
+from memory.scratchpads.entries import set_value
+from memory.trash import forgetting
 from tests.pages.record_cast import HTMX, note, observation, text_of
 from tests.research.factories import make_fact, make_run, make_topic
 

@@ -12,9 +12,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory import spending_chart
 from memory.models import ModelCall, User
-from memory.spending import Line, Month, Spent
+from memory.money import chart as spending_chart
+from memory.money.spending import Line, Month, Spent
 
 URL = "/settings/spending/"
 

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.models import Activity, Agent, ApiToken, Invitation, User
 
 HTMX = {"HX-Request": "true"}

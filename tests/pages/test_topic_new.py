@@ -12,8 +12,8 @@ from django.contrib.messages import get_messages
 from django.test import Client
 
 from memory.models import Topic, TopicFact
-from research import topic_templates
 from research.models import Run
+from research.topics import templates as topic_templates
 from tests.pages.topic_cast import make, ran, text_of
 
 URL = "/topics/new/"
@@ -26,7 +26,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from memory.models import (
     Source,
     Topic,
 )
-from research import scheduling
+from research.schedules import scheduling
 from tests.pages.topic_cast import text_of
 from tests.research.factories import (
     make_fact,

@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Source, Topic, TopicFact
-from research import scheduling
 from research.models import Run, Schedule
+from research.schedules import scheduling
 from tests.pages.topic_cast import make, reported, text_of
 
 URL = "/topics/"
@@ -22,7 +22,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

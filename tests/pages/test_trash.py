@@ -13,12 +13,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memory import library, scratchpad, trash_acts, trash_page
 from memory.actors import MAINTENANCE
+from memory.documents import library
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
+from memory.scratchpads import entries as scratchpad
 from memory.tasks import TRASH_DAYS, empty_trash
-from memory.trash_page import Chosen
-from research import run_trash
+from memory.trash import acts as trash_acts
+from memory.trash import page as trash_page
+from memory.trash.page import Chosen
+from research.runs import trash as run_trash
 from tests.research.factories import make_run, make_second_run, make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "trash"}

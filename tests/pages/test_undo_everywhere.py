@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import library, scratchpad
+from memory.documents import library
 from memory.models import (
     LibraryDocument,
     Note,
@@ -22,8 +22,9 @@ from memory.models import (
     TopicFact,
     User,
 )
-from research import topic_editing
+from memory.scratchpads import entries as scratchpad
 from research.models import SharedLink
+from research.topics import editing as topic_editing
 from tests.research.factories import make_second_run, make_topic
 
 

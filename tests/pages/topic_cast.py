@@ -7,9 +7,9 @@ from typing import Any
 from django.utils import timezone
 
 from memory.models import Topic
-from research import scheduling
 from research.models import DeltaItem, Report, Run
-from research.starting import create_topic
+from research.running.starting import create_topic
+from research.schedules import scheduling
 
 
 def make(owner: Any, title: str, *, preset: str = "none", **fields: Any) -> Topic:

@@ -14,9 +14,9 @@ from django.utils import timezone
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
-from research import executing, pipeline
 from research.models import Run
-from research.stepping import StepKind, Work
+from research.running import executing, pipeline
+from research.running.stepping import StepKind, Work
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
-from memory import connections
 from memory.models import Topic
-from research import executing, reading, searching, starting
+from memory.outside import connections
+from research.finding import reading, searching
 from research.models import Run
+from research.running import executing, starting
 
 
 class Providers:

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from memory.actors import RESEARCH
 from memory.models import ModelCall, Revision, Topic, TopicFact, Trust, User
-from memory.text import match_key
-from research import pipeline
+from memory.texts.text import match_key
 from research.models import DeltaItem, Hit, Report, Run, Step
-from research.starting import create_topic
+from research.running import pipeline
+from research.running.starting import create_topic
 
 BODY = """Version 18.1 closes two faults [1], and support for version 13 ends [2].
 

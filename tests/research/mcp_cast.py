@@ -18,7 +18,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.models import User
 from research.mcp import web
 

@@ -14,26 +14,23 @@ from beacon_site.providers.llm import LlmProfile, Message
 from beacon_site.providers.openai_learning import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from beacon_site.providers.search import SearchProfile, get_search
-from memory import (
-    connections,
-    conversation,
-    conversation_end,
-    conversation_turn,
-    embedders,
-    embedding,
-    file_condensing,
-    reflection,
-)
 from memory.content import compaction
 from memory.content.model_written import asker
-from memory.maintenance import maintain
+from memory.file_pages import condensing as file_condensing
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
+from memory.noting.maintenance import maintain
+from memory.outside import connections, embedders, embedding
 from memory.recall.recalling import recall
-from memory.tool_types import ToolContext
-from research import executing, reading, starting, stepping
+from memory.reflecting import reflection
+from memory.talking import conversation
+from memory.talking import end as conversation_end
+from memory.talking import turn as conversation_turn
+from memory.toolkit.types import ToolContext
+from research.finding import reading
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
+from research.running import executing, starting, stepping
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says

@@ -10,18 +10,21 @@ from typing import Any
 
 from django.utils import timezone
 
-from memory import conversation, identity, review, scratchpad
 from memory.actors import Actor
 from memory.archive import writing
 from memory.archive.counting import TakingIn
 from memory.archive.taking_in import take_in
 from memory.content import restore_snapshot, store, take_snapshot
+from memory.contexts import identity
 from memory.files.saving import save_file
-from memory.merging import merge
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
-from memory.notes import edit_note, supersede, write_note
+from memory.noting.merging import merge
+from memory.noting.writing import edit_note, supersede, write_note
 from memory.observing import edit_observation
 from memory.observing.writing import write_observation
+from memory.reviewing import review
+from memory.scratchpads import entries as scratchpad
+from memory.talking import conversation
 from tests.api.cast import Program
 
 MARK: Any = {"sensitivity": "sensitive"}

@@ -11,13 +11,13 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from memory import identity, review
 from memory.actors import REFLECTOR
 from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn, summed
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.archive.taking_in import take_in
 from memory.content import take_snapshot
+from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
 from memory.models import (
@@ -43,18 +43,15 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes import get_notes, supersede, write_note
+from memory.noting.writing import get_notes, supersede, write_note
 from memory.recall import bm25
-from research import (
-    channels,
-    correcting,
-    digests,
-    feed_out,
-    report_sentences,
-    sharing,
-    standing_rules,
-)
+from memory.reviewing import review
+from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
+from research.notices import channels, digests, feed_out
+from research.reports import sentences as report_sentences
+from research.reports import sharing
+from research.topics import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -12,8 +12,9 @@ import pytest
 from django.test import Client
 
 from memory.models import User
-from research import channels, digests, feed_out, sharing
 from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
+from research.notices import channels, digests, feed_out
+from research.reports import sharing
 from tests.research.factories import make_second_run, make_topic
 from tests.research.test_archive import exported, imported
 

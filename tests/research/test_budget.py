@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Usage
-from memory import spending
-from memory.asking import BudgetReached
 from memory.models import ModelCall, Topic
-from memory.month_budget import check_month
-from research.budget import DEFAULTS, Budget, RunMeter, budget_of
+from memory.money import spending
+from memory.money.month_budget import check_month
+from memory.outside.asking import BudgetReached
+from research.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
 from research.models import Run, Step, TopicSettings
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.sentences import sentences
-from research.candidates import can_stand_alone
+from memory.texts.sentences import sentences
+from research.comparing.candidates import can_stand_alone
 
 
 @pytest.mark.parametrize(

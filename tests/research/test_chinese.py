@@ -13,8 +13,8 @@ from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.sample import Article, read_article
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic, TopicFact
-from research import starting
 from research.models import DeltaItem, Run
+from research.running import starting
 from tests.research.conftest import Providers
 
 FOLDER = Path(__file__).parent.parent / "data" / "chinese"

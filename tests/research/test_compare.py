@@ -10,10 +10,10 @@ from django.utils.html import strip_tags
 
 from memory.actors import RESEARCH
 from memory.models import Topic, TopicFact, User
-from research import compare, compare_facts, compare_sources
-from research.compare import Asked
-from research.compare_facts import Entry
 from research.models import Report, Run
+from research.reports import compare, compare_facts, compare_sources
+from research.reports.compare import Asked
+from research.reports.compare_facts import Entry
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import (

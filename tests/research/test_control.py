@@ -18,8 +18,8 @@ from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.llm import Answer, LlmProfile, Usage
 from beacon_site.providers.search import SearchHit
 from memory.models import ModelCall, SeenUrl, Topic, TopicFact
-from research import executing
 from research.models import Hit, Run, TopicSettings
+from research.running import executing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -8,13 +8,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory import taught
+from memory.contexts import taught
+from memory.contexts.topic_block import topic_block
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Observation, Topic, TopicFact
-from memory.topic_block import topic_block
-from research import correcting, report_sentences
-from research.correcting import FactSeen
+from research.facts import correcting
+from research.facts.correcting import FactSeen
 from research.models import CheckedSentence, Correction, Report, Run
+from research.reports import sentences as report_sentences
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import make_fact, make_report, make_run, make_topic

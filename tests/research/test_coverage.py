@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from research import coverage
-from research.extractive import Reading, find
-from research.terms import terms
+from research.comparing.terms import terms
+from research.reporting import coverage
+from research.reporting.extractive import Reading, find
 
 POOLS = "Pooled connections are closed by the server once nobody has used them for a minute."
 MANUAL = "\n\n".join(

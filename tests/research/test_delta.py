@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.topic_memory import KnownFact
-from research.delta import Change, Statement, compare, heading, since_line
-from research.delta_text import as_markdown
+from memory.topics.memory import KnownFact
+from research.deltas.delta import Change, Statement, compare, heading, since_line
+from research.deltas.text import as_markdown
 from research.models import Schedule
 
 # Values that hold now: another one is a change.  That of a day gone by would be contradicted.

@@ -8,10 +8,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory import conflicts
+from memory.conflict_desk import settling as conflicts
 from memory.models import Conflict, Topic, TopicFact, User
-from research import sharing
 from research.models import DeltaItem, Run
+from research.reports import sharing
 from tests.research import cast
 from tests.research.conftest import Providers
 

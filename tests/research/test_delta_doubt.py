@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from memory.models import Conflict, Topic, TopicFact
-from memory.topic_memory import KnownFact
-from research import delta
-from research.delta import Change, Statement, compare
-from research.delta_text import as_markdown
+from memory.topics.memory import KnownFact
+from research.comparing.relating import Comparison, Verdict
+from research.deltas import delta
+from research.deltas.delta import Change, Statement, compare
+from research.deltas.text import as_markdown
 from research.models import DeltaItem, Run
-from research.relating import Comparison, Verdict
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -14,11 +14,12 @@ from django.test import Client
 from django.urls import reverse
 
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
-from memory import conversation, conversation_turn
 from memory.files.saving import save_file
 from memory.models import Topic
-from research import executing
+from memory.talking import conversation
+from memory.talking import turn as conversation_turn
 from research.models import Run, Step
+from research.running import executing
 from tests.research import cast
 from tests.research.conftest import Providers
 

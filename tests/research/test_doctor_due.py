@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memory.checkup import GOOD, WARN
 from memory.models import Topic, User
-from research import executing, scheduling
+from memory.outside.checkup import GOOD, WARN
 from research.models import Run, Schedule, Step
+from research.running import executing
+from research.schedules import scheduling
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 from tests.research.factories import make_run, make_topic
 
@@ -20,7 +21,7 @@ LONG_AGO = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _tells_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
 
 
 def follow_up(topic: Topic, **more: Any) -> Any:

@@ -11,8 +11,9 @@ from django.db.models.functions import Now
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Observation, Revision, Topic, TopicFact
-from research import executing, memory_changes
 from research.models import Run, Step
+from research.running import executing
+from research.runs import memory_changes
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from beacon_site.providers.sample import SAMPLE_TOPIC, articles, read_article
-from memory.text import one_line
-from research.candidates import can_stand_alone
-from research.extractive import Finding, Reading, find, near_duplicates
+from memory.texts.text import one_line
+from research.comparing.candidates import can_stand_alone
+from research.reporting.extractive import Finding, Reading, find, near_duplicates
 
 CHINESE = Path(__file__).resolve().parents[1] / "data" / "chinese"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils import timezone
 
 from memory.models import Activity, Topic
-from research import failing_schedules, scheduling
 from research.models import Delivery, Run, Schedule
+from research.schedules import failing_schedules, scheduling
 from tests.research.factories import make_run
 from tests.research.notice_cast import email
 

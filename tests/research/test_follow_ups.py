@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
-from memory.notes import get_notes
+from memory.noting.writing import get_notes
 from memory.recall import bm25
-from research import executing
 from research.models import Run, Step
+from research.running import executing
 from tests.research import cast
 from tests.research.conftest import Providers
 

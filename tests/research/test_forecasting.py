@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from research import fitting, forecasting, scheduling
-from research.forecasting import forecast_of
+from research.budgets import fitting, forecasting
+from research.budgets.forecasting import forecast_of
 from research.models import Run, Step, TopicSettings
-from research.starting import create_topic
+from research.running.starting import create_topic
+from research.schedules import scheduling
 from tests.research.factories import make_run
 
 PRICED = LlmProfile("http://m", "m", price_in=Decimal(1), price_out=Decimal(2))
@@ -24,8 +25,8 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(1), price_out=Decimal(2))
 def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
-    monkeypatch.setattr("memory.connections.llm_profile", lambda: site["profile"])
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: site["profile"])
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
     return site
 
 

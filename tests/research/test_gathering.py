@@ -16,11 +16,11 @@ from beacon_site.providers.errors import (
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchHit, SearchOptions
-from memory import connections
 from memory.models import SeenUrl, Topic
-from research import reading, searching
+from memory.outside import connections
+from research.finding import reading, searching
 from research.models import Hit, Run, TopicSettings
-from research.stepping import Work
+from research.running.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,8 +13,8 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
-from memory import connections
 from memory.models import Topic
+from memory.outside import connections
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -80,7 +80,7 @@ def unreachable(service: FakeSearch) -> None:
 def test_without_a_network_the_library_answers_and_the_run_says_so_once(
     topic: Topic, providers: Providers, services: ServicesOf, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.library.is_empty", lambda owner: False)
+    monkeypatch.setattr("memory.documents.library.is_empty", lambda owner: False)
     made = services(wikipedia=[], arxiv=[], hackernews=[], library=[cast.hit(1)])
 
     providers.pages.pages = {cast.url(1): cast.page(1)}

@@ -9,8 +9,8 @@ from typing import Any
 
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
-from research import fusion, hits
-from research.searching import Asked
+from research.finding import fusion, hits
+from research.finding.searching import Asked
 from tests.research import cast
 
 ORDER = hits.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])

@@ -18,11 +18,12 @@ from django.urls import reverse
 
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeFetcher
 from beacon_site.providers.llm import Answer, Message, Tool, ToolCall, Usage
-from memory import identity, refusing, review
+from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
-from research import executing
+from memory.reviewing import refusing, review
 from research.models import Run
+from research.running import executing
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
@@ -33,9 +34,9 @@ from tests.research.factories import make_topic
 pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
-    "memory.injection", "research.extractive", "research.follow_ups.extracting",
-    "research.follow_ups.summarising", "memory.extraction", "memory.review_risks",
-    "memory.reflection_entry", "memory.offering",
+    "memory.texts.injection", "research.reporting.extractive", "research.follow_ups.extracting",
+    "research.follow_ups.summarising", "memory.observing.extraction", "memory.reviewing.risks",
+    "memory.reflecting.entry", "memory.contexts.offering",
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.utils.dateparse import parse_date
 
-from research.cited_pages import CitedPage, Pages
-from research.independence import origins, publisher
+from research.reporting.cited_pages import CitedPage, Pages
+from research.sources.independence import origins, publisher
 
 SETS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/independence.json").read_text("utf-8")

@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.models import ModelCall, Note, Observation, Topic, TopicFact
-from research import executing
 from research.models import DeltaItem, Run, Step
+from research.running import executing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -10,8 +10,10 @@ import pytest
 from beacon_site.providers.fakes import FakeFetcher
 from beacon_site.providers.fetch import WebPage
 from memory.models import Topic
-from research import source_rules, standing_rules, topic_editing
 from research.models import Hit, Run
+from research.sources import rules as source_rules
+from research.topics import editing as topic_editing
+from research.topics import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

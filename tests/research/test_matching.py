@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.matching import crowded, judge, measure
-from research.matching import match, numbers
+from research.comparing.matching import match, numbers
 
 
 def kind(new: str, *previous: str) -> str | None:

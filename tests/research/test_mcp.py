@@ -10,15 +10,17 @@ from django.db import OperationalError
 from django.utils import timezone
 from starlette.responses import Response
 
-from memory import agent_reading, tokens, tools
+from memory.accounts import tokens
 from memory.files.saving import save_file
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
-from memory.notes import write_note
-from research import executing
+from memory.noting.writing import write_note
+from memory.reviewing import agent_reading
+from memory.toolkit import registry as tools
 from research.mcp import calls, resources, web
 from research.mcp.callers import Caller
 from research.mcp.resources import NoSuchResource
-from research.starting import create_sample_topic, start_run
+from research.running import executing
+from research.running.starting import create_sample_topic, start_run
 from tests.api.cast import Program
 from tests.research.mcp_cast import token_of
 

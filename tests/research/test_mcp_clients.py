@@ -13,9 +13,10 @@ from django.core.management import CommandError, call_command
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from memory import tokens, tools
+from memory.accounts import tokens
 from memory.models import ApiToken, Note, Trust, User
-from memory.notes import write_note
+from memory.noting.writing import write_note
+from memory.toolkit import registry as tools
 from research.mcp.callers import give_back
 from tests.memory.tool_cast import accept_all
 from tests.research.mcp_cast import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory import tokens
+from memory.accounts import tokens
 from memory.models import User
 from research.mcp import resources
 from research.mcp.callers import Caller

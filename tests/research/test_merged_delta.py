@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory.text import match_key
-from research.merged_delta import merge
+from memory.texts.text import match_key
+from research.deltas.merged import merge
 from research.models import DeltaItem
 
 OLD = "Cells cost ninety euros per kilowatt hour."

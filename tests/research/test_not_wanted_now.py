@@ -11,10 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from beacon_site.providers import apprise_sender
-from memory import record_acts
 from memory.models import Activity, Topic
-from research import channels, digests, notice_text, removed_runs, sending
+from memory.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run
+from research.notices import channels, digests, notice_text, sending
+from research.runs import removed_runs
 from tests.research import cast
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import email, laid_out, saved_run

@@ -17,9 +17,11 @@ from beacon_site import broker
 from beacon_site.celery import app
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.models import Activity, Topic
-from research import executing, outbox, pipeline, scheduling, starting, tasks
+from research import tasks
 from research.models import Run, Step
-from research.stepping import StepKind, StepResult
+from research.running import executing, outbox, pipeline, starting
+from research.running.stepping import StepKind, StepResult
+from research.schedules import scheduling
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,10 +13,14 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected
 from memory.models import Activity, Topic
-from research import outbox, plan_review, scheduling, shown, starting, tasks, topic_editing
+from research import tasks
 from research.models import Run, RunInTheWay, TopicSettings
 from research.models.run_queries import RunQuerySet
-from research.plan_review import PlanWentOn
+from research.running import outbox, plan_review, starting
+from research.running.plan_review import PlanWentOn
+from research.runs import shown
+from research.schedules import scheduling
+from research.topics import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
-from research.planning import MOST_QUERIES, MOST_QUERY_LENGTH, since
-from research.stepping import Work
+from research.running.planning import MOST_QUERIES, MOST_QUERY_LENGTH, since
+from research.running.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -20,7 +20,7 @@ from memory.models import (
     Use,
     User,
 )
-from memory.notes import replace_with, supersede, write_note
+from memory.noting.writing import replace_with, supersede, write_note
 from memory.observing import Line, remember_lines
 from memory.recall import bm25
 from research.models import Report, Run

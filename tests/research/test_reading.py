@@ -16,9 +16,9 @@ from beacon_site.providers.extract import Extractor
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.fetch import GuardedFetcher, WebPage
 from beacon_site.providers.search import SearchHit
-from memory import library
+from memory.documents import library
 from memory.models import ContentItem, Topic, TopicFact
-from research import reading
+from research.finding import reading
 from research.models import Hit, Run, TopicSettings
 from tests.providers.pdf import pdf
 from tests.research import cast

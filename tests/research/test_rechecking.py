@@ -11,12 +11,14 @@ from django.utils import timezone
 
 from beacon_site.providers.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.fetch import WebPage
-from memory import fact_age
 from memory.models import Activity, ContentItem, SeenUrl, Source, Topic, TopicFact
-from research import executing, staleness, tasks
+from memory.topics import fact_age
+from research import tasks
+from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
 from research.rechecks.starting import next_first, start_due, start_recheck
-from research.starting import NotNow
+from research.running import executing
+from research.running.starting import NotNow
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -25,7 +27,7 @@ Start = Callable[[Topic], Run]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from django.db.models.functions import Now
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeFetcher
 from beacon_site.providers.llm import Answer, ToolCall, Usage
-from memory import review
 from memory.models import (
     Activity,
     MemoryFile,
@@ -23,9 +22,10 @@ from memory.models import (
     ReviewLevel,
     Topic,
 )
-from research import executing
+from memory.reviewing import review
 from research.follow_ups import reflecting
 from research.models import Report, Run, Step
+from research.running import executing
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -87,7 +87,7 @@ def test_a_saved_run_is_looked_back_on_afterwards_and_its_status_stands(run: Run
 def test_a_reflection_that_breaks_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.reflection.reflect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("memory.reflecting.reflection.reflect", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)

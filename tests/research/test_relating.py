@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon_site.providers.minilm_embedder import TextVectors
-from research.amounts import Amount, amounts
-from research.moments import Moment, moments
-from research.relating import Comparison, Told
+from research.comparing.amounts import Amount, amounts
+from research.comparing.moments import Moment, moments
+from research.comparing.relating import Comparison, Told
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
 STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research import report_text
+from research.reporting import report_text
 
 
 @pytest.mark.requirement("R24", "R25")

@@ -9,11 +9,11 @@ import pytest
 
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
-from memory import connections
 from memory.models import Topic
-from research import planning, repeating, starting
+from memory.outside import connections
 from research.models import Run, RunInTheWay, TopicSettings
-from research.starting import NotNow
+from research.running import planning, repeating, starting
+from research.running.starting import NotNow
 from tests.research import cast
 from tests.research.conftest import Providers
 

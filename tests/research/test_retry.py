@@ -10,10 +10,11 @@ from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import SeenUrl, Topic
-from research import starting, topic_editing
 from research.models import Run, TopicSettings
 from research.models.reopening import StepNotFinished
-from research.starting import NotNow
+from research.running import starting
+from research.running.starting import NotNow
+from research.topics import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
 

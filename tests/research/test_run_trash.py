@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory import record_acts, topic_memory, undoing
 from memory.actors import RESEARCH
 from memory.errors import InvalidValue
 from memory.models import (
@@ -23,8 +22,11 @@ from memory.models import (
     Topic,
     TopicFact,
 )
-from research import run_trash
+from memory.records import acts as record_acts
+from memory.records import undoing
+from memory.topics import memory as topic_memory
 from research.models import Hit, Report, Run
+from research.runs import trash as run_trash
 from tests.research import cast
 from tests.research.archived import state_of
 from tests.research.conftest import Providers

@@ -13,11 +13,11 @@ from django.conf import settings as site
 from django.db import DatabaseError
 from django.utils import timezone
 
-from memory import topic_memory
 from memory.models import Activity, SeenUrl, Topic, TopicFact
-from research import pipeline
+from memory.topics import memory as topic_memory
 from research.models import DeltaItem, Report, Run, Schedule, Step
-from research.stepping import StepKind, StepResult
+from research.running import pipeline
+from research.running.stepping import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 

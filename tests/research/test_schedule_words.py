@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memory.errors import InvalidValue
-from research import scheduling
 from research.models import Schedule
-from research.scheduling import check_cron, in_words, next_slots
+from research.schedules import scheduling
+from research.schedules.scheduling import check_cron, in_words, next_slots
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)

@@ -15,10 +15,12 @@ from django.utils import timezone
 
 from memory.actors import SYSTEM
 from memory.models import Activity, Topic
-from research import scheduling, shown, topic_page
 from research.models import Run, Schedule
-from research.scheduling import next_slots
-from research.starting import create_topic
+from research.running.starting import create_topic
+from research.runs import shown
+from research.schedules import scheduling
+from research.schedules.scheduling import next_slots
+from research.topics import page as topic_page
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2026, 11, 23, 8, 0, tzinfo=UTC)
@@ -34,7 +36,7 @@ def local(slots: list[datetime]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchOptions
-from research import searching
-from research.searching import Gate, Network, ask, complaints
+from research.finding import searching
+from research.finding.searching import Gate, Network, ask, complaints
 
 OPTIONS = SearchOptions()
 

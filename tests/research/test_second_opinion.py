@@ -10,9 +10,9 @@ import pytest
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel, FakeSearch
 from memory.models import Conflict, ModelCall, Topic, TopicFact
-from research import second_opinion
+from research.comparing.relating import SURE, Comparison, Told
+from research.deltas import second_opinion
 from research.models import Run
-from research.relating import SURE, Comparison, Told
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,8 +13,9 @@ from pytest_httpserver import HTTPServer
 
 from beacon_site.providers import mailing
 from memory.models import Activity, Topic, User
-from research import channels, sending, starting
 from research.models import Channel, Delivery, Run, TopicNotices
+from research.notices import channels, sending
+from research.running import starting
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.mail_server import MailServer, use

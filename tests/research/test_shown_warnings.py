@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research import shown
+from research.runs import shown
 
 
 @pytest.mark.parametrize(

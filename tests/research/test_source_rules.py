@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from memory.errors import InvalidValue, LimitReached
-from memory.forgetting_urls import forget_url, remember_url
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
-from research import reading_next, source_rules, standing_rules, starting
+from memory.trash.forgetting_urls import forget_url, remember_url
+from research.finding import reading_next
 from research.models import Hit, Run, TopicSettings
+from research.running import starting
+from research.sources import rules as source_rules
+from research.topics import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

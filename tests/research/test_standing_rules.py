@@ -11,10 +11,11 @@ from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Revision, Topic, TopicFact
-from research import plan_review, planning, standing_rules, starting
 from research.models import Hit, Run, TopicSettings
-from research.obeying import with_standing
-from research.standing_rules import CHECK, STOP
+from research.running import plan_review, planning, starting
+from research.running.obeying import with_standing
+from research.topics import standing_rules
+from research.topics.standing_rules import CHECK, STOP
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -20,9 +20,9 @@ from django.utils import timezone
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
-from research import drafting
-from research.drafting import LiveDraft, NobodyWaits
 from research.models import Run, RunLost, Step
+from research.reporting import drafting
+from research.reporting.drafting import LiveDraft, NobodyWaits
 from tests.providers.servers import ScriptedChatServer, says
 from tests.research import cast
 from tests.research.conftest import Providers

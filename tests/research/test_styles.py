@@ -10,10 +10,10 @@ import pytest
 from django.utils import timezone
 from django.utils.formats import date_format
 
-from memory.markdown import render
 from memory.models import Topic
-from research import styles
+from memory.texts.markdown import render
 from research.models import Run, TopicSettings
+from research.reporting import styles
 from tests.research import cast
 from tests.research.conftest import Providers
 

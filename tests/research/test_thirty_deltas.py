@@ -9,10 +9,10 @@ import pytest
 
 from beacon_site.providers.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.search import SearchHit
-from memory.canonical import canonical_url
 from memory.models import SeenUrl, Source, Topic, TopicFact
-from research import source_rules
+from memory.texts.canonical import canonical_url
 from research.models import Run
+from research.sources import rules as source_rules
 from tests.research.conftest import Providers
 
 RUNS = 30

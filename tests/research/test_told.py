@@ -9,9 +9,9 @@ import pytest
 
 from beacon_site.providers import embeddings
 from beacon_site.providers.errors import ProviderRejected
-from research.delta import Statement
-from research.extractive import Reading
-from research.told import local_vectors, with_pages
+from research.deltas.delta import Statement
+from research.deltas.told import local_vectors, with_pages
+from research.reporting.extractive import Reading
 
 DAY = date(2026, 4, 3)
 PAGE = Reading(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from memory.models import Activity, Topic, Trust, User
-from memory.tools import REGISTRY
-from research import executing
+from memory.toolkit.registry import REGISTRY
 from research.models import Report, Run
-from research.starting import create_sample_topic, create_topic
+from research.running import executing
+from research.running.starting import create_sample_topic, create_topic
 from tests.memory.tool_cast import call, caller
 
 

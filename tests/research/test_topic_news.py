@@ -9,9 +9,9 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic, User
-from research import since_read, topic_news
 from research.models import DeltaItem, Report, Run, TopicNews
-from research.topic_news import Told
+from research.news import since_read, topic_news
+from research.news.topic_news import Told
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 Act = Callable[[Topic], object]

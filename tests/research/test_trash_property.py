@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from memory.models import Note, Observation, SeenUrl, Source, Topic, TopicFact, User
-from research import run_trash, scheduling, sharing, topic_editing
 from research.models import Report
+from research.reports import sharing
+from research.runs import trash as run_trash
+from research.schedules import scheduling
+from research.topics import editing as topic_editing
 from tests.research.archived import state_of
 from tests.research.factories import (
     make_fact,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from research.relating import Told
-from research.vectors import Vectors
+from research.comparing.relating import Told
+from research.comparing.vectors import Vectors
 from tests.research.test_relating import one_for_each_word
 
 FACT = "Norlith shredded batteries in Skellefte"

@@ -10,9 +10,9 @@ import pytest
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic, TopicFact
-from research.cited_pages import CitedPage
 from research.models import DeltaItem, Run
-from research.verifying import _marked
+from research.reporting.cited_pages import CitedPage
+from research.running.verifying import _marked
 from tests.research import cast
 from tests.research.conftest import Providers
 

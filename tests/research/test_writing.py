@@ -12,8 +12,8 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeFetcher, FakeSearch
 from beacon_site.providers.llm import Answer, Usage
 from memory.models import ModelCall, Topic, TopicFact
-from research import writing
 from research.models import Run, Schedule, TopicSettings
+from research.reporting import writing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from beacon_site.own_command import OwnCommand
-from memory import tokens
+from memory.accounts import tokens
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.management.accounts import account_named

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from memory.tool_docs import renewed
+from memory.toolkit.docs import renewed
 
 
 class Command(BaseCommand):

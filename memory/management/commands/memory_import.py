@@ -14,7 +14,7 @@ from memory.archive.zips import NotTaken
 from memory.files import carrying
 from memory.files.carrying import Carried
 from memory.management.files_command import FilesCommand
-from memory.text import clean, one_line
+from memory.texts.text import clean, one_line
 
 
 class Command(FilesCommand):

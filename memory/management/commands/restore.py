@@ -22,8 +22,8 @@ from beacon_site import backups, dumps
 from beacon_site.backups import Manifest
 from beacon_site.dumps import DumpFailed
 from beacon_site.embedded import locks
-from memory import publishing
 from memory.files import mirror_left
+from memory.topics import publishing
 
 WORD = "replace"  # what is typed to let go of what is there
 TRUST = "trust"  # and to let a file of unknown origin be a program for the database

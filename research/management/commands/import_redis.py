@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from beacon_site.own_command import OwnCommand
 from memory.management.accounts import account_named, only_account
 from memory.models import User
-from research.redis_import import LEFT, REFUSED, TAKEN, import_keys
+from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
 
 SECONDS = 10.0  # for an answer
 

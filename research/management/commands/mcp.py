@@ -14,8 +14,8 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from beacon_site.own_command import OwnCommand
-from memory import tokens
-from memory.program_setup import mcp_url
+from memory.accounts import tokens
+from memory.accounts.program_setup import mcp_url
 from research.mcp import server, web
 from research.mcp.callers import Caller, give_back
 

@@ -20,10 +20,11 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
-from research import executing, plan_page, starting
-from research.budget import DEFAULTS
+from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
-from research.starting import NotNow
+from research.running import executing, starting
+from research.running.starting import NotNow
+from research.runs import plan_page
 
 POLL_SECONDS = 0.5
 WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be looked at first

@@ -1,0 +1,1 @@
+"""Who is at the door: people, programs, their sign-ins, tokens and settings."""

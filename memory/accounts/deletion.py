@@ -1,0 +1,149 @@
+"""Deleting an account with all that it owns: by its person, or by staff, and for good.
+
+Data flow: `what_goes` counts for the page -> `check_may_go` refuses the last staff account ->
+`delete_account` ends runs and sign-ins, then deletes every row, in one transaction.  What lies
+outside the database (copies on disk, exports, keys in Redis) goes by `users.LAST_ACTS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pgtrigger
+import structlog
+from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django.apps import apps
+from django.contrib.sessions.models import Session as BrowserSession
+from django.db import DatabaseError, models, transaction
+from django.db.models import CharField, Count, Value
+from django.utils.translation import gettext as _
+
+from memory.actors import SYSTEM
+from memory.archive.kinds import in_order
+from memory.errors import InvalidValue
+from memory.models import Activity, ApiToken, Archive, SignIn, User
+from memory.models.history import APPEND_ONLY
+from memory.texts.text import one_line
+
+logger = structlog.get_logger(__name__)
+
+MOST_TRIES = 3  # a worker may be writing something of the account's at that very moment
+
+
+def what_goes(person: User) -> list[tuple[str, int]]:
+    """Return how many rows of each kind go with the account, by what people call it: one query."""
+    counted: list[tuple[str, str, models.QuerySet[Any]]] = [
+        (kind.name, str(kind.label), kind.all_rows(person)) for kind in in_order()
+    ]
+    counted += [
+        ("tokens", _("API tokens"), ApiToken.objects.filter(agent__owner=person)),
+        ("sign-ins", _("sign-ins"), SignIn.objects.of(person)),
+        ("archives", _("exports and imports"), Archive.objects.filter(owner=person)),
+    ]
+    parts = [
+        rows.order_by()
+        .annotate(kind_name=Value(name, output_field=CharField()))
+        .values("kind_name")
+        .annotate(number=Count("pk"))
+        for name, _label, rows in counted
+    ]
+    found = {row["kind_name"]: row["number"] for row in parts[0].union(*parts[1:], all=True)}
+    return [(label, found[name]) for name, label, _rows in counted if found.get(name)]
+
+
+def check_may_go(person: User) -> None:
+    """Raise InvalidValue for the last staff account that is open; in a transaction it stays so."""
+    staff = User.objects.filter(is_staff=True, is_active=True)
+    if transaction.get_connection().in_atomic_block:
+        # Two staff members who delete themselves at once must not leave none.
+        staff = staff.select_for_update().order_by("pk")
+    if {user.pk for user in staff} == {person.pk}:
+        raise InvalidValue(
+            _(
+                "This is the last account that may manage people and connections (staff), so it "
+                "stays: without one nobody could let anybody in. Under Settings, People, invite "
+                "somebody as staff first. To remove Beacon as a whole, stop it and delete its "
+                "data folder."
+            )
+        )
+
+
+def check_typed(person: User, typed: str) -> None:
+    """Raise InvalidValue unless `typed` is the account's username."""
+    if one_line(typed) != person.get_username():
+        problem = _("That is not it. Type “%(name)s” exactly, or leave the account as it is.")
+        problem %= {"name": person.get_username()}
+        raise InvalidValue(problem, errors={"name": [problem]})
+
+
+def delete_account(person: User, *, typed: str, by: User) -> None:
+    """Delete the account and every row that it owns; `by` is itself, or staff.
+
+    Raises InvalidValue for another name typed, for the last staff account, and where a copy in
+    Redis cannot be taken down; then nothing is deleted.
+    """
+    check_typed(person, typed)
+    for left in reversed(range(MOST_TRIES)):
+        try:
+            with transaction.atomic():
+                _delete(person, by)
+        except DatabaseError as exc:
+            # What a worker stored between our look and our commit, or a deadlock with one that is
+            # writing: it goes with the next try.
+            if not left:
+                raise
+            logger.warning("account not deleted yet", account=person.pk, why=type(exc).__name__)
+        else:
+            logger.info("account deleted", account=person.pk, by=by.pk)
+            return
+
+
+def _delete(person: User, by: User) -> None:
+    check_may_go(person)
+    found = User.objects.select_for_update().filter(pk=person.pk).first()
+    if found is None:
+        raise InvalidValue(_("This account is deleted already."))
+    name = found.get_username()
+    keys = list(SignIn.objects.of(found).values_list("session_key", flat=True))
+    found.delete()
+    BrowserSession.objects.filter(session_key__in=keys).delete()
+    for failures in (AccessAttempt, AccessFailureLog, AccessLog):
+        failures.objects.filter(username=name).delete()
+    # Whose account it was stands in the log of the staff member who deleted it, and nowhere else.
+    if by.pk == person.pk:
+        Activity.log(None, SYSTEM, "account-deleted")
+    else:
+        Activity.log(by, by.actor, "account-deleted", label=name)
+
+
+def sweep(person: User) -> None:
+    """Delete, one statement each, the rows of tables on which nothing hangs: most of them all.
+
+    Django's own cascade would read each into memory first.  One of `users.LAST_ACTS`.
+    """
+    with pgtrigger.ignore(APPEND_ONLY):
+        for model in apps.get_models():
+            path = _OWNED_THROUGH.get(model._meta.label) or _owner_of(model)
+            if path and not _is_hung_upon(model):
+                rows = model._base_manager.filter(**{path: person.pk})
+                rows._raw_delete(rows.db)
+
+
+# Large tables that are somebody's through another.
+_OWNED_THROUGH = {
+    "memory.SearchEntry": "space__owner",
+    "memory.SearchTerm": "space__owner",
+}
+
+
+def _owner_of(model: type[models.Model]) -> str:
+    names = {field.name for field in model._meta.concrete_fields if field.related_model is User}
+    return "owner" if "owner" in names else ""
+
+
+def _is_hung_upon(model: type[models.Model]) -> bool:
+    """Whether another row may name one of the model's."""
+    fields = model._meta.get_fields(include_hidden=True)
+    return any(field.auto_created and not field.concrete for field in fields) or bool(
+        model._meta.many_to_many
+    )

@@ -1,0 +1,172 @@
+"""Signing in, and the list of browsers in which a person is signed in."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import structlog
+from django.contrib.auth import login, logout
+from django.contrib.sessions.models import Session as BrowserSession
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.http import BeaconRequest, Respond
+from memory.accounts import sign_in_failures
+from memory.actors import SYSTEM
+from memory.models import Activity, SignIn, User
+
+logger = structlog.get_logger(__name__)
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+SESSION_FIELD = "sign_in"
+SEEN_EVERY = 60.0  # seconds between two writes of last_seen_at for one browser
+FORGOTTEN_AFTER = timedelta(days=1)
+MOST_REMEMBERED = 10_000  # browsers whose last write one process keeps in mind
+
+# The first that fits, since Edge and Chrome name the others too.
+BROWSERS = {
+    "Edg/": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "Chrome/": "Chrome",
+    "Safari/": "Safari",
+    "curl/": "curl",
+}
+SYSTEMS = {
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Android": "Android",
+    "Windows": "Windows",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
+
+
+def begin(request: HttpRequest, user: User) -> SignIn:
+    """Sign `user` in with this browser, and note which browser it is."""
+    login(request, user, backend=BACKEND)
+    row = SignIn.objects.create(
+        owner=user,
+        session_key=request.session.session_key or "",
+        user_agent=request.headers.get("User-Agent", "").replace("\0", "")[:300],
+        address=address_of(request),
+    )
+    request.session[SESSION_FIELD] = row.pk
+    Activity.log(user, user.actor, "signed-in", label=browser_of(row.user_agent))
+    return row
+
+
+def end(request: BeaconRequest) -> None:
+    """Sign the person out of this browser."""
+    user = request.user
+    SignIn.objects.of(user).filter(pk=request.session.get(SESSION_FIELD)).delete()
+    logout(request)
+    Activity.log(user, user.actor, "signed-out", subject=user)
+
+
+def note_failure(request: HttpRequest, username: str) -> None:
+    """Log a failed sign-in, with the account's owner if there is such an account.
+
+    An unknown name is not kept: it may be a password typed into the wrong field.
+    """
+    user = User.objects.filter(username=username).first()
+    logger.warning("sign-in failed", account=user.pk if user else None, ip=address_of(request))
+    if not sign_in_failures.is_told(request, username):
+        return
+    Activity.log(
+        user,
+        user.actor if user else SYSTEM,
+        "sign-in-failed",
+        label=str(user) if user else _("an unknown name"),
+        warning=True,
+        address=address_of(request),
+    )
+
+
+def open_ones(user: User) -> QuerySet[SignIn]:
+    """Return the user's sign-ins whose session is alive, the one last seen first."""
+    alive = BrowserSession.objects.filter(expire_date__gt=timezone.now())
+    rows: QuerySet[SignIn] = SignIn.objects.of(user)
+    return rows.filter(session_key__in=alive.values("session_key"))
+
+
+def end_elsewhere(rows: QuerySet[SignIn]) -> int:
+    """End the sessions of `rows` at once; return how many browsers were signed out."""
+    keys = list(rows.values_list("session_key", flat=True))
+    BrowserSession.objects.filter(session_key__in=keys).delete()
+    SignIn.objects.filter(session_key__in=keys).delete()
+    return len(keys)
+
+
+def end_everywhere_else(request: BeaconRequest) -> int:
+    """End every session of the person but this one; return how many there were."""
+    others = SignIn.objects.of(request.user).exclude(pk=request.session.get(SESSION_FIELD))
+    return end_elsewhere(others)
+
+
+def forget_over() -> int:
+    """Delete the sessions whose time is over, and the rows of browsers that have none any more.
+
+    A row is younger than its session only while somebody signs in, so those of a day are left.
+    Return how many sessions went.
+    """
+    now = timezone.now()
+    gone, _kinds = BrowserSession.objects.filter(expire_date__lt=now).delete()
+    stale = SignIn.objects.filter(last_seen_at__lt=now - FORGOTTEN_AFTER)
+    stale.exclude(session_key__in=BrowserSession.objects.values("session_key")).delete()
+    return int(gone)
+
+
+def address_of(request: HttpRequest) -> str | None:
+    """Return the visitor's address, or None where the server does not know one."""
+    try:
+        return str(ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")))
+    except ValueError:
+        return None
+
+
+def browser_of(user_agent: str) -> str:
+    """Return what a person calls their browser: `Firefox on Linux`."""
+    browser = next((name for mark, name in BROWSERS.items() if mark in user_agent), "")
+    system = next((name for mark, name in SYSTEMS.items() if mark in user_agent), "")
+    if browser and system:
+        return _("%(browser)s on %(system)s") % {"browser": browser, "system": system}
+    return browser or system or _("an unknown browser")
+
+
+class LastSeenMiddleware:
+    """Keep when each browser was last seen: one UPDATE a minute, on whole pages only.
+
+    Fragments that a page polls by itself say nothing about the person.
+    """
+
+    def __init__(self, get_response: Respond) -> None:
+        self.get_response = get_response
+        self._written: dict[int, float] = {}
+        self._clock: Callable[[], float] = time.monotonic
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "GET" and "HX-Request" not in request.headers:
+            self._touch(request)
+        return self.get_response(request)
+
+    def _touch(self, request: HttpRequest) -> None:
+        # A session knows its row, however often Django gives it another key.
+        row = request.session.get(SESSION_FIELD) if request.user.is_authenticated else None
+        now = self._clock()
+        if row is None or now - self._written.get(row, -SEEN_EVERY) < SEEN_EVERY:
+            return
+        if len(self._written) >= MOST_REMEMBERED:
+            self._written.clear()
+        self._written[row] = now
+        SignIn.objects.of(request.user).filter(pk=row).update(
+            last_seen_at=timezone.now(),
+            session_key=request.session.session_key,
+            address=address_of(request),
+        )

@@ -1,0 +1,126 @@
+"""API tokens: how one is made, found by its text, and revoked.
+
+Only a token's hash is stored; its text is shown once.  REST and MCP find the same tokens by the
+same function, so one that was revoked or has expired opens nothing from that moment on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.models import Activity, Agent, ApiToken, Invitation, User
+from memory.models.agents import LONGEST_NAME
+from memory.texts.text import clean, is_visible, one_line
+
+PREFIX = "bcn_"
+METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory
+SCOPES = ("read", "write", "admin", METRICS)
+NOTED_EACH = timedelta(minutes=1)  # how often a token's last use is written down
+LONGEST_TEXT = 200  # characters; what is longer is no token and is not hashed
+# Beacon's own agents: a program of that name would act, and be taken, for one of them.
+BUILT_IN = frozenset({"research", "reflector", "maintenance", "system", "beacon"})
+
+
+def issue(
+    owner: User,
+    *,
+    name: str,
+    scopes: Sequence[str],
+    by: Actor,
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """Make a token for the owner's agent of this name and return it with its text.
+
+    The agent is made if there is none.  Raises InvalidValue for a scope that is unknown, or for
+    staff alone, a name that is empty, too long or Beacon's own, and a time that has passed.
+    """
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        raise _invalid(
+            "scopes",
+            _("There is no scope “%(unknown)s”. Choose among: %(scopes)s.")
+            % {"unknown": ", ".join(unknown), "scopes": ", ".join(SCOPES)},
+        )
+    if METRICS in scopes and not owner.is_staff:
+        text = _("Only staff make tokens that read Beacon's metrics.")
+        raise _invalid("scopes", text)
+    name = checked_name(name)
+    if expires_at is not None and expires_at <= timezone.now():
+        text = _("That time has passed: a token needs a moment in the future, or none.")
+        raise _invalid("expires_at", text)
+    text = PREFIX + secrets.token_urlsafe(32)
+    with transaction.atomic():
+        agent, _made = Agent.objects.get_or_create(owner=owner, name=name)
+        token = ApiToken.objects.create(
+            agent=agent,
+            hash=Invitation.hash_of(text),
+            scopes=[scope for scope in SCOPES if scope in scopes],
+            expires_at=expires_at,
+        )
+        Activity.log(owner, by, "token-made", subject=token)
+    return token, text
+
+
+def checked_name(name: str) -> str:
+    """Return an agent's name as it is stored; raises InvalidValue for one that cannot be taken."""
+    name = one_line(clean(name)[0])
+    if not is_visible(name):
+        raise _invalid("name", _("A token needs the name of the program that will use it."))
+    if len(name) > LONGEST_NAME:
+        told = {"have": len(name), "most": LONGEST_NAME}
+        text = _("The name has %(have)d characters; at most %(most)d fit.")
+        raise _invalid("name", text % told)
+    if ":" in name:
+        raise _invalid("name", _("A name has no colon: agent:<name> says who acts."))
+    if name.casefold() in BUILT_IN:
+        text = _("“%(name)s” is one of Beacon's own. Take another name, such as that of a program.")
+        raise _invalid("name", text % {"name": name})
+    return name
+
+
+def find(text: str) -> ApiToken | None:
+    """Return the token of this text with its agent and owner, and note that it was used.
+
+    None for one that is unknown, revoked or expired, and while its owner's account is disabled.
+    """
+    if not text.startswith(PREFIX) or len(text) > LONGEST_TEXT or not text.isascii():
+        return None
+    now = timezone.now()
+    token = (
+        ApiToken.objects.usable(now)
+        .filter(hash=Invitation.hash_of(text))
+        .select_related("agent__owner")
+        .first()
+    )
+    long_ago = now - NOTED_EACH
+    if token is not None and (token.last_used_at is None or token.last_used_at < long_ago):
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=long_ago)
+        ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def revoke(token: ApiToken, *, by: Actor) -> bool:
+    """End a token at once; its row stays, so that it can be seen what it did.
+
+    Return whether it was still open.  It cannot be undone: a new one is made instead.
+    """
+    with transaction.atomic():
+        ended = ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(
+            revoked_at=timezone.now()
+        )
+        if ended:
+            Activity.log(token.agent.owner, by, "token-revoked", subject=token)
+    return bool(ended)
+
+
+def _invalid(field: str, text: str) -> InvalidValue:
+    return InvalidValue(text, errors={field: [text]})

@@ -1,0 +1,1 @@
+"""Memory's models in the admin, which `memory.admin` brings together."""

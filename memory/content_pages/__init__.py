@@ -1,0 +1,1 @@
+"""What a person does with the content store; its rules are in `memory.content`."""

@@ -1,0 +1,217 @@
+"""What an agent is given before it is asked anything: six layers (seed 004, "Agent Context").
+
+Data flow: the owner's identity notes, this machine, and the rules and summaries that are nearest
+to the message, filled with the newest -> six layers in a fixed order, each line with why it is in
+it, and what was left out with why -> one system prompt within a budget of characters.  The list of
+memory files stands beside it: it is the first user message, not a layer (seed 003).
+
+Nothing sensitive, quarantined, expired, superseded or trashed ever enters, whichever way it was
+found.  What came from the web stands between marks that say that it is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.contexts import identity
+from memory.contexts.notes import Chosen, LeftOut, chosen_notes
+from memory.contexts.place import place_lines
+from memory.files.reading import files_of, index_of
+from memory.models import MemoryFile, Note, Topic, Trust, User
+from memory.texts.text import for_prompt, shorten
+from memory.texts.token_count import Size, counted
+from memory.toolkit.types import OWNER, note_uses
+
+MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
+MOST_CHARACTERS = 60_000  # of all layers together, about 15,000 tokens
+CHARACTERS, TOKENS = "characters", "tokens"  # what a budget counts
+LONGEST_IDENTITY = 12_000  # characters of the agent, soul or user note
+LONGEST_NOTE = 2_000  # characters of a rule or a summary
+
+NAMES = ("agent", "soul", "environment", "user", "rules", "summaries")  # R216: in this order
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One entry of a layer: its text as the model reads it, why it is in, and the record, if any."""
+
+    text: str
+    why: str
+    record: Any = None
+
+
+@dataclass(slots=True)
+class Layer:
+    """One of the six layers; `text` is what the prompt holds of it, empty where it has nothing."""
+
+    name: str
+    title: str
+    lines: list[ContextLine] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """Return the layer as the model reads it: what came from outside last, between marks."""
+        own = [line.text for line in self.lines if not _is_outside(line)]
+        outside = [line.text for line in self.lines if _is_outside(line)]
+        told = {"lines": own, "outside": outside}
+        return render_to_string("prompts/_context_layer.txt", told).strip()
+
+    @property
+    def size(self) -> Size:
+        """Return how much of the prompt the layer takes."""
+        return counted(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The six layers, joined as a system prompt, and the list of memory files."""
+
+    layers: list[Layer]
+    system: str
+    index: str
+    files: Sequence[MemoryFile] = ()  # which the index lists, and those that it leaves out
+
+    @property
+    def text(self) -> str:
+        """Return all of it: the system prompt, then the list of memory files."""
+        return f"{self.system}\n\n{self.index}"
+
+    @property
+    def records(self) -> list[Any]:
+        """Return the records that are in it, in order."""
+        return [line.record for layer in self.layers for line in layer.lines if line.record]
+
+    def layer(self, name: str) -> Layer:
+        """Return the layer of this name."""
+        return next(one for one in self.layers if one.name == name)
+
+
+def build_context(
+    owner: User,
+    *,
+    message: str = "",
+    topic: Topic | None = None,
+    place: str = "",
+    now: datetime | None = None,
+    scopes: Sequence[str] = (OWNER,),
+    most: int = MOST_CHARACTERS,
+    unit: str = CHARACTERS,
+) -> Context:
+    """Return what the owner's agent is given for `message`, read anew at each call.
+
+    Rules and summaries are those nearest to the message, filled with the newest; without a message
+    the newest (R219, R220).  With a `topic` other topics' stay out.  At most `most` characters (or
+    tokens, if `unit` says so) are given, and what was cut is said.  `place` names where it enters:
+    each record is noted as a use there.
+    """
+    now = now or timezone.now()
+    rules = chosen_notes(
+        owner, Note.Kind.RULE, MOST_RULES, message=message, topic=topic, scopes=scopes, now=now
+    )
+    summaries = chosen_notes(
+        owner,
+        Note.Kind.SUMMARY,
+        MOST_SUMMARIES,
+        message=message,
+        topic=topic,
+        scopes=scopes,
+        now=now,
+    )
+    standing = identity.all_active(owner)
+    layers = [
+        _identity_layer(standing, Note.Kind.AGENT, _("Who you are"), now),
+        _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
+        Layer("environment", _("Where you run"), place_lines_of(owner, now)),
+        _identity_layer(standing, Note.Kind.USER, _("Whom you work for"), now),
+        _notes_layer("rules", _("Rules to follow"), rules),
+        _notes_layer("summaries", _("What was done lately"), summaries),
+    ]
+    _fit(layers, most, unit)
+    files = files_of(owner)
+    context = Context(layers, _joined(layers), index_of(files), files)
+    note_uses(owner, context.records, place)
+    return context
+
+
+def place_lines_of(owner: User, now: datetime) -> list[ContextLine]:
+    """Return what is said of the machine; always there (R217)."""
+    return [ContextLine(text, _("always")) for text in place_lines(owner, now)]
+
+
+def _identity_layer(standing: dict[str, Note], kind: str, title: str, now: datetime) -> Layer:
+    """Return the layer of the agent, soul or user note that stands."""
+    layer = Layer(str(kind), title)
+    note = standing.get(str(kind))
+    if note is None:
+        return layer
+    why = why_never(note, now)
+    if why:
+        layer.left_out.append(LeftOut(str(note), why, note))
+        return layer
+    layer.lines.append(ContextLine(_cut(note, LONGEST_IDENTITY, layer), _("always"), note))
+    return layer
+
+
+def why_never(note: Note, now: datetime) -> str:
+    """Return why a note may not enter any context; empty where it may."""
+    if note.sensitivity == "sensitive":
+        return _("marked sensitive: it enters no context")
+    if note.trust == Trust.QUARANTINED:
+        return _("quarantined: it enters no context")
+    if note.has_expired(now):
+        return _("expired")
+    return ""
+
+
+def _notes_layer(name: str, title: str, chosen: Chosen) -> Layer:
+    layer = Layer(name, title, left_out=list(chosen.left_out))
+    for note, why in chosen.notes:
+        text = _cut(note, LONGEST_NOTE, layer).replace("\n", "\n  ")  # one entry of a list
+        layer.lines.append(ContextLine(f"- [note:{note.pk}] {text}", why, note))
+    return layer
+
+
+def _cut(note: Note, most: int, layer: Layer) -> str:
+    """Return the note's text, cut where it is too long; the model and the page are told so."""
+    text = for_prompt(note.content.strip())
+    if len(text) <= most:
+        return text
+    told = {"most": f"{most:,}", "have": f"{len(text):,}"}
+    why = _("cut: its first %(most)s of %(have)s characters are in") % told
+    layer.left_out.append(LeftOut(shorten(note.content, 120), why, note))
+    return f"{text[:most].rstrip()} … ({why})"
+
+
+def _is_outside(line: ContextLine) -> bool:
+    return line.record is not None and line.record.trust not in (Trust.OWNER, Trust.AGENT)
+
+
+def _fit(layers: list[Layer], most: int, unit: str) -> None:
+    """Leave out summaries, then rules, the last ones first, until all layers fit into `most`."""
+    if unit == TOKENS:
+        words = _("no room: all layers together have at most %(most)s tokens")
+    else:
+        words = _("no room: all layers together have at most %(most)s characters")
+    why = words % {"most": f"{most:,}"}
+    for name in ("summaries", "rules"):
+        layer = next(one for one in layers if one.name == name)
+        while layer.lines and _length(_joined(layers), unit) > most:
+            gone = layer.lines.pop()
+            layer.left_out.append(LeftOut(str(gone.record), why, gone.record))
+
+
+def _length(text: str, unit: str) -> int:
+    return counted(text).tokens if unit == TOKENS else len(text)
+
+
+def _joined(layers: list[Layer]) -> str:
+    shown = [layer for layer in layers if layer.lines]
+    return render_to_string("prompts/context_system.txt", {"layers": shown}).strip()

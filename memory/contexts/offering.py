@@ -1,0 +1,83 @@
+"""The observations that are worth knowing for a task: found by recall, offered to its prompt.
+
+What is sensitive or in quarantine is never offered, and what came from the web only to the topic
+for which it was found: elsewhere nobody has looked at it (decision 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memory.models import Observation, Topic, Trust, Use
+from memory.observing.near import is_near
+from memory.recall.operators import Filter, Question
+from memory.recall.recalling import RecallHit, recall
+from memory.texts.injection import smells_of_instructions
+from memory.texts.text import for_prompt, one_line, shorten
+
+MOST_OFFERED = 5  # R240
+LONGEST_OFFERED = 400  # characters of one in a prompt
+
+_NOT_SENSITIVE = Filter("sensitivity", ("sensitive",), negated=True)
+_OWN = Filter("trust", (Trust.OWNER.value, Trust.AGENT.value))
+_NOT_QUARANTINED = Filter("trust", (Trust.QUARANTINED.value,), negated=True)
+
+
+def best_for(
+    owner: Any,
+    task: str,
+    *,
+    topic: Topic | None = None,
+    known: Sequence[str] = (),
+    limit: int = MOST_OFFERED,
+) -> list[Observation]:
+    """Return the observations that fit `task` best, at most `limit`, best first (R95, R240).
+
+    What says almost the same as a sentence of `known` (the facts that the prompt holds, or that
+    were struck) or as a better one is left out, and so is what smells of instructions.
+    """
+    if not task.strip():
+        return []
+    depth = 3 * (limit + len(known))
+    hits = _recalled(owner, task, [_OWN], depth)
+    if topic is not None:
+        hits += _recalled(owner, task, [_NOT_QUARANTINED, Filter("topic", (topic.slug,))], depth)
+    chosen: list[Observation] = []
+    for hit in sorted(hits, key=lambda one: (-one.score, one.id)):
+        if len(chosen) == limit:
+            break
+        said = [*known, *(one.content for one in chosen)]
+        if smells_of_instructions(hit.content) or any(is_near(hit.content, one) for one in said):
+            continue
+        chosen.append(hit.record)
+    return chosen
+
+
+def _recalled(owner: Any, task: str, filters: list[Filter], depth: int) -> list[RecallHit]:
+    # A task is words, not a query: “C++ -O3” leaves nothing out.
+    question = Question(task, task, filters=(_NOT_SENSITIVE, *filters))
+    return recall(owner, question, types=[Observation.record_type()], limit=depth)
+
+
+def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:
+    """Return those of the observations that may enter a prompt now, in the order of `ids`."""
+    found = Observation.objects.of(owner).active().exclude(sensitivity="sensitive")
+    by_id = {str(one.pk): one for one in found.exclude(trust=Trust.QUARANTINED).filter(pk__in=ids)}
+    return [by_id[str(key)] for key in ids if str(key) in by_id]
+
+
+def as_prompt(observations: Iterable[Observation]) -> list[str]:
+    """Return the observations as lines that stand between a prompt's marks, as data."""
+    return [shorten(one_line(for_prompt(one.content)), LONGEST_OFFERED) for one in observations]
+
+
+def note_uses(owner: Any, observations: Iterable[Observation], place: str) -> None:
+    """Note that the observations entered the prompt of a run or session."""
+    Use.objects.bulk_create(
+        [
+            Use(owner=owner, record_type=one.record_type(), record_id=one.pk, place=place[:200])
+            for one in observations
+        ],
+        ignore_conflicts=True,
+    )

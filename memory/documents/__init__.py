@@ -1,0 +1,1 @@
+"""The library: documents added by hand or taken from the watched folder."""

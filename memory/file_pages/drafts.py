@@ -1,0 +1,77 @@
+"""Drafts of memory files: what somebody types is kept on the server until it is saved or dropped.
+
+An editor's window has an id of its own, which its draft takes for its own.  Of one file one draft
+is kept: a second window does not write over it, it is told; who takes a draft up goes on under its
+id.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.errors import MemoryRefused
+from memory.files.cleaning import cleaned
+from memory.files.paths import checked_path
+from memory.models import FileDraft, MemoryFile, User
+from memory.texts.text import shorten
+
+MOST_NOTE = 300  # characters, as the history's reason
+
+
+class DraftTaken(MemoryRefused):
+    """Another window keeps a draft of this file; this one's words stay in its form alone."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            _(
+                "A draft from another window is kept already, and is not written over. What you "
+                "type here is kept in this window alone: take that draft up, drop it, or save."
+            )
+        )
+
+
+def draft_of(owner: User, path: str) -> FileDraft | None:
+    """Return the draft that is kept of a file."""
+    return FileDraft.objects.of(owner).filter(path=path).first()
+
+
+def keep_draft(
+    owner: User, path: str, content: str, *, note: str, seen: int, window: UUID
+) -> FileDraft | None:
+    """Keep what was typed; None where it says what is stored, so that there is nothing to keep.
+
+    Raises DraftTaken where the draft that is kept is another window's, and says something else.
+    """
+    path, text = checked_path(path), cleaned(content).text
+    with transaction.atomic():
+        rows = FileDraft.objects.of(owner).select_for_update()
+        kept: FileDraft | None = rows.filter(path=path).first()
+        if kept is not None and kept.pk != window:
+            if kept.content == text:
+                return kept
+            raise DraftTaken
+        if MemoryFile.objects.of(owner).live().filter(path=path, content=text).exists():
+            drop_draft(owner, path, window)
+            return None
+        draft = kept or FileDraft(pk=window, owner=owner, path=path)
+        draft.content, draft.seen, draft.updated = text, seen, timezone.now()
+        draft.note = shorten(cleaned(note).text, MOST_NOTE)
+        return _stored(draft, is_new=kept is None)
+
+
+def _stored(draft: FileDraft, *, is_new: bool) -> FileDraft:
+    try:
+        with transaction.atomic():
+            draft.save(force_insert=is_new)
+    except IntegrityError as exc:  # another window was first, at the same moment
+        raise DraftTaken from exc
+    return draft
+
+
+def drop_draft(owner: User, path: str, window: UUID) -> None:
+    """Drop the draft that this window keeps; another's stays."""
+    FileDraft.objects.of(owner).filter(path=path, pk=window).delete()

@@ -1,0 +1,173 @@
+"""Editing a memory file by hand: what the editor begins with, its bytes, two edits put together.
+
+Data flow: the file that stands, or a draft -> form -> `memory.files.saving.save_file` on the
+version that was seen -> stored, or a `FileConflict` -> the merge screen, whose form is on the newer
+version -> saved, or another conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from uuid import UUID
+
+from django.utils.safestring import SafeString
+
+from memory.actors import Actor
+from memory.file_pages import entries as file_entries
+from memory.files.cleaning import cleaned
+from memory.files.entries import entries_of
+from memory.files.joining import content_at, put_together
+from memory.files.limits import MOST_EPISODES, MOST_FACTS, size_of
+from memory.files.paths import FACTS, is_fact, path_of_month
+from memory.files.reading import Budget, NoSuchFile, read_file
+from memory.files.saving import FileConflict, Saved, append_to
+from memory.files.sections import sections_of
+from memory.models import FileEntry, MemoryFile, User
+from memory.records import history as record_history
+from memory.texts import diff as text_diff
+from memory.texts import markdown
+from memory.texts import merge as text_merge
+from memory.texts.text import one_line
+
+MOST_ROWS = 400  # of a diff on a page
+
+
+def standing(owner: User, path: str) -> MemoryFile:
+    """Return the file at `path`; one of version 0, which is not stored, where there is none now."""
+    try:
+        file = read_file(owner, path)
+    except NoSuchFile:
+        return MemoryFile(owner=owner, path=path, version=0)
+    file.owner = owner
+    return file
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """How many bytes a text would take, and what else is under the same budget."""
+
+    size: int
+    others: int
+    stored: int
+    budget: Budget
+
+    @property
+    def change(self) -> int:
+        """Return by how many bytes the file would grow."""
+        return self.size - self.stored
+
+    @property
+    def over(self) -> int:
+        """Return how many bytes are too many."""
+        return max(0, self.budget.used - self.budget.most)
+
+
+def meter_of(file: MemoryFile, text: str) -> Meter:
+    """Return the bytes of `text` as it would be stored in `file`'s place."""
+    size, others = size_of(cleaned(text).text), 0
+    if is_fact(file.path):
+        rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
+        others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
+    most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
+    return Meter(size, others, file.size, Budget(size + others, most))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A text as its page would show it, what is amiss with it, and what it changes."""
+
+    sections: list[SafeString]
+    problems: tuple[str, ...]
+    rows: list[text_diff.Row]
+    rows_left: int
+
+
+def preview_of(file: MemoryFile, text: str) -> Preview:
+    """Return what a page shows of a text before it is saved."""
+    text = cleaned(text).text
+    problems = () if is_fact(file.path) else (p for one in entries_of(text) for p in one.problems)
+    rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
+    return Preview(
+        [markdown.render(one.text) for one in sections_of(text)],
+        tuple(problems)[:10],
+        rows[:MOST_ROWS],
+        len(rows[MOST_ROWS:]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What the merge screen shows; `number, hunk, chosen` for each place that both changed."""
+
+    writers: str
+    mine: str
+    base_version: int
+    hunks: list[tuple[int, text_merge.Part, str]]
+    text: str
+    is_first: bool = True
+    others: Sequence[tuple[str, str]] = ()
+
+
+def clash_of(file: MemoryFile, conflict: FileConflict, seen: int) -> Clash:
+    """Return the merge screen of a refused save."""
+    later = record_history.revisions_of(file).filter(version__gt=seen).defer("before", "after")
+    names = dict.fromkeys(record_history.who(file.owner, one.actor) for one in later[:10])
+    merge = conflict.merge
+    return Clash(", ".join(names), conflict.mine, seen, hunks_of(merge, {}), merge.text())
+
+
+def composed(
+    file: MemoryFile, mine: str, *, seen: int, based: int, choices: Mapping[str, Any]
+) -> Clash:
+    """Return the merge screen anew, with the sides that were chosen for each place."""
+    mine = cleaned(mine).text
+    base, theirs = (content_at(file, version) or "" for version in (seen, based))
+    merge = put_together(base, mine, theirs)
+    chosen = {n: str(choices.get(f"choice-{n}", "")) for n in range(len(merge.conflicts))}
+    return Clash("", mine, seen, hunks_of(merge, chosen), merge.text(chosen), is_first=False)
+
+
+def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
+    """Return the section in the trash that an address names, if it is one of this file."""
+    try:
+        pk = UUID(key)
+    except ValueError:
+        return None
+    found = FileEntry.objects.of(file.owner).in_trash().filter(pk=pk, path=file.path).first()
+    if found is not None:
+        found.owner = file.owner
+    return found if file.version else None
+
+
+def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
+    """Return the merge screen of a section that comes back from the trash: both stand at first."""
+    back = file_entries.returning(entry, file)
+    merge = put_together(back.base, back.text, str(file.content))
+    both = dict.fromkeys(range(len(merge.conflicts)), "both")
+    hunks = hunks_of(merge, both)
+    return Clash("", back.text, back.seen, hunks, merge.text(both), is_first=False)
+
+
+def hunks_of(
+    merge: text_merge.Merge, chosen: Mapping[int, str]
+) -> list[tuple[int, text_merge.Part, str]]:
+    """Return each place that both changed, with its number and the side that is chosen."""
+    return [(n, part, chosen.get(n, "mine")) for n, part in enumerate(merge.conflicts)]
+
+
+def write_episode(owner: User, fields: Mapping[str, Any], *, by: Actor) -> Saved:
+    """Append an entry to its month's file, in seed 003's format; once, where its form is sent twice.
+
+    Raises what `append_to` does.
+    """
+    day: date = fields["date"]
+    lines = [f"## {one_line(fields['title'])}", f"- Summary: {one_line(fields['summary'])}"]
+    lines.append(f"- Date: {day.isoformat()}")
+    for name in ("task", "findings", "decision", "lesson"):
+        if said := fields.get(name, ""):
+            first, *more = [line.strip() for line in str(said).splitlines() if line.strip()]
+            lines += [f"- {name.capitalize()}: {first}", *(f"  {line}" for line in more)]
+    return append_to(owner, path_of_month(day), "\n".join(lines), by=by, once=True)

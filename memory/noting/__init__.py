@@ -1,0 +1,1 @@
+"""Notes: written, checked, merged, kept in order."""

@@ -1,0 +1,229 @@
+"""What a note may hold: the one validation, whoever writes it (a form, a task, a tool, an import).
+
+Each check returns the value as it is stored, or notes in words why it cannot be; `raise_refused`
+then refuses the whole write with the messages by field.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from memory.errors import InvalidValue
+from memory.models import Note, Sensitivity
+from memory.models.notes import (
+    LONGEST_EVIDENCE,
+    LONGEST_TAG,
+    MOST_CONTENT,
+    MOST_EVIDENCE,
+    MOST_TAGS,
+)
+from memory.texts.text import clean, is_visible, one_line, shorten
+
+LEAST_RULE_CONFIDENCE = 0.8  # R191
+MOST_TTL_DAYS = 36_500  # a hundred years: what is to live longer is stable
+LONGEST_SCOPE = 200
+_SCOPES = ("run:", "session:", "agent:")
+
+# Seed 004, "Note Kinds": what the forms offer for each kind, and for how many days.
+TYPICAL: dict[str, tuple[str, int | None]] = {
+    Note.Kind.LOG: (Note.Stability.VOLATILE, 30),
+    Note.Kind.SUMMARY: (Note.Stability.VOLATILE, 7),
+    Note.Kind.RULE: (Note.Stability.STABLE, None),
+    Note.Kind.SOUL: (Note.Stability.PERMANENT, None),
+    Note.Kind.AGENT: (Note.Stability.PERMANENT, None),
+    Note.Kind.USER: (Note.Stability.PERMANENT, None),
+}
+
+
+def usual_stability(kind: str) -> str:
+    """Return the stability of a note that names none: stable (R187), an identity's permanent."""
+    return Note.Stability.PERMANENT if kind in Note.IDENTITY else Note.Stability.STABLE
+
+
+def listed(text: str) -> list[str]:
+    """Return what a field of one entry a line, or of commas, names (tags as people type them)."""
+    return [part for line in text.splitlines() for part in line.split(",") if part.strip()]
+
+
+class NoteChecks:
+    """Collects what is wrong with a note, by field, and from which fields characters were taken."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, list[str]] = {}
+        self.cleaned: list[str] = []
+
+    def refuse(self, field: str, message: str) -> None:
+        """Note that `field` cannot be stored, and why."""
+        self.errors.setdefault(field, []).append(message)
+
+    def raise_refused(self) -> None:
+        """Raise InvalidValue with all that was refused, if anything was."""
+        if self.errors:
+            words = [message for messages in self.errors.values() for message in messages]
+            raise InvalidValue(" ".join(words), errors=self.errors)
+
+    def text(self, field: str, value: Any) -> str:
+        """Return `value` without what cannot be stored; `cleaned` names the field if it had any."""
+        text, was_cleaned = clean(str(value))
+        if was_cleaned and field not in self.cleaned:
+            self.cleaned.append(field)
+        return text
+
+    def content(self, value: Any) -> str:
+        """Check that there is something to read, of at most 64 KiB."""
+        text = self.text("content", value).strip()
+        size = len(text.encode())
+        if not is_visible(text):
+            self.refuse("content", _("Write what is to be remembered: there is nothing to read."))
+        elif size > MOST_CONTENT:
+            told = {
+                "most": f"{MOST_CONTENT:,}",
+                "have": f"{size:,}",
+                "over": f"{size - MOST_CONTENT:,}",
+            }
+            self.refuse(
+                "content",
+                _(
+                    "At most %(most)s bytes (64 KiB) can be kept in one; this text has %(have)s, "
+                    "%(over)s too many. Shorten it, or divide it."
+                )
+                % told,
+            )
+        return text
+
+    def choice(self, field: str, value: Any, choices: Iterable[str]) -> str:
+        """Check that `value` is one of `choices`."""
+        known = list(map(str, choices))
+        text = str(value)
+        if text not in known:
+            told = {"value": shorten(clean(text)[0], 40), "known": ", ".join(known)}
+            self.refuse(field, _("“%(value)s” is not known here. Choose one of: %(known)s.") % told)
+        return text
+
+    def confidence(self, value: Any) -> float:
+        """Check that the confidence is a number from 0 to 1."""
+        try:
+            number = float("nan" if isinstance(value, bool) else value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number) or not 0 <= number <= 1:
+            told = {"value": shorten(clean(str(value))[0], 40)}
+            message = _("The confidence is a number from 0 to 1, such as 0.8; this is “%(value)s”.")
+            self.refuse("confidence", message % told)
+            return 0.0
+        return number
+
+    def ttl(self, value: Any) -> int | None:
+        """Check that the days to live, if any, are a whole number of at least one."""
+        if value is None or value == "":
+            return None
+        try:
+            days = int(str(value)) if not isinstance(value, bool) else 0
+        except ValueError:
+            days = 0
+        if not 1 <= days <= MOST_TTL_DAYS:
+            told = {"value": shorten(clean(str(value))[0], 40), "most": f"{MOST_TTL_DAYS:,}"}
+            message = _("Days to live are a whole number from 1 to %(most)s; this is “%(value)s”.")
+            self.refuse("ttl_days", message % told)
+            return None
+        return days
+
+    def tags(self, value: Iterable[Any] | str) -> list[str]:
+        """Check number and length of the tags; each is kept once, in the order given."""
+        given = listed(value) if isinstance(value, str) else value
+        tags = [one_line(self.text("tags", tag)) for tag in given]
+        tags = list(dict.fromkeys(tag for tag in tags if is_visible(tag)))
+        self._many("tags", tags, MOST_TAGS)
+        for tag in tags:
+            if len(tag) > LONGEST_TAG:
+                told = {"most": LONGEST_TAG, "have": f"{len(tag):,}", "tag": shorten(tag, 40)}
+                message = _("A tag has at most %(most)d characters; “%(tag)s” has %(have)s.")
+                self.refuse("tags", message % told)
+        return tags
+
+    def evidence(self, value: Iterable[Any] | str) -> list[str]:
+        """Check number and length of what the note is based on; one entry a line, if it is text."""
+        given = value.splitlines() if isinstance(value, str) else value
+        entries = [self.text("evidence", entry).strip() for entry in given]
+        entries = list(dict.fromkeys(entry for entry in entries if is_visible(entry)))
+        self._many("evidence", entries, MOST_EVIDENCE)
+        for entry in entries:
+            if len(entry) > LONGEST_EVIDENCE:
+                told = {"most": f"{LONGEST_EVIDENCE:,}", "have": f"{len(entry):,}"}
+                message = _(
+                    "One piece of evidence has at most %(most)s characters; one has %(have)s."
+                )
+                self.refuse("evidence", message % told)
+        return entries
+
+    def _many(self, field: str, entries: list[str], most: int) -> None:
+        if len(entries) > most:
+            told = {"most": most, "have": f"{len(entries):,}"}
+            self.refuse(field, _("At most %(most)d are kept; these are %(have)s.") % told)
+
+    def scope(self, value: Any) -> str:
+        """Check the scope: the owner's, or that of one run, session or agent."""
+        text = one_line(self.text("scope", value)) or "owner"
+        text = "owner" if text == "user" else text  # seed 004 calls the owner's scope so
+        is_one = text == "owner" or any(text.startswith(s) and text != s for s in _SCOPES)
+        if not is_one or len(text) > LONGEST_SCOPE:
+            told = {"value": shorten(text, 40), "most": LONGEST_SCOPE}
+            message = _(
+                "A scope is owner, run:<number>, session:<id> or agent:<name>, of at most %(most)d "
+                "characters; this is “%(value)s”."
+            )
+            self.refuse("scope", message % told)
+        return text
+
+    def one(self, field: str, value: Any) -> Any:
+        """Check one field by its name."""
+        choices: dict[str, Iterable[str]] = {
+            "kind": Note.Kind.values,
+            "stability": Note.Stability.values,
+            "sensitivity": Sensitivity.values,
+        }
+        if field in choices:
+            return self.choice(field, value, choices[field])
+        check = {
+            "content": self.content,
+            "confidence": self.confidence,
+            "ttl_days": self.ttl,
+            "tags": self.tags,
+            "evidence": self.evidence,
+            "scope": self.scope,
+        }[field]
+        return check(value)
+
+    def together(self, note: Mapping[str, Any], *, is_pinned: bool = False) -> None:
+        """Check what the fields of one note must agree on (R189 to R191).
+
+        A pinned note does not expire, so a volatile one needs no days to live while it is pinned.
+        """
+        stability, ttl = note["stability"], note["ttl_days"]
+        if stability == Note.Stability.PERMANENT and ttl is not None:
+            message = _(
+                "A permanent note never expires: leave the days to live empty, or make it stable."
+            )
+            self.refuse("ttl_days", message)
+        needs_days = stability == Note.Stability.VOLATILE and not is_pinned
+        if needs_days and ttl is None and "ttl_days" not in self.errors:
+            message = _("A volatile note needs days to live, such as 30; or make it stable.")
+            self.refuse("ttl_days", message)
+        if note["kind"] == Note.Kind.RULE:
+            self._rule(note)
+
+    def _rule(self, note: Mapping[str, Any]) -> None:
+        if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
+            told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
+            message = _(
+                "A rule wants a confidence of at least %(least)s; this is %(have)s. Keep it as a "
+                "log until it is surer."
+            )
+            self.refuse("confidence", message % told)
+        if not note["evidence"] and "evidence" not in self.errors:
+            message = _("A rule wants evidence: say what it is based on, one thing a line.")
+            self.refuse("evidence", message)

@@ -1,0 +1,1 @@
+"""One remembered record, a list of them, and taking back what was done to them."""

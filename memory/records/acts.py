@@ -1,0 +1,127 @@
+"""The acts on one remembered record, whichever kind it is: each takes an actor and says what it did.
+
+An act that changed something leaves one revision, by which it is taken back (`memory.records.undoing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.models import Note, Remembered, Revision, Trust
+from memory.models.base import Lock
+from memory.noting import writing as notes
+from memory.records.kinds import kind_of
+from memory.texts.text import one_line, shorten
+
+TYPED_WORDS = 4  # of a record without a name, that a purge asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What is done, and what is said once it is; `said` may depend on the record as it was."""
+
+    do: Callable[[Any, Actor, str], object]
+    said: Callable[[Any], str | Promise]
+
+
+def _pin(record: Any, by: Actor, _value: str) -> None:
+    if isinstance(record, Note):
+        notes.pin(record, by=by)
+    else:
+        record.change(by=by, why=_("pinned"), pinned=True)
+
+
+def _unpin(record: Any, by: Actor, _value: str) -> None:
+    if isinstance(record, Note):
+        notes.unpin(record, by=by)
+    else:
+        record.change(by=by, why=_("unpinned"), pinned=False)
+
+
+def _lock(record: Any, by: Actor, value: str) -> None:
+    lock = value or Lock.READ_ONLY
+    if lock not in Lock.values:
+        problem = _("“%(value)s” is no lock: choose one of %(known)s.")
+        raise InvalidValue(problem % {"value": value[:40], "known": ", ".join(Lock.values)})
+    # A topic fact has a rule of its own: eight are kept by people at most.
+    if hasattr(record, "set_lock"):
+        record.set_lock(lock, by=by)
+    else:
+        said = _("unlocked") if lock == Lock.OPEN else _("locked")
+        record.change(by=by, why=said, lock=lock)
+
+
+def _accept(record: Any, by: Actor, _value: str) -> None:
+    """Say that the record holds: a person's word for it."""
+    record.change(by=by, why=_("checked, and found to hold"), trust=Trust.OWNER)
+
+
+def _pinned_words(record: Any) -> str | Promise:
+    if getattr(record, "expires_at", None):
+        return _lazy("Pinned: it does not expire any more, and upkeep leaves it alone.")
+    return _lazy("Pinned: upkeep leaves it alone.")
+
+
+def _unpinned_words(record: Any) -> str | Promise:
+    if getattr(record, "ttl_days", None):
+        return _lazy("Unpinned: its days to live count from now.")
+    return _lazy("Unpinned.")
+
+
+ACTS: dict[str, Act] = {
+    "trash": Act(
+        lambda record, by, _value: kind_of(record.record_type()).trash(record, by),
+        lambda _record: _lazy("It is in the trash for 30 days."),
+    ),
+    "restore": Act(
+        lambda record, by, _value: kind_of(record.record_type()).restore(record, by),
+        lambda _record: _lazy("It is back from the trash."),
+    ),
+    "pin": Act(_pin, _pinned_words),
+    "unpin": Act(_unpin, _unpinned_words),
+    "lock": Act(_lock, lambda _record: _lazy("Locked: agents leave it alone, you may still edit.")),
+    "unlock": Act(
+        lambda record, by, _value: _lock(record, by, Lock.OPEN), lambda _record: _lazy("Unlocked.")
+    ),
+    "accept": Act(
+        _accept, lambda _record: _lazy("Noted: you say that it holds, so it is trusted as yours.")
+    ),
+}
+
+
+def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> Revision | None:
+    """Carry out one of ACTS, and return the revision that it made; None if nothing changed.
+
+    Raises MemoryRefused with the reason where the record's rules forbid it.
+    """
+    version = record.version
+    ACTS[name].do(record, by, value)
+    made = Revision.objects.filter(
+        record_type=record.record_type(), record_id=record.pk, version__gt=version
+    )
+    return made.order_by("-id").first()
+
+
+def typed_name(record: Remembered) -> str:
+    """Return what a person types to delete the record for good: its name, else its first words."""
+    words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word not in "·›"]
+    return shorten(" ".join(words[:TYPED_WORDS]), 60).rstrip("…")
+
+
+def purge(record: Remembered, *, typed: str, by: Actor) -> None:
+    """Delete a trashed record for good.  Raises InvalidValue unless `typed` is what names it."""
+    if record.trashed_at is None:
+        raise InvalidValue(_("Only what lies in the trash can be deleted for good."))
+    name = typed_name(record)
+    if one_line(typed) != name:
+        problem = _("That is not it. Type “%(name)s” exactly, or leave it in the trash.")
+        raise InvalidValue(problem % {"name": name}, errors={"name": [problem % {"name": name}]})
+    record.purge(by=by)

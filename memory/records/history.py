@@ -1,0 +1,271 @@
+"""The history of a remembered record: each change in words, and any two versions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import formats, timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+
+from memory.models import Note, Remembered, Revision, User
+from memory.models.base import Lock
+from memory.models.history import as_json
+from memory.paging import page_of
+from memory.records import origins, undoing
+from memory.texts import diff as text_diff
+
+PAGE = 25
+# A page of large texts that changed on every line would be megabytes: beyond these it says so.
+MOST_DIFFED, MOST_ROWS, MOST_COMPARED, MOST_FIRST = 200_000, 120, 2_000, 4_000
+# The field that holds what a record says; of those not named here it is `content`.
+SAYS = {"topicfact": "text", "scratchpadentry": "value", "librarydocument": "text"}
+# What no history tells of: it follows from another field.
+_QUIET = {
+    "blame",
+    "digest",
+    "edited_by_person",
+    "touched_by_person",
+    "key",
+    "updated",
+    "near_duplicate_of_id",
+}
+
+
+@dataclass(slots=True)
+class Change:
+    """One revision as people read it: who made it and why, what it did, which words it changed."""
+
+    revision: Revision
+    who: str
+    via: origins.Origin | None = None
+    said: list[str] = field(default_factory=list)
+    words: tuple[str, str] | None = None  # before and after, where they changed
+    rows: list[text_diff.Row] = field(default_factory=list)
+    is_cut: bool = False
+    first_words: str = ""
+    is_now: bool = False
+
+    @property
+    def before(self) -> int:
+        """Return the number of the version before."""
+        return self.revision.version - 1
+
+    @property
+    def why(self) -> str:
+        """Return the reason that was given, unless what it did says the same."""
+        return "" if self.revision.reason in self.said else self.revision.reason
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePage:
+    """A part of a history, the latest first, and the cursor of the next part."""
+
+    changes: list[Change]
+    next_cursor: str | None
+
+
+def revisions_of(record: Remembered) -> Any:
+    """Return the record's revisions, the latest first."""
+    found = Revision.objects.of(record.owner)
+    return found.filter(record_type=record.record_type(), record_id=record.pk).order_by("-id")
+
+
+def history_of(record: Remembered, *, cursor: str = "", size: int = PAGE) -> ChangePage:
+    """Return the changes of `record`, the latest first: two to four queries."""
+    page = page_of(revisions_of(record), by="created", falling=True, cursor=cursor, size=size)
+    places = origins.of(record.owner, (revision.source for revision in page.rows))
+    changes = [_change(record, revision, places) for revision in page.rows]
+    left = MOST_DIFFED
+    for change in changes:
+        if change.words is None:
+            continue
+        old, new = change.words
+        left -= len(old) + len(new)
+        rows = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
+        change.rows, change.is_cut = rows[:MOST_ROWS], left < 0 or len(rows) > MOST_ROWS
+    return ChangePage(changes, page.next_cursor)
+
+
+def who(owner: User, actor: str) -> str:
+    """Return an actor as people name them."""
+    return origins.of(owner, [actor])[actor].words if actor else _("nobody")
+
+
+def _change(record: Remembered, revision: Revision, places: Mapping[str, origins.Origin]) -> Change:
+    says = SAYS.get(revision.record_type, "content")
+    change = Change(revision, who(record.owner, revision.actor), places.get(revision.source))
+    change.is_now = revision.version == record.version
+    if change.via is not None and change.via.text == revision.actor:
+        change.via = None
+    if not revision.before:
+        change.said = [_("first written")]
+        first = str(revision.after.get(says, ""))
+        change.first_words, change.is_cut = first[:MOST_FIRST], len(first) > MOST_FIRST
+        return change
+    changed = {n for n, value in revision.after.items() if revision.before.get(n) != value}
+    if says in changed:
+        change.words = str(revision.before.get(says) or ""), str(revision.after.get(says) or "")
+        change.said.append(_("words changed"))
+    change.said += said_of(record, revision.before, revision.after, changed - {says})
+    return change
+
+
+def said_of(
+    record: Remembered, before: Mapping[str, Any], after: Mapping[str, Any], changed: Iterable[str]
+) -> list[str]:
+    """Return in words what a revision did besides changing the text."""
+    told = {
+        "trashed_at": lambda old, new: _("moved to the trash") if new else _("out of the trash"),
+        "pinned": lambda old, new: _("pinned") if new else _("unpinned"),
+        "superseded_by_id": lambda old, new: _("superseded") if new else _("stands again"),
+        "expires_at": _expiry,
+        "tags": _tags,
+        "evidence": _entries,
+        "lock": _lock,
+        "section_locks": _sections,
+    }
+    said = []
+    for name in sorted(set(changed) - _QUIET):
+        old, new = before.get(name), after.get(name)
+        tell = told.get(name)
+        said.append(tell(old, new) if tell else _moved(record, name, old, new))
+    return said
+
+
+def _moved(record: Remembered, name: str, old: Any, new: Any) -> str:
+    values = {"field": undoing.field_words(record, [name])[0]}
+    values |= {"old": shown(record, name, old), "new": shown(record, name, new)}
+    return _("%(field)s: %(old)s → %(new)s") % values
+
+
+def shown(record: Remembered, name: str, value: Any) -> str:
+    """Return a field's stored value as people read it."""
+    if value is None or value == "":
+        return _("none")
+    column = next((f for f in record._meta.concrete_fields if f.attname == name), None)
+    choices = dict(column.flatchoices) if column is not None else {}
+    return str(choices.get(value, value))
+
+
+def _expiry(_old: Any, new: Any) -> str:
+    moment = parse_datetime(new) if isinstance(new, str) else None
+    if moment is None:
+        return _("does not expire any more")
+    day = formats.date_format(timezone.localtime(moment), "j M Y")
+    return _("expires on %(day)s") % {"day": day}
+
+
+def _tags(old: Any, new: Any) -> str:
+    gone = [tag for tag in old or [] if tag not in (new or [])]
+    come = [tag for tag in new or [] if tag not in (old or [])]
+    signs = [*(f"+{tag}" for tag in come), *(f"−{tag}" for tag in gone)]
+    return _("tags: %(tags)s") % {"tags": ", ".join(signs) or _("in another order")}
+
+
+def _entries(old: Any, new: Any) -> str:
+    return _("evidence: %(old)d → %(new)d entries") % {"old": len(old or []), "new": len(new or [])}
+
+
+def _lock(_old: Any, new: Any) -> str:
+    return _("unlocked") if new == Lock.OPEN else _("locked: %(lock)s") % {"lock": Lock(new).label}
+
+
+def _sections(old: Any, new: Any) -> str:
+    """Say which sections of a file were locked or unlocked, each by its path of headings."""
+    told = [
+        words % {"section": " › ".join(path)}
+        for words, these, others in (
+            (_("locked the section “%(section)s”"), new or [], old or []),
+            (_("unlocked “%(section)s”"), old or [], new or []),
+        )
+        for path in these
+        if path not in others
+    ]
+    return ", ".join(told) or _("section locks in another order")
+
+
+# --- two versions against each other ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two versions of one record: the rows of their words, and what else differs, in words."""
+
+    older: int
+    newer: int
+    rows: list[text_diff.Row]
+    said: list[str]
+    rows_left: int = 0
+
+    @property
+    def has_same_words(self) -> bool:
+        """Whether both versions have the same words."""
+        return all(row.kind in ("same", "gap") for row in self.rows)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether both versions are the same."""
+        return not self.said and self.has_same_words
+
+
+def fields_at(record: Remembered, version: int) -> dict[str, Any]:
+    """Return, as JSON, the revised fields as they were in `version`."""
+    now = as_json(record.snapshot())
+    return {**now, **undoing.state_at(record, version)}
+
+
+def compare(record: Remembered, older: int, newer: int, *, whole: bool = False) -> Comparison:
+    """Hold two versions against each other; without `whole`, unchanged runs are gaps."""
+    says = SAYS.get(record.record_type(), "content")
+    before, after = fields_at(record, older), fields_at(record, newer)
+    rows = text_diff.diff(str(before.get(says) or ""), str(after.get(says) or ""))
+    changed = {name for name in after if before.get(name) != after[name]} - {says}
+    said = said_of(record, before, after, changed)
+    rows = rows if whole else text_diff.folded(rows)
+    left = max(0, len(rows) - MOST_COMPARED)
+    return Comparison(older, newer, rows[:MOST_COMPARED], said, left)
+
+
+def words_at(record: Remembered, version: int) -> str:
+    """Return what the record said in `version`."""
+    says = SAYS.get(record.record_type(), "content")
+    return str(fields_at(record, version).get(says) or "")
+
+
+# --- the chain of notes that stand in for one another -------------------------------------------------
+
+_CHAIN = """
+    WITH RECURSIVE later AS (
+        SELECT id, superseded_by_id, 0 AS step FROM memory_note WHERE id = %(note)s
+         UNION ALL
+        SELECT note.id, note.superseded_by_id, later.step + 1
+          FROM memory_note note JOIN later ON note.id = later.superseded_by_id
+         WHERE later.step < %(most)s
+    ), newest AS (
+        SELECT id FROM later ORDER BY step DESC LIMIT 1
+    ), earlier AS (
+        SELECT id, 0 AS step FROM newest
+         UNION ALL
+        SELECT note.id, earlier.step + 1
+          FROM memory_note note JOIN earlier ON note.superseded_by_id = earlier.id
+         WHERE earlier.step < %(most)s
+    )
+    SELECT note.*, min(earlier.step) OVER (PARTITION BY note.id) AS step
+      FROM memory_note note JOIN earlier USING (id)
+     WHERE note.owner_id = %(owner)s
+     ORDER BY earlier.step, note.created DESC LIMIT %(most)s
+"""
+MOST_LINKS = 60
+
+
+def chain_of(note: Note) -> list[Any]:
+    """Return the whole chain of `note`, the one that stands first, each with its `step` back.
+
+    One query; a chain of more than sixty notes is told as far as that.
+    """
+    asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
+    found = list(Note.objects.raw(_CHAIN, asked))
+    return found if len(found) > 1 else []

@@ -1,0 +1,129 @@
+"""Taking back a change of settings, which are rows without a history of their own.
+
+Data flow: what stood before and what stands after, kept with the session of whoever changed it ->
+compared with what stands now -> put back, or refused where something newer stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory.accounts import agent_settings
+from memory.actors import Actor
+from memory.contexts import identity
+from memory.errors import MemoryRefused
+from memory.models import Activity, Agent, User
+from memory.reviewing import levels as review_levels
+
+State = Mapping[str, Any]
+PROFILE = ("display_name", "email", "time_zone", "language", "interests", "shortcuts")
+LIMITS = ("monthly_tokens", "monthly_money")
+
+
+class NewerStands(MemoryRefused):
+    """What is to be taken back was changed again since, or is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One group of settings: how it is read, as JSON values, and how some of it is written.
+
+    Both take whose it is and which (an agent's id, a topic's); `read` gives None for one that is
+    gone, and `write` raises MemoryRefused where it cannot be so.
+    """
+
+    read: Callable[[User, str], State | None]
+    write: Callable[[User, str, State, Actor], object]
+
+
+def now(owner: User, name: str, target: str = "") -> State:
+    """Return what stands, as JSON values; of what is gone nothing."""
+    return _SETTINGS[name].read(owner, target) or {}
+
+
+def changed(before: State, after: State) -> dict[str, Any]:
+    """Return of `before` what stands differently in `after`."""
+    return {name: value for name, value in before.items() if after.get(name) != value}
+
+
+def take_back(owner: User, name: str, target: str, *, done: State, by: Actor) -> dict[str, Any]:
+    """Put back what was changed (`done`: before and after) and return the change that this is.
+
+    Raises NewerStands where any of it was changed since, and what writing it raises.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        stands = now(owner, name, target)
+        if any(stands.get(key) != value for key, value in done["after"].items()):
+            raise NewerStands(
+                _(
+                    "These settings were changed again since, so that change alone is not taken "
+                    "back. They stand as you see them now."
+                )
+            )
+        _SETTINGS[name].write(owner, target, done["before"], by)
+    return {"before": done["after"], "after": done["before"]}
+
+
+def _profile(owner: User, _target: str) -> State | None:
+    found: State | None = User.objects.filter(pk=owner.pk).values(*PROFILE).first()
+    return found
+
+
+def _put_profile(owner: User, _target: str, values: State, by: Actor) -> None:
+    person = User.objects.get(pk=owner.pk)
+    for name, value in values.items():
+        setattr(person, name, value)
+    person.save(update_fields=list(values))
+    identity.write_profile(person, by=by)
+    Activity.log(person, by, "profile-changed", subject=person)
+
+
+def _limits(owner: User, _target: str) -> State | None:
+    found = User.objects.filter(pk=owner.pk).values(*LIMITS).first() or {}
+    return {name: None if value is None else str(value) for name, value in found.items()}
+
+
+def _put_limits(owner: User, _target: str, values: State, by: Actor) -> None:
+    stored = {name: None if value is None else Decimal(value) for name, value in values.items()}
+    User.objects.filter(pk=owner.pk).update(**stored)
+    Activity.log(owner, by, "limits-changed", subject=owner)
+
+
+def _levels(owner: User, _target: str) -> State | None:
+    own = review_levels.own_levels(owner)
+    return {name: own.get(name, "") for name in review_levels.NAMES}
+
+
+def _put_levels(owner: User, _target: str, values: State, by: Actor) -> None:
+    review_levels.set_levels(owner, values, by=by)
+
+
+def _agent(owner: User, target: str) -> State | None:
+    rows = Agent.objects.filter(owner=owner, pk=int(target))
+    found: State | None = rows.values(*agent_settings.FIELDS).first()
+    return found
+
+
+def _put_agent(owner: User, target: str, values: State, by: Actor) -> None:
+    agent = Agent.objects.get(owner=owner, pk=int(target))
+    agent_settings.change(agent, values, by=by)
+
+
+_SETTINGS: dict[str, Setting] = {
+    "profile": Setting(_profile, _put_profile),
+    "limits": Setting(_limits, _put_limits),
+    "levels": Setting(_levels, _put_levels),
+    "agent": Setting(_agent, _put_agent),
+}
+
+
+def register(name: str, setting: Setting) -> None:
+    """Add a group of settings, as research does with its own."""
+    _SETTINGS[name] = setting

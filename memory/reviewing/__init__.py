@@ -1,0 +1,1 @@
+"""Who may write: what agents write is stored, held for a person, set aside or refused."""

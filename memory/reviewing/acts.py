@@ -1,0 +1,159 @@
+"""Deciding many proposals at once: each by itself, so that one that cannot be keeps no other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.actors import Actor
+from memory.errors import MemoryRefused
+from memory.models import Proposal, User
+from memory.records.origins import HEURISTIC
+from memory.reviewing import review
+from memory.reviewing import undo as review_undo
+from memory.reviewing.page import title_of
+
+ACTS = ("accept", "reject")
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
+MOST_TOLD = 3
+
+
+@dataclass(slots=True)
+class Decided:
+    """What became of many proposals: how many were decided, which could not be, how many are left.
+
+    `at` is the moment that all decided ones bear, by which they are put back together.
+    """
+
+    act: str
+    done: int = 0
+    left: int = 0
+    problems: list[str] = field(default_factory=list)
+    at: datetime | None = None
+
+    def in_words(self) -> str:
+        """Return what was done, for a toast."""
+        if self.act == "accept":
+            words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", self.done)
+        else:
+            words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", self.done)
+        said = [words % {"n": self.done}]
+        if self.problems:
+            stay = ngettext(
+                "One could not be, and waits on: %(why)s",
+                "%(n)d could not be, and wait on: %(why)s",
+                len(self.problems),
+            )
+            why = " ".join(self.problems[:MOST_TOLD])
+            said.append(stay % {"n": len(self.problems), "why": why})
+        if self.left:
+            left = ngettext(
+                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+            )
+            said.append(left % {"n": self.left})
+        return " ".join(said)
+
+
+def decide(
+    owner: User,
+    proposals: Iterable[Proposal],
+    act: str,
+    *,
+    by: Actor,
+    why: str = "",
+    seconds: float = SECONDS,
+) -> Decided:
+    """Accept or reject each of the proposals, for as long as a request may last."""
+    rows = list(proposals)
+    done = Decided(act, at=timezone.now())
+    ends = time.monotonic() + seconds
+    for place, one in enumerate(rows):
+        if time.monotonic() > ends:
+            done.left = len(rows) - place
+            break
+        one.owner = owner
+        try:
+            if act == "accept":
+                review.accept(one, by=by, at=done.at)
+            else:
+                review.reject(one, by=by, why=why, at=done.at)
+        except MemoryRefused as exc:
+            done.problems.append(f"{title_of(one)}: {exc}")
+        else:
+            done.done += 1
+    return done
+
+
+@dataclass(slots=True)
+class Waiting:
+    """How many proposals wait again, and why others do not."""
+
+    number: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
+    """Let wait again what was decided in one act, at that moment; what it wrote is taken back.
+
+    The last first: of two changes of one file only the newer can be taken back by itself.
+    """
+    decided = (Proposal.State.REJECTED, Proposal.State.ACCEPTED)
+    rows: Any = Proposal.objects.of(owner).filter(
+        state__in=decided, decided_at=at, decided_by=str(by)
+    )
+    again = Waiting()
+    for one in rows.order_by("-created", "-pk"):
+        one.owner = owner
+        was_accepted = one.state == Proposal.State.ACCEPTED
+        try:
+            (review_undo.take_back if was_accepted else review.put_back)(one, by=by)
+        except review.Decided:
+            continue  # another window was quicker
+        except MemoryRefused as exc:
+            again.problems.append(f"{title_of(one)}: {exc}")
+        else:
+            again.number += 1
+    return again
+
+
+# --- what waits from one source -------------------------------------------------------------------
+
+
+def waiting_from(owner: User, source: str) -> Any:
+    """Return what waits from a source, also from what was taken of it by rules."""
+    return review.waiting(owner).filter(source__in=[source, source + HEURISTIC])
+
+
+def reject_from(owner: User, source: str, *, by: Actor, why: str) -> int:
+    """Reject all that waits from a source, which is forgotten; `why` names that act."""
+    rows = list(waiting_from(owner, source))
+    return decide(owner, rows, "reject", by=by, why=why, seconds=60.0).done
+
+
+def rejected_for(owner: User, why: str) -> Any:
+    """Return what was rejected for that reason."""
+    mine = Proposal.objects.of(owner)
+    return mine.filter(state=Proposal.State.REJECTED, decision_reason=why)
+
+
+def put_back_for(owner: User, why: str, *, by: Actor) -> int:
+    """Let wait again what was rejected for that reason; return how many."""
+    moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
+    return sum(put_back(owner, at, by=by).number for at in moments)
+
+
+def nothing_chosen() -> str:
+    """Return what is said where no proposal was ticked."""
+    return _("Tick the proposals first, or “all that wait”.")
+
+
+def decided_already() -> str:
+    """Return what is said where all that were ticked wait no more."""
+    return _("What you ticked was decided already; nothing was changed.")

@@ -1,0 +1,292 @@
+"""What the Review page shows: each proposal with its diff, who wants it, and why it is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import takewhile
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
+from django.utils.translation import ngettext
+
+from memory.models import MemoryFile, Note, Observation, Proposal, User
+from memory.paging import Page, page_of
+from memory.records import origins
+from memory.reviewing import review
+from memory.reviewing.levels import KINDS, levels_of
+from memory.texts import diff as text_diff
+from memory.texts.text import shorten
+
+PAGE = 20
+# What differs, in characters: of a list together, of one proposal; and the lines that are shown.
+MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
+MOST_ROWS, MOST_WHOLE = 24, 2_000
+STATES = {
+    Proposal.State.WAITING.value: _lazy("Waiting"),
+    Proposal.State.ACCEPTED.value: _lazy("Accepted"),
+    Proposal.State.REJECTED.value: _lazy("Rejected"),
+    Proposal.State.EXPIRED.value: _lazy("Expired"),
+}
+TYPES = {
+    "memoryfile": _lazy("Memory files"),
+    "note": _lazy("Notes"),
+    "observation": _lazy("Observations"),
+}
+_FIELDS = ("confidence", "stability", "ttl_days", "tags", "sensitivity", "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the list's address asks for; what it cannot mean is left out."""
+
+    state: str = Proposal.State.WAITING.value
+    type: str = ""
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        state, record_type = query.get("state", ""), query.get("type", "")
+        return cls(
+            state=state if state in STATES else Proposal.State.WAITING.value,
+            type=record_type if record_type in TYPES else "",
+        )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is what can still be decided."""
+        return self.state == Proposal.State.WAITING
+
+
+@dataclass(slots=True)
+class Row:
+    """One proposal as people read it."""
+
+    proposal: Proposal
+    title: str
+    act: str
+    who: str
+    via: origins.Origin | None = None
+    rows: list[text_diff.Row] = field(default_factory=list)
+    is_cut: bool = False
+    details: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is for a memory file, whose path is set in mono."""
+        return self.proposal.record_type == "memoryfile"
+
+
+def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
+    """Return the proposals that are asked for, in no order."""
+    mine = Proposal.objects.of(owner)
+    is_open = Q(state=Proposal.State.WAITING, expires_at__gt=timezone.now())
+    late = Q(state=Proposal.State.WAITING, expires_at__lte=timezone.now())
+    state = Q(state=wanted.state)
+    if wanted.is_waiting:
+        state = is_open
+    elif wanted.state == Proposal.State.EXPIRED:
+        state |= late
+    found: QuerySet[Any] = mine.filter(state)
+    return found.filter(record_type=wanted.type) if wanted.type else found
+
+
+def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
+    """Return a page of rows: what waits the oldest first, what is decided the latest first."""
+    found = page_of(
+        rows_of(owner, wanted).order_by(),
+        by="created",
+        falling=not wanted.is_waiting,
+        cursor=cursor,
+        size=PAGE,
+    )
+    return Page(in_words(owner, found.rows), found.next_cursor)
+
+
+def in_words(
+    owner: User,
+    proposals: Sequence[Proposal],
+    *,
+    most: int = MOST_ROWS,
+    most_diffed: int = MOST_DIFFED,
+) -> list[Row]:
+    """Return the proposals as people read them: at most two queries, for runs and sessions."""
+    named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
+    rows, left = [], most_diffed
+    for one in proposals:
+        one.owner = owner
+        row = Row(one, title_of(one), act_of(one), named[one.actor].words, named.get(one.source))
+        if row.via is not None and row.via.text == one.actor:
+            row.via = None
+        hidden, old, new = apart(*texts_of(one))
+        left -= len(old) + len(new)
+        diff = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
+        row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
+        row.details = _details(one)
+        rows.append(row)
+    return rows
+
+
+def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
+    """Return the texts from just before where they begin to differ, and a row for what is hidden.
+
+    A line put to the end of a large file is looked at without all that stands before it.
+    """
+    before, after = text_diff.lines_of(old), text_diff.lines_of(new)
+    pairs = zip(before, after, strict=False)
+    alike = sum(1 for _pair in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    first = max(0, alike - text_diff.CONTEXT)
+    hidden = [text_diff.Row("gap", hidden=first)] if first else []
+    return hidden, "".join(before[first:]), "".join(after[first:])
+
+
+def whole(owner: User, proposal: Proposal) -> Row:
+    """Return one proposal with as much of its diff as a page bears."""
+    return in_words(owner, [proposal], most=MOST_WHOLE, most_diffed=MOST_DIFFED_OF_ONE)[0]
+
+
+def texts_of(proposal: Proposal) -> tuple[str, str]:
+    """Return what it would change as it was seen, and as it is wanted; with a last line break each."""
+    wanted = proposal.edited or proposal.after
+    old, new = str(proposal.before.get("content", "")), str(wanted.get("content", ""))
+    if proposal.record_type == "observation":
+        lines = review.lines_of(wanted)
+        categories = dict(Observation.Category.choices)
+        said = (f"{categories.get(line.category, line.category)}: {line.content}" for line in lines)
+        old, new = "", "\n".join(said)
+    return _ended(old), _ended(new)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def title_of(proposal: Proposal) -> str:
+    """Return what the proposal is for: a file's path, or what kind of record it would make."""
+    after = proposal.after
+    if proposal.record_type == "memoryfile":
+        return str(after.get("path", ""))
+    if proposal.record_type == "observation":
+        number = len(review.lines_of(after))
+        return ngettext("One observation", "%(n)d observations", number) % {"n": number}
+    kinds = {
+        Note.Kind.RULE.value: _("A rule"),
+        Note.Kind.SOUL.value: _("The soul"),
+        Note.Kind.AGENT.value: _("The persona"),
+        Note.Kind.USER.value: _("The profile"),
+        Note.Kind.SUMMARY.value: _("A summary note"),
+    }
+    return kinds.get(str(after.get("kind", "")), _("A note"))
+
+
+def act_of(proposal: Proposal) -> str:
+    """Return what would become of it: made anew, changed, or replaced."""
+    if proposal.record_type == "memoryfile":
+        return _("would be changed") if proposal.version_seen else _("would be written")
+    if proposal.target_id is not None:
+        return _("would replace the one that stands")
+    return _("would be remembered")
+
+
+def _details(proposal: Proposal) -> list[tuple[str, str]]:
+    """Return the fields beside the text that a note would have, where the writer named them."""
+    if proposal.record_type != "note":
+        return []
+    said = []
+    for name in _FIELDS:
+        value = proposal.after.get(name)
+        if value not in (None, "", []):
+            shown = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+            said.append((name.replace("_", " "), shorten(shown, 300)))
+    return said
+
+
+# --- what stands beside it ------------------------------------------------------------------------
+
+
+def counts(owner: User) -> dict[str, int]:
+    """Return how many proposals there are of each state: one query."""
+    now = timezone.now()
+    waits = Q(state=Proposal.State.WAITING)
+    named = {
+        Proposal.State.WAITING.value: waits & Q(expires_at__gt=now),
+        Proposal.State.ACCEPTED.value: Q(state=Proposal.State.ACCEPTED),
+        Proposal.State.REJECTED.value: Q(state=Proposal.State.REJECTED),
+        Proposal.State.EXPIRED.value: Q(state=Proposal.State.EXPIRED)
+        | (waits & Q(expires_at__lte=now)),
+    }
+    month = Q(decided_at__gt=now - timedelta(days=30))
+    edited = Q(state=Proposal.State.ACCEPTED) & ~Q(edited={})
+    found: dict[str, int] = Proposal.objects.of(owner).aggregate(
+        **{name: Count("pk", filter=which) for name, which in named.items()},
+        month_accepted=Count("pk", filter=month & named["accepted"]),
+        month_edited=Count("pk", filter=month & edited),
+        month_rejected=Count("pk", filter=month & named["rejected"]),
+    )
+    return found
+
+
+def levels(owner: User) -> list[tuple[str, str]]:
+    """Return the level of each kind, as people read it."""
+    chosen = levels_of(owner)
+    return [(str(words), chosen[kind]) for kind, words in KINDS.items()]
+
+
+def target_url(proposal: Proposal) -> str:
+    """Return the page of what it would change, or of what came of it; empty where there is none."""
+    key = proposal.result_id or proposal.target_id
+    models: Mapping[str, Any] = {"memoryfile": MemoryFile, "note": Note, "observation": Observation}
+    record = models[proposal.record_type].objects.of(proposal.owner).filter(pk=key).first()
+    if record is None or record.trashed_at is not None:
+        return ""
+    return str(record.get_absolute_url())
+
+
+def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> list[Any]:
+    """Return what a person may edit before accepting: name, label, text, and the lines it takes."""
+    if proposal.record_type != "observation":
+        label = _("The whole file") if proposal.record_type == "memoryfile" else _("The text")
+        fields = [("content", label, str(proposal.after.get("content", "")))]
+    else:
+        fields = [
+            (f"line-{n}", _("Observation %(n)d") % {"n": n + 1}, line.content)
+            for n, line in enumerate(review.lines_of(proposal.after))
+        ]
+    shown = [(name, label, (typed or {}).get(name, text)) for name, label, text in fields]
+    return [(name, label, text, _height(text)) for name, label, text in shown]
+
+
+def _height(text: str) -> int:
+    return min(28, max(4, text.count("\n") + len(text) // 90 + 2))
+
+
+def edited(proposal: Proposal, typed: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the form's texts make of `after`; an observation left empty is left out."""
+    if proposal.record_type != "observation":
+        text = typed.get("content")
+        if text is None:  # a form without the field leaves the text as it is
+            return {}
+        same = _as_sent(str(proposal.after.get("content", "")))
+        return {} if text == same else {"content": text}
+    rows: list[dict[str, Any]] = proposal.after.get("lines") or [proposal.after]
+    kept = []
+    for n, row in enumerate(rows):
+        text = typed.get(f"line-{n}", "")
+        if text.strip():
+            fields = {name: value for name, value in row.items() if name != "lines"}
+            kept.append({**fields, "content": text})
+    same_words = [row["content"] for row in kept] == [_as_sent(str(row["content"])) for row in rows]
+    return {} if same_words else {"lines": kept}
+
+
+def _as_sent(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def typed_of(data: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Return what a browser sent for the fields, with line breaks as they are stored."""
+    return {name: _as_sent(str(data.get(name, ""))) for name in names if name in data}

@@ -1,0 +1,1 @@
+"""The scratchpad: its entries, and its list."""

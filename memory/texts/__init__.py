@@ -1,0 +1,1 @@
+"""Text itself: cleaned, measured, split, compared, rendered. Nothing here knows a record."""

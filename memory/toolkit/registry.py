@@ -1,0 +1,216 @@
+"""The one registry of tools, which feeds the models, the MCP server and the docs (docs/agents.md).
+
+Data flow of a call: name and arguments, as a model wrote them -> the tool's own arguments,
+checked -> the same functions that pages and tasks call -> a short text with the same as data ->
+a line in Activity.  What the caller did wrong is an answer that says what to do, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, ValidationError
+
+from beacon_site.providers.llm import Tool
+from memory.errors import MemoryRefused
+from memory.models import Activity, Section
+from memory.recall.kinds import KINDS
+from memory.texts.text import clean, shorten
+from memory.toolkit import content as tool_content
+from memory.toolkit import context as tool_context
+from memory.toolkit import files as tool_files
+from memory.toolkit import notes as tool_notes
+from memory.toolkit import recall as tool_recall
+from memory.toolkit import refusals as tool_refusals
+from memory.toolkit import scratchpad as tool_scratchpad
+from memory.toolkit.types import MemoryTool, ToolContext, ToolResult, refused
+
+__all__ = ["REGISTRY", "MemoryTool", "ToolContext", "ToolResult", "call_tool", "tools_for"]
+
+logger = structlog.get_logger(__name__)
+
+REGISTRY: dict[str, MemoryTool] = {}
+
+UNPARSED = "_unparsed"  # where a model's arguments stand that were not one JSON object
+# Arguments that Activity tells of: what names a place or a question, never what a record says.
+_TOLD = ("path", "id", "kind", "tags", "limit", "key", "prefix", "query", "topic", "session_id")
+LONGEST_TOLD = 200  # characters of one
+
+
+def register(*tools: MemoryTool) -> None:
+    """Let these be called; one of the same name is replaced."""
+    REGISTRY.update({tool.name: tool for tool in tools})
+
+
+register(*tool_files.TOOLS, *tool_notes.TOOLS, *tool_recall.TOOLS)
+register(*tool_context.TOOLS, *tool_content.TOOLS, *tool_scratchpad.TOOLS)
+
+
+def tools_for(wanted: Iterable[str | MemoryTool] | None = None) -> list[Tool]:
+    """Return the tools as a model is told of them, in the order named (default: all)."""
+    chosen = _offered(wanted).values()
+    return [Tool(one.name, one.description, schema_of(one.arguments)) for one in chosen]
+
+
+def _offered(wanted: Iterable[str | MemoryTool] | None) -> dict[str, MemoryTool]:
+    """Return tools by name: those of the registry that are named, and those given themselves."""
+    if wanted is None:
+        return REGISTRY
+    tools = [REGISTRY[one] if isinstance(one, str) else one for one in wanted]
+    return {tool.name: tool for tool in tools}
+
+
+def call_tool(
+    context: ToolContext,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    among: Iterable[str | MemoryTool] | None = None,
+) -> ToolResult:
+    """Call a tool and return its answer; Activity has a line of it.
+
+    `among` names the tools that this caller was offered (default: all); one that belongs to the
+    caller alone, and so to no registry, is given itself.  Never raises for what the
+    caller did wrong or memory refuses: the answer says what happened, why, and what to do.
+    """
+    offered = _offered(among)
+    tool = offered.get(name)
+    if tool is None:
+        told = {"name": shorten(clean(str(name))[0], 80), "known": ", ".join(offered)}
+        text = _("There is no tool “%(name)s” here. These can be called: %(known)s.") % told
+        result = refused("unknown_tool", text)
+    else:
+        result = _carried_out(context, tool, arguments)
+    # An answer may name what the caller wrote, and goes into prompts and rows.
+    result = replace(result, text=clean(result.text)[0], data=_cleaned(result.data))
+    _log(context, name, arguments, result)
+    return result
+
+
+def _carried_out(
+    context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]
+) -> ToolResult:
+    if UNPARSED in arguments:
+        text = _(
+            "“%(tool)s” was not called: its arguments were not one JSON object. Call it again with "
+            "a JSON object that has %(names)s."
+        )
+        told = {"tool": tool.name, "names": arguments_in_words(tool.arguments)}
+        return refused("bad_arguments", text % told)
+    try:
+        checked = tool.arguments.model_validate(dict(arguments))
+    except ValidationError as exc:
+        return _bad_arguments(tool, exc)
+    try:
+        return tool.run(context, checked)
+    except (MemoryRefused, LookupError) as exc:
+        known = tool_refusals.answer_of(exc)
+        if known is None:
+            raise
+        return known
+
+
+def _cleaned(value: Any) -> Any:
+    """Return data without what no row and no message can hold, in all its texts."""
+    if isinstance(value, str):
+        return clean(value)[0]
+    if isinstance(value, Mapping):
+        return {str(key): _cleaned(one) for key, one in value.items()}
+    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
+    problems = [
+        f"{'.'.join(map(str, one['loc'])) or tool.name}: {one['msg']}"
+        for one in exc.errors(include_input=False, include_url=False, include_context=False)
+    ]
+    text = _("“%(tool)s” was not called. %(problems)s. It takes %(names)s.") % {
+        "tool": tool.name,
+        "problems": shorten(clean("; ".join(problems))[0], 600),
+        "names": arguments_in_words(tool.arguments),
+    }
+    return refused("bad_arguments", text)
+
+
+def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
+    """Note the call in Activity: who called what, about which record, with what outcome."""
+    subject_type, subject_id = _subject(result)
+    told = {
+        key: shorten(clean(str(arguments[key]))[0], LONGEST_TOLD)
+        for key in _TOLD
+        if arguments.get(key) not in (None, "", [])
+    }
+    outcome = str(result.data.get("error", "")) or ("held" if "proposal" in result.data else "")
+    Activity.objects.create(
+        owner=context.owner,
+        actor=str(context.by)[:200],
+        kind="tool-called",
+        label=shorten(clean(str(name))[0], 80),
+        topic=context.topic,
+        subject_type=subject_type,
+        subject_id=subject_id,
+        detail={**told, "outcome": outcome, "source": context.source},
+    )
+    logger.info("tool called", tool=str(name)[:80], outcome=outcome or "done")
+
+
+def _subject(result: ToolResult) -> tuple[str, str]:
+    """Return type and id of the one record that the call was about; empty for none or many."""
+    records = result.data.get("records", [])
+    if len(records) != 1 or records[0]["type"] == Section.SEARCH_TYPE:
+        return "", ""  # a section is no record of its own, and is made anew with its file
+    recalled = KINDS.get(records[0]["type"])
+    record_type = recalled.model.record_type() if recalled else records[0]["type"]
+    return record_type, records[0]["id"]
+
+
+# --- how a tool's arguments are told --------------------------------------------------------------
+
+
+def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments, plain enough for every endpoint.
+
+    No references and no titles; an argument that may be left out is said to be of its type, not
+    of that or null, which small models take for something to write.
+    """
+    schema = arguments.model_json_schema(by_alias=False)
+    parts = schema.pop("$defs", {})
+    plain = _plain(schema, parts)
+    plain.setdefault("properties", {})
+    return dict(plain)
+
+
+def _plain(part: Any, parts: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_plain(one, parts) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        named = parts[str(part["$ref"]).rpartition("/")[2]]
+        return _plain({**named, **{k: v for k, v in part.items() if k != "$ref"}}, parts)
+    kinds = [one for one in part.get("anyOf", []) if one != {"type": "null"}]
+    if len(kinds) == 1:
+        rest = {k: v for k, v in part.items() if k != "anyOf" and v is not None}
+        return _plain({**kinds[0], **rest}, parts)
+    kept = {}
+    for key, value in part.items():
+        if key == "properties":  # an argument may be called “title”
+            kept[key] = {name: _plain(one, parts) for name, one in value.items()}
+        elif key != "title" and not (key == "default" and value in (None, [], "")):
+            kept[key] = _plain(value, parts)
+    return kept
+
+
+def arguments_in_words(arguments: type[BaseModel]) -> str:
+    """Return the names of a tool's arguments, those that it must have marked."""
+    schema = schema_of(arguments)
+    needed = set(schema.get("required", []))
+    told = [
+        _("%(name)s (needed)") % {"name": name} if name in needed else name
+        for name in schema["properties"]
+    ]
+    return ", ".join(told) or _("no arguments")

@@ -1,0 +1,1 @@
+"""What research writes through: a topic's working memory, its seen addresses, its published copy."""

@@ -1,0 +1,359 @@
+"""A topic's working memory: loading it for a run, putting it into prompts, saving what was found.
+
+Data flow: `load` gives a TopicMemory (plain data that a run keeps with its step) -> `as_prompt`
+puts it between marks into the planning and writing prompts -> the run hands back facts, summary
+and returned URLs -> `save` replaces, renews and retires in one transaction of the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date, datetime
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.template.loader import render_to_string
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+
+from memory.actors import RESEARCH
+from memory.models import Revision, SeenUrl, Sensitivity, Topic, TopicFact, Trust
+from memory.texts import text as texts
+from memory.topics import fact_age
+from memory.topics.seen_urls import ReturnedUrl, keep_sources, merge_seen_urls
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """One current fact as a run sees it."""
+
+    id: str
+    text: str
+    url: str = ""
+    title: str = ""
+    published_at: date | None = None
+    is_kept: bool = False
+    stale_days: int = 0  # for how many days it went unchecked, if that is too long
+    quote: str = ""
+    is_secret: bool = False  # marked sensitive: it stands in no prompt
+
+    @property
+    def age_words(self) -> str:
+        """Return how long ago it was checked; empty for one that is not stale."""
+        return fact_age.in_words(self.stale_days) if self.stale_days else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMemory:
+    """What is known of a topic when a run starts (seed 000's AgentMemory, and what was struck)."""
+
+    topic: str
+    facts: tuple[KnownFact, ...]
+    struck: tuple[str, ...]
+    summary: str
+    last_run_at: datetime | None
+    run_count: int
+    seen_count: int
+    batch: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the memory as JSON values, as a run's step keeps it."""
+        stored = asdict(self)
+        stored["last_run_at"] = self.last_run_at.isoformat() if self.last_run_at else None
+        for fact in stored["facts"]:
+            fact["published_at"] = str(fact["published_at"]) if fact["published_at"] else None
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> TopicMemory:
+        """Return the memory that `as_json` gave."""
+        facts = tuple(
+            KnownFact(**(fact | {"published_at": parse_date(fact["published_at"] or "")}))
+            for fact in stored["facts"]
+        )
+        last = parse_datetime(stored["last_run_at"] or "")
+        return cls(
+            **(stored | {"facts": facts, "struck": tuple(stored["struck"]), "last_run_at": last})
+        )
+
+    def as_prompt(self) -> str:
+        """Return the block for planning and writing prompts: what is known, when it was last
+        checked, what not to research again (R34).  Facts stand between marks, as data; those that
+        are marked sensitive do not stand there."""
+        safe = replace(
+            self,
+            topic=texts.for_prompt(self.topic),
+            # The last report's [n] would be taken for numbers of the new list.
+            summary=texts.for_prompt(texts.without_citations(self.summary)),
+            facts=tuple(
+                replace(f, text=texts.for_prompt(f.text)) for f in self.facts if not f.is_secret
+            ),
+            struck=tuple(map(texts.for_prompt, self.struck)),
+        )
+        return render_to_string("prompts/_topic_memory.txt", {"memory": safe}).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What loading gave: memory, none, or the reason why it could not be had (R8)."""
+
+    memory: TopicMemory | None = None
+    problem: str = ""
+    expires_at: datetime | None = None
+
+
+def load(topic: Topic) -> Loaded:
+    """Load the live memory of `topic`; never raises for a failing database (R7, R8).
+
+    No memory (a first run, or one after expiry) and a failure to load are told apart.
+    """
+    try:
+        with transaction.atomic():
+            return _read(topic)
+    except Exception as exc:
+        # R7: loading never raises to the run, which says so and is written as a baseline.
+        logger.exception("topic memory not loaded", topic=topic.slug)
+        return Loaded(
+            problem=_("memory not loaded: %(why)s") % {"why": texts.shorten(str(exc), 200)}
+        )
+
+
+def _read(topic: Topic) -> Loaded:
+    fresh = Topic.objects.get(pk=topic.pk)
+    if not fresh.memory_is_live():
+        return Loaded()
+    current = list(TopicFact.objects.filter(topic=topic).current())
+    stale = fact_age.stale_days(current)
+    facts = tuple(
+        KnownFact(
+            id=str(fact.pk),
+            text=fact.text,
+            url=fact.url,
+            title=fact.source_title,
+            published_at=fact.published_at,
+            is_kept=fact.is_kept,
+            stale_days=stale.get(fact.pk, 0),
+            quote=fact.quote,
+            is_secret=fact.sensitivity == Sensitivity.SENSITIVE,
+        )
+        for fact in current
+    )
+    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
+    memory = TopicMemory(
+        topic=fresh.title,
+        facts=facts,
+        struck=tuple(struck),
+        summary=fresh.summary,
+        last_run_at=fresh.last_run_at,
+        run_count=fresh.run_count,
+        seen_count=SeenUrl.objects.filter(topic=topic).count(),
+        batch=fresh.memory_runs + 1,
+    )
+    return Loaded(memory=memory, expires_at=fresh.expires_at)
+
+
+# --- saving --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFact:
+    """A fact that a run found, with where it stands; `known_id` is the key of one known before.
+
+    A known one is never made anew: what a person edited, struck or deleted meanwhile stays so.
+    `replaces` is the key of the fact that it says anew; `support` says where its quote was found.
+    """
+
+    text: str
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+    published_at: date | None = None
+    confirmed: bool = True
+    known_id: str = ""
+    replaces: str = ""
+    support: str = ""
+    source_count: int = 0
+    independent_count: int = 0
+
+    def supported(self, at: datetime) -> dict[str, Any]:
+        """Return what its citations are worth, as a fact keeps it; nothing where none was looked up."""
+        if not self.support:
+            return {}
+        names = ("support", "source_count", "independent_count")
+        return {name: getattr(self, name) for name in names} | {"quote_checked_at": at}
+
+
+@dataclass(slots=True)
+class FactChanges:
+    """What saving did to the topic's facts."""
+
+    new: list[TopicFact] = field(default_factory=list)
+    confirmed: list[TopicFact] = field(default_factory=list)
+    retired: list[TopicFact] = field(default_factory=list)
+    kept: list[TopicFact] = field(default_factory=list)
+    struck_again: int = 0
+
+
+def save(
+    topic: Topic,
+    *,
+    number: int,
+    source: str,
+    facts: Sequence[FoundFact] | None,
+    summary: str,
+    returned: Sequence[ReturnedUrl],
+    at: datetime,
+    expires_at: datetime | None,
+) -> FactChanges:
+    """Store what run `number` learned and renew the memory's expiry; the caller's transaction.
+
+    `facts` None leaves facts and summary as they are (a run that found nothing new), `expires_at`
+    None the expiry.  Facts that the run names again are confirmed in place, others that no person
+    touched are retired.  Memory that begins anew begins with what this run has seen.
+    """
+    with transaction.atomic():
+        changes = FactChanges()
+        if facts is not None:
+            changes = replace_facts(topic, facts, number=number, source=source, at=at)
+        begins_anew = expires_at is not None and not topic.memory_is_live(at)
+        if begins_anew:
+            SeenUrl.objects.filter(topic=topic).delete()
+        merge_seen_urls(topic, [item.url for item in returned], number=number, at=at)
+        keep_sources(topic, returned, number=number, at=at)
+        update: dict[str, Any] = {}
+        if expires_at is not None:
+            update["expires_at"] = expires_at
+            update["memory_runs"] = 1 if begins_anew else topic.memory_runs + 1
+        if facts is not None and summary:
+            update["summary"] = summary
+        if update:
+            Topic.objects.filter(pk=topic.pk).update(**update)
+        for name, value in update.items():
+            setattr(topic, name, value)
+    return changes
+
+
+def replace_facts(
+    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+) -> FactChanges:
+    """Make the topic's current facts those that a run found, and those that people keep.
+
+    At most ten in all (R18); what was struck is dropped and counted; what a person touched stays
+    as it is and is at most confirmed (decision 2).
+    """
+    changes = FactChanges()
+    current = list(TopicFact.objects.filter(topic=topic).current().select_for_update())
+    struck = set(TopicFact.objects.filter(topic=topic).struck().values_list("key", flat=True))
+    by_key = {fact.key: fact for fact in current}
+    changes.kept = [fact for fact in current if fact.is_kept]
+    room = TopicFact.MOST_CURRENT - len(changes.kept)
+    place = max((fact.position for fact in changes.kept), default=0)
+    staying: set[Any] = {fact.pk for fact in changes.kept}
+    made: set[str] = set()
+    beyond: list[FoundFact] = []
+    for item in found:
+        key = texts.match_key(item.text)
+        known = by_key.get(key)
+        if item.known_id and (known is None or str(known.pk) != item.known_id):
+            continue
+        if key in struck or key in made or texts.width(item.text) < TopicFact.LEAST_WIDTH:
+            changes.struck_again += key in struck
+            continue
+        made.add(key)
+        if known is not None and known.is_kept:
+            _confirm(known, item, number=number, at=at, position=known.position)
+            changes.confirmed.append(known)
+            continue
+        if room <= 0:
+            beyond += [item] if known is None else []
+            continue
+        room -= 1
+        place += 1
+        if known is not None:
+            staying.add(known.pk)
+            if item.confirmed:
+                _confirm(known, item, number=number, at=at, position=place)
+                changes.confirmed.append(known)
+            else:
+                TopicFact.objects.filter(pk=known.pk).update(position=place)
+        else:
+            changes.new.append(_fact(topic, item, key, place, number=number, source=source, at=at))
+    _store(changes.new, source)
+    changes.retired = [fact for fact in current if fact.pk not in staying]
+    _retire(changes.retired, found, number=number, source=source)
+    _put_by(topic, beyond, number=number, source=source, at=at)
+    return changes
+
+
+def _put_by(
+    topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
+) -> None:
+    """Put what a run told and had no place for on the timeline: it is known, and no news again."""
+    why = _("told by Run #%(number)d, but ten facts came before it") % {"number": number}
+    facts = [
+        _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)
+        for item in found
+    ]
+    _store(facts, source)
+    for fact in facts:
+        fact.retire(by=RESEARCH, why=why, run=number, source=source)
+
+
+def _store(facts: Sequence[TopicFact], source: str) -> None:
+    TopicFact.objects.bulk_create(facts)
+    Revision.record_first(facts, by=RESEARCH, source=source)
+    TopicFact.follow(facts)
+
+
+def _retire(
+    facts: Sequence[TopicFact], found: Sequence[FoundFact], *, number: int, source: str
+) -> None:
+    """Move facts to the timeline, each with the reason why it is no longer current."""
+    successors = {item.replaces: item.text for item in found if item.replaces}
+    confirmed = {item.known_id for item in found if item.known_id and item.confirmed}
+    for fact in facts:
+        key = str(fact.pk)
+        why = _why_retired(number, successors.get(key, ""), was_confirmed=key in confirmed)
+        fact.retire(by=RESEARCH, why=why, run=number, source=source)
+
+
+def _fact(
+    topic: Topic, item: FoundFact, key: str, place: int, *, number: int, source: str, at: datetime
+) -> TopicFact:
+    return TopicFact(
+        owner_id=topic.owner_id,
+        topic=topic,
+        text=item.text,
+        url=item.url,
+        source_title=item.title[:500],
+        quote=item.quote,
+        published_at=item.published_at,
+        key=key,
+        position=place,
+        first_run=number,
+        confirmed_run=number,
+        confirmed_at=at,
+        source=source,
+        trust=Trust.EXTERNAL,
+        **item.supported(at),
+    )
+
+
+def _confirm(fact: TopicFact, item: FoundFact, *, number: int, at: datetime, position: int) -> None:
+    TopicFact.objects.filter(pk=fact.pk).update(
+        confirmed_at=at, confirmed_run=number, position=position, **item.supported(at)
+    )
+
+
+def _why_retired(number: int, successor: str, *, was_confirmed: bool) -> str:
+    """Return why a fact left the current ones, as its history and the timeline show it."""
+    values = {"number": number, "text": texts.shorten(successor, 300)}
+    if successor:
+        return _("replaced in Run #%(number)d by “%(text)s”") % values
+    if was_confirmed:
+        return _("confirmed by Run #%(number)d, but ten newer facts came before it") % values
+    return _("not among the facts of Run #%(number)d") % values

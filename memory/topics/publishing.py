@@ -1,0 +1,168 @@
+"""The published copy of one owner's topics in Redis, in seed 000's shape (decision 5, R237).
+
+Data flow: a change of a topic or its facts calls `follow` -> a PublishDue row in that very
+transaction -> after the commit `work_off` writes or deletes the key and deletes the row -> what
+Redis did not take, or a killed process left, is tried again by beat each minute.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import SYSTEM
+from memory.errors import InvalidValue
+from memory.models import Activity, PublishDue, Topic, User
+from memory.topics.agent_memory import agent_memory
+
+logger = structlog.get_logger(__name__)
+
+KEY = "beacon:memory:{slug}"
+LOCK = 772_512  # the first number of advisory locks on slugs
+
+
+def follow(owner_id: Any, topic_id: Any, slug: str = "") -> None:
+    """Mark the copy under `slug` (empty: the topic's own) as behind, and renew it after the commit.
+
+    For the transaction of a change.  Does nothing unless BEACON_PUBLISH_OWNER names the owner.
+    """
+    if not _is_published(owner_id):
+        return
+    if not slug:
+        slug = Topic.objects.values_list("slug", flat=True).get(pk=topic_id)
+    PublishDue.objects.create(owner_id=owner_id, slug=slug)
+    transaction.on_commit(partial(work_off, owner_id, slug))
+
+
+def publish(topic_id: Any) -> bool:
+    """Write the topic's JSON to Redis, or delete it where it may not stand there (any more).
+
+    Does nothing unless BEACON_PUBLISH_OWNER names the topic's owner.  The key lives for
+    2,592,000 s (BEACON_TOPIC_TTL_SECONDS) or until the topic's own expiry if that is later.
+    Redis being down is no failure of the caller's: it is noted in the activity log and made good
+    by `work_off_all`; returns whether Redis took it.
+    """
+    topic = Topic.objects.filter(pk=topic_id).first()
+    if topic is None or not _is_published(topic.owner_id):
+        return False
+    PublishDue.objects.create(owner_id=topic.owner_id, slug=topic.slug)
+    return work_off(topic.owner_id, topic.slug)
+
+
+def work_off_all() -> None:
+    """Try again what Redis has not followed in; stops at the first failure, Redis being down."""
+    for owner_id, slug in PublishDue.objects.order_by().values_list("owner_id", "slug").distinct():
+        if not work_off(owner_id, slug, again=True):
+            return
+
+
+def renew_all() -> None:
+    """Mark every copy as behind, also those of topics that are no more: after a restore."""
+    owner = User.objects.filter(username=settings.BEACON_PUBLISH_OWNER).first()
+    if owner is None:
+        return
+    slugs = set(Topic.objects.of(owner).live().values_list("slug", flat=True))
+    try:
+        with _server() as server:
+            slugs |= {key.decode().removeprefix(KEY.format(slug="")) for key in _copies(server)}
+    except redis.RedisError as exc:
+        logger.warning("copies in Redis not looked at", error=type(exc).__name__)
+    PublishDue.objects.bulk_create(PublishDue(owner=owner, slug=slug[:80]) for slug in slugs)
+
+
+def _copies(server: redis.Redis) -> Iterator[bytes]:
+    yield from server.scan_iter(match=KEY.format(slug="*"), count=1000)
+
+
+def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
+    """Bring the copy under `slug` up to date if it is marked; return whether it is.
+
+    Without `again` a mark that was tried already is left alone: a change of ten facts leaves ten,
+    and a Redis that does not answer is asked once.
+    """
+    with transaction.atomic():
+        # Two at once could leave the older state in Redis: one at a time for each slug.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, slug])
+        marks = PublishDue.objects.filter(owner_id=owner_id, slug=slug)
+        untried = marks.filter(tried_at=None)
+        if not (marks if again else untried).exists():
+            return not marks.exists()
+        is_news = untried.exists()
+        # What is committed from here on has a mark of its own.
+        seen = list(marks.values_list("pk", flat=True))
+        topic = Topic.objects.live().filter(owner=owner_id, slug=slug).first()
+        problem = _write(slug, topic) if _is_published(owner_id) else ""
+        if not problem:
+            marks.filter(pk__in=seen).delete()
+            return True
+        marks.filter(pk__in=seen).update(tried_at=timezone.now())
+    logger.warning("topic not published", topic=slug, error=problem)
+    if is_news:
+        Activity.log(
+            User.objects.get(pk=owner_id), SYSTEM, "publish-failed", subject=topic, warning=True,
+            why=_("Redis does not answer; the copy there is renewed as soon as it does"),
+        )  # fmt: skip
+    return False
+
+
+def take_down(owner: User) -> None:
+    """Delete all copies of an account that is being deleted.
+
+    Raises InvalidValue where Redis does not answer: with the account goes what would try again.
+    """
+    if not _is_published(owner.pk):
+        return
+    slugs = set(Topic.objects.of(owner).values_list("slug", flat=True))
+    slugs |= set(PublishDue.objects.filter(owner=owner).values_list("slug", flat=True))
+    try:
+        with _server() as server:
+            server.delete(*[KEY.format(slug=slug) for slug in slugs or {""}])
+    except redis.RedisError as exc:
+        raise InvalidValue(
+            _(
+                "Nothing was deleted: the topics of this account are published in Redis, which "
+                "does not answer, so they cannot be taken down there. Try again once it runs."
+            )
+        ) from exc
+
+
+def _server() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5)
+
+
+def _is_published(owner_id: Any) -> bool:
+    """Whether BEACON_PUBLISH_OWNER names this owner."""
+    name = settings.BEACON_PUBLISH_OWNER
+    return bool(name) and User.objects.filter(pk=owner_id, username=name).exists()
+
+
+def _write(slug: str, topic: Topic | None) -> str:
+    """Store or delete the key; return the kind of failure, empty where Redis took it."""
+    may_stand = topic is not None and not topic.private and topic.memory_is_live()
+    key = KEY.format(slug=slug)
+    try:
+        with _server() as server:
+            if topic is not None and may_stand:
+                server.set(key, json.dumps(agent_memory(topic)), ex=_seconds(topic))
+            else:
+                server.delete(key)
+    except redis.RedisError as exc:
+        return type(exc).__name__
+    return ""
+
+
+def _seconds(topic: Topic) -> int:
+    left = (topic.expires_at - timezone.now()).total_seconds() if topic.expires_at else 0
+    # The seed's number exactly, unless the topic lives longer (a rarely scheduled one).
+    longer = left > settings.BEACON_TOPIC_TTL_SECONDS + 60
+    return round(left) if longer else settings.BEACON_TOPIC_TTL_SECONDS

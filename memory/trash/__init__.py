@@ -1,0 +1,1 @@
+"""Leaving and coming back: the trash, and forgetting what a source or an address brought."""

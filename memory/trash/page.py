@@ -1,0 +1,383 @@
+"""The trash: everything of a person that was moved there, of every kind, and emptying it.
+
+Data flow: one union over all kinds of records gives a page of ids by the moment of trashing -> the
+last revision of each says what it is called and who moved it.  Two queries, whatever lies there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import (
+    CharField,
+    Count,
+    OuterRef,
+    Q,
+    QuerySet,
+    RestrictedError,
+    Subquery,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Cast, Concat
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, MemoryRefused
+from memory.models import (
+    ContentItem,
+    LibraryDocument,
+    PutAway,
+    Remembered,
+    Revision,
+    Sensitivity,
+    Trust,
+    Use,
+    User,
+)
+from memory.paging import Page, cursor_of, keyset
+from memory.records import origins
+from memory.records.kinds import kind_of
+from memory.records.kinds import models as record_models
+from memory.tasks import TRASH_DAYS
+from memory.texts.text import one_line, plain
+from memory.trash import along as trash_along
+
+PAGE = 50
+WHO = ("you", "others")
+LONGEST_SEARCH = 200
+# Fields by which a record in the trash is found: what it is called, and what it says.
+_NAMED = ("title", "name", "key", "path", "url")
+_ALONG = ("topicfact", "observation", "note")  # what may go to the trash with a run
+_SAYING = ("content", "text", "body", "value")
+EMPTY_SECONDS = 10.0  # how long a person waits; what is left then, the next press takes
+
+
+@dataclass(slots=True)
+class TrashRow:
+    """One record in the trash: what it is, since when, by whom, and until when it is kept."""
+
+    record_type: str
+    pk: UUID
+    trashed_at: datetime
+    label: str = ""
+    actor: str = ""
+    why: str = ""
+    along: Sequence[str] = ()
+
+    @property
+    def key(self) -> str:
+        """Return how the row is named in a form that ticks it."""
+        return f"{self.record_type}:{self.pk}"
+
+    @property
+    def days_left(self) -> int:
+        """Return how many days it is kept still, begun ones counted."""
+        left = self.gone_at - timezone.now()
+        return max(0, -(-left // timedelta(days=1)))
+
+    @property
+    def noun(self) -> str:
+        """Return what a record of its kind is called."""
+        return str(kind_of(self.record_type).noun)
+
+    @property
+    def gone_at(self) -> datetime:
+        """Return when it is deleted for good."""
+        return self.trashed_at + timedelta(days=TRASH_DAYS)
+
+    @property
+    def purge_url(self) -> str:
+        """Return the page that deletes it for good, once its name is typed."""
+        own = kind_of(self.record_type).purge_page
+        if own:
+            return reverse(own, args=[self.pk])
+        return reverse("memory:record-purge", args=[self.record_type, self.pk])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the address of the trash asks for; what cannot be is left out."""
+
+    record_type: str = ""
+    words: str = ""
+    who: str = ""
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        kind, who = query.get("type", ""), query.get("who", "")
+        words = one_line(query.get("q", "").replace("\x00", ""))[:LONGEST_SEARCH]
+        kinds = record_models()
+        return cls(kind if kind in kinds else "", words, who if who in WHO else "")
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.record_type or self.words or self.who)
+
+
+def found(user: User, wanted: Wanted) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """Yield each kind of records with those of the user's trash that are asked for."""
+    for name, rows in trashed(user, wanted.record_type):
+        if not wanted.is_narrowed and name in _ALONG:
+            rows = rows.exclude(pk__in=_went_along(user))
+        for word in wanted.words.split():
+            rows = rows.filter(_says(rows.model, word))
+        yield name, _by_whom(rows, user, wanted.who) if wanted.who else rows
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What an act on many is of: the ticked ones, else all that the page's filters match."""
+
+    wanted: Wanted = Wanted()
+    keys: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, query: Any) -> Chosen | None:
+        """Read it from a form; None where nothing is chosen."""
+        if "all" in query:
+            return cls(Wanted.of(query))
+        keys = query.getlist("record")[:PAGE]
+        return cls(keys=keys) if keys else None
+
+    def rows(self, user: User) -> Iterator[tuple[str, QuerySet[Any]]]:
+        """Yield each kind of records with those of the user's that are chosen."""
+        if not self.keys:
+            yield from found(user, self.wanted)
+            return
+        ids: dict[str, list[UUID]] = {}
+        for key in self.keys:
+            record_type, _colon, pk = key.partition(":")
+            try:
+                ids.setdefault(record_type, []).append(UUID(pk))
+            except ValueError:
+                continue
+        for name, rows in trashed(user):
+            if name in ids:
+                yield name, rows.filter(pk__in=ids[name])
+
+
+def _went_along(user: User) -> QuerySet[Any]:
+    """Return the ids of records that went to the trash with another, and come back with it."""
+    told = Concat(Value(PutAway.source_of("")), Cast("record_id", CharField()))
+    sources = PutAway.objects.of(user).annotate(told=told).values("told")
+    moved = Revision.objects.of(user).filter(source__in=sources, after__has_key="trashed_at")
+    return moved.values("record_id")
+
+
+def number_along(user: User) -> int:
+    """Return how many records in the trash went there with another."""
+    parts = [
+        rows.filter(pk__in=_went_along(user)).values("pk")
+        for name, rows in trashed(user)
+        if name in _ALONG
+    ]
+    return parts[0].union(*parts[1:], all=True).count() if parts else 0
+
+
+def _says(model: type[Any], word: str) -> Q:
+    """Return what keeps the records in whose name or words the word stands."""
+    fields = {field.name: field for field in model._meta.concrete_fields}
+    named = [name for name in _NAMED if isinstance(fields.get(name), CharField | TextField)]
+    if model is not ContentItem:  # megabytes each
+        named += [name for name in _SAYING if isinstance(fields.get(name), TextField)]
+    says = Q(source__iexact=word)
+    for name in named:
+        says |= Q(**{f"{name}__icontains": word})
+    return says
+
+
+def _by_whom(rows: QuerySet[Any], user: User, who: str) -> QuerySet[Any]:
+    """Keep what the person moved there last, or what anybody else did."""
+    moved = Revision.objects.filter(record_id=OuterRef("pk"), after__has_key="trashed_at")
+    last = Subquery(moved.order_by("-id").values("actor")[:1])
+    rows = rows.annotate(moved_by=last)
+    own = str(user.actor)
+    return rows.filter(moved_by=own) if who == "you" else rows.exclude(moved_by=own)
+
+
+def trashed(
+    user: User, record_type: str = "", *, scopes: Sequence[str] | None = None
+) -> Iterator[tuple[str, QuerySet[Any]]]:
+    """Yield each kind of records with those of the user's that lie in the trash.
+
+    A file of the watched folder is none of them: it lies where it lies.  With `scopes` they are
+    those that an agent of these scopes may read.
+    """
+    for name, model in record_models().items():
+        if record_type in ("", name):
+            rows: QuerySet[Any] = model.objects.of(user).in_trash().order_by()
+            if scopes is not None:
+                rows = _readable(rows, scopes)
+            yield name, rows.filter(path="") if model is LibraryDocument else rows
+
+
+def _readable(rows: QuerySet[Any], scopes: Sequence[str]) -> QuerySet[Any]:
+    """Keep what `ToolContext.may_read` lets through."""
+    rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
+    has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)
+    return rows.filter(scope__in=scopes) if has_scope else rows
+
+
+def page(
+    user: User,
+    *,
+    record_type: str = "",
+    cursor: str = "",
+    size: int = PAGE,
+    scopes: Sequence[str] | None = None,
+    wanted: Wanted | None = None,
+) -> Page:
+    """Return one page of the trash, the latest first: two queries, and what comes along.
+
+    `scopes` as in `trashed`; `wanted` narrows it for a person's page, which tells what comes along.
+    """
+    fields = ("trashed_at", "id", "record_type")
+    parts = []
+    kinds = found(user, wanted) if wanted else trashed(user, record_type, scopes=scopes)
+    for name, rows in kinds:
+        behind = keyset(rows, by="trashed_at", falling=True, cursor=cursor)
+        named = behind.annotate(record_type=Value(name, output_field=CharField()))
+        parts.append(named.order_by("-trashed_at", "-id").values(*fields)[: size + 1])
+    if not parts:
+        return Page([], None)
+    if len(parts) == 1:
+        rows_found = list(parts[0])
+    else:
+        union = parts[0].union(*parts[1:], all=True)
+        rows_found = list(union.order_by("-trashed_at", "-id")[: size + 1])
+    rows_shown = [TrashRow(row["record_type"], row["id"], row["trashed_at"]) for row in rows_found]
+    _name(user, rows_shown[:size])
+    if wanted:
+        _tell_along(rows_shown[:size])
+    last = rows_shown[size - 1] if len(rows_found) > size else None
+    return Page(rows_shown[:size], cursor_of(last.trashed_at, last.pk) if last else None)
+
+
+def _name(user: User, rows: Iterable[TrashRow]) -> None:
+    """Give each row what its last revision knows of it."""
+    by_id = {row.pk: row for row in rows}
+    moved = Revision.objects.filter(record_id__in=by_id, after__has_key="trashed_at")
+    last = moved.order_by("record_id", "-id").distinct("record_id")
+    revisions = list(last.only("record_id", "label", "actor", "reason"))
+    named = origins.of(user, (revision.actor for revision in revisions))
+    for revision in revisions:
+        row = by_id[revision.record_id]
+        row.label, row.actor = plain(revision.label), named[revision.actor].words
+        # What every move says of itself is no reason.
+        row.why = "" if revision.reason == _("moved to the trash") else revision.reason
+
+
+def _tell_along(rows: Sequence[TrashRow]) -> None:
+    """Give each row what comes along with it: one query, and what a kind tells by itself."""
+    by_kind: dict[str, list[Any]] = {}
+    for row in rows:
+        by_kind.setdefault(row.record_type, []).append(row.pk)
+    hung = [(one, ids) for name, ids in by_kind.items() for one in kind_of(name).hanging]
+    along: dict[Any, Sequence[str]] = {**trash_along.counted(hung)}
+    for name, ids in by_kind.items():
+        along |= kind_of(name).along(ids)
+    for row in rows:
+        row.along = along.get(row.pk, ())
+
+
+def what_goes(record: Remembered) -> list[str]:
+    """Return in words what is deleted with one record for good, beside itself."""
+    kind, pk = kind_of(record.record_type()), record.pk
+    history = Revision.objects.filter(record_type=record.record_type(), record_id=pk).count()
+    uses = Use.objects.filter(record_id=pk).count()
+    told = [
+        ngettext("%(n)d version in its history", "%(n)d versions in its history", history)
+        % {"n": history},
+        *trash_along.counted((one, [pk]) for one in kind.hanging).get(pk, ()),
+        *kind.along([pk]).get(pk, ()),
+    ]
+    if uses:
+        words = ngettext("that it entered %(n)d prompt", "that it entered %(n)d prompts", uses)
+        told.append(words % {"n": uses})
+    return told
+
+
+def counts(user: User, chosen: Chosen | None = None) -> dict[str, int]:
+    """Return how many records of each kind lie in the trash, of kinds of which there are any.
+
+    With `chosen` only those are counted.
+    """
+    parts = [
+        rows.order_by()
+        .annotate(record_type=Value(name, output_field=CharField()))
+        .values("record_type")
+        .annotate(number=Count("pk"))
+        for name, rows in (chosen.rows(user) if chosen else trashed(user))
+    ]
+    if not parts:
+        return {}
+    counted = parts[0].union(*parts[1:], all=True) if parts[1:] else parts[0]
+    return {row["record_type"]: row["number"] for row in counted if row["number"]}
+
+
+@dataclass(slots=True)
+class Emptied:
+    """What came of emptying the trash: how many are gone, how many could not go, how many wait."""
+
+    gone: int = 0
+    kept: int = 0
+    left: int = 0
+
+
+def word() -> str:
+    """Return the word that is typed to empty the trash."""
+    return _("empty")
+
+
+def empty(
+    user: User,
+    *,
+    typed: str,
+    by: Actor,
+    seconds: float = EMPTY_SECONDS,
+    older_than: int = 0,
+    chosen: Chosen | None = None,
+) -> Emptied:
+    """Delete what lies in the trash for good, for at most `seconds`; all, or what is chosen or older.
+
+    `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
+    """
+    if one_line(typed).casefold() != word():
+        problem = _("That is not it. Type “%(word)s”, or leave everything where it is.")
+        problem %= {"word": word()}
+        raise InvalidValue(problem, errors={"word": [problem]})
+    until, done = time.monotonic() + seconds, Emptied()
+    before = timezone.now() - timedelta(days=older_than)
+    for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
+        rows = rows.filter(trashed_at__lte=before)
+        # The oldest first: a note that was superseded goes before the one that replaced it.
+        for pk in list(rows.order_by("created", "pk").values_list("pk", flat=True)):
+            if time.monotonic() > until:
+                done.left += 1
+            elif _purge(rows, pk, by):
+                done.gone += 1
+            else:
+                done.kept += 1
+    return done
+
+
+def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
+    """Purge one record; True if it is gone, also with another (a fact with its topic)."""
+    record = rows.filter(pk=pk).first()
+    try:
+        if record is not None:
+            record.purge(by=by)
+    except (MemoryRefused, RestrictedError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Activity: everything that happened, as one stream of lines."""

@@ -1,0 +1,217 @@
+"""Activity: everything that happened as one stream, the newest first, a page at a time.
+
+Data flow: each stream gives at most a page behind the cursor -> merged by moment -> the runs and
+the current versions that the page's lines name -> lines in words.  Eight queries, whatever is
+asked and however long the history is.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import heapq
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from itertools import islice
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memory.models import User
+from memory.records.kinds import models as record_models
+from memory.texts.days import in_utc
+from memory.texts.text import plain
+from research.activity import words
+from research.activity.groups import Group, gathered
+from research.activity.line import Line, address_of
+from research.activity.streams import STREAMS, Happened, Place, Wanted
+from research.models import Run
+
+PAGE = 30  # entries; a group is one. Most of the time goes into the lines of the page
+_READ = 150  # rows, of which a run may make many alike
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPage:
+    """A page of lines, some in groups, and the cursor of the next (None if this is the last)."""
+
+    entries: list[Line | Group]
+    next_cursor: str | None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Return every line of the page, also those in groups."""
+        parts = ([one] if isinstance(one, Line) else one.lines for one in self.entries)
+        return [line for part in parts for line in part]
+
+
+def page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> ActivityPage:
+    """Return one page of what happened; a cursor that cannot be read gives the first."""
+    found = happened(user, wanted, zone=zone, after=read_cursor(cursor), most=_READ + 1)
+    gatherings = gathered(found[:_READ])[:PAGE]
+    shown = sum(len(one) for one in gatherings)
+    lines = iter(in_words(user, found[:shown]))
+    following = found[shown] if shown < len(found) else None
+    entries: list[Line | Group] = []
+    for one in gatherings:
+        last = following if one is gatherings[-1] else None
+        entries += one.entries(list(islice(lines, len(one))), last)
+    return ActivityPage(entries, _cursor(found[shown - 1].place) if following else None)
+
+
+def happened(
+    user: User, wanted: Wanted, *, zone: tzinfo, after: Place | None, most: int
+) -> list[Happened]:
+    """Return at most `most` rows of all streams behind `after`, the newest first."""
+    pages = [
+        [
+            Happened(Place(row.created, stream.rank, row.pk), row)
+            for row in stream.page(user, wanted, zone, after, most)
+        ]
+        for stream in STREAMS
+    ]
+    merged = heapq.merge(*pages, key=_order)
+    return [one for one, _n in zip(merged, range(most), strict=False)]
+
+
+def _order(one: Happened) -> tuple[float, int, int]:
+    # Microseconds as a whole number: a float of seconds could tie what is apart.
+    place = one.place
+    moment = int(place.at.timestamp()) * 1_000_000 + place.at.microsecond
+    return (-moment, place.rank, -place.key)
+
+
+def everything(user: User, wanted: Wanted, *, zone: tzinfo, size: int = 500) -> Iterator[Line]:
+    """Yield every line that is asked for, reading a page at a time."""
+    after: Place | None = None
+    while True:
+        found = happened(user, wanted, zone=zone, after=after, most=size)
+        yield from in_words(user, found)
+        if len(found) < size:
+            return
+        after = found[-1].place
+
+
+def _cursor(place: Place) -> str:
+    text = json.dumps([place.at.isoformat(), place.rank, place.key])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str) -> Place | None:
+    """Return the place that a cursor names; None for one that names none."""
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        at, rank, key = json.loads(text)
+        moment = in_utc(datetime.fromisoformat(at))
+    except (ValueError, TypeError, binascii.Error):
+        return None
+    fits = type(rank) is int and type(key) is int and abs(key) < 2**63
+    return Place(moment, rank, key) if fits and moment.tzinfo is not None else None
+
+
+# --- lines in words -------------------------------------------------------------------------------
+
+
+def in_words(user: User, found: Sequence[Happened]) -> list[Line]:
+    """Return what happened as lines: two queries, for the runs and for the records they name."""
+    runs = _runs(user, found)
+    versions = _versions(user, (one.row for one in found if one.name == "change"))
+    make = {"change": _change, "log": _log, "call": _call, "run": _run}
+    lines = []
+    for one in found:
+        line = make[one.name](one.row, user)
+        line.run = runs.get(_run_id(one))
+        if one.name == "log" and not line.url and line.run:
+            line.url = address_of(line.run)
+            line.label = line.label or f"{line.run.topic}, {line.run}"
+        if one.name == "change":
+            line.may_undo = versions.get(one.row.record_id) == one.row.version
+            if one.row.record_id in versions:
+                line.url = reverse(
+                    "memory:record-open", args=[one.row.record_type, one.row.record_id]
+                )
+        lines.append(line)
+    return lines
+
+
+def _run_id(one: Happened) -> int | None:
+    row = one.row
+    if one.name == "run":
+        return int(row.pk)
+    if one.name == "log":
+        number = row.subject_id if row.subject_type == "run" else ""
+    else:
+        first, _colon, rest = row.source.partition(":")
+        number = rest.partition(":")[0] if first == "run" else ""
+    return int(number) if number.isdecimal() and len(number) < 19 else None
+
+
+def _runs(user: User, found: Iterable[Happened]) -> dict[Any, Run]:
+    """Return the runs that the lines name, as far as their pages can be opened."""
+    ids = {number for one in found if (number := _run_id(one)) is not None}
+    mine = Run.objects.of(user).filter(topic__trashed_at=None).select_related("topic")
+    return dict(mine.defer("manifest", "settings").in_bulk(ids))
+
+
+def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
+    """Return the present version of each record that the revisions name: one query for all types.
+
+    What was deleted for good is not among them.
+    """
+    ids = {revision.record_id for revision in revisions}
+    parts: list[QuerySet[Any, Any]] = [
+        model.objects.of(user).filter(pk__in=ids).order_by().values_list("pk", "version")
+        for model in record_models().values()
+    ]
+    rows = parts[0].union(*parts[1:], all=True) if ids else []
+    return dict(rows)
+
+
+def _change(row: Any, user: User) -> Line:
+    said = words.of_change(row)
+    return Line(
+        "change", row.pk, row.created, words.who(row.actor, user.username), row.actor,
+        said, words.subject(row.record_type), plain(row.label), why=row.reason,
+        details=words.fields_in_words(row.record_type, row.names) if said == _("changed") else [],
+        change_url=reverse("research:activity-change", args=[row.pk]),
+    )  # fmt: skip
+
+
+def _log(row: Any, user: User) -> Line:
+    line = Line(
+        "log", row.pk, row.created, words.who(row.actor, user.username), row.actor,
+        words.of_log(row), "" if row.kind == "tool-called" else words.subject(row.subject_type),
+        row.label,
+        details=words.of_detail(row.detail), is_warning=row.is_warning,
+    )  # fmt: skip
+    if row.subject_type in record_models() and row.kind != "purged":
+        line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])
+    if row.subject_type == "proposal" and row.label:
+        line.url = reverse("memory:proposal", args=[row.subject_id])
+    if row.kind == "forgot-source" and row.label:
+        asked = urlencode({"source": row.label, "act": row.detail.get("key", "")})
+        line.url = f"{reverse('memory:source-forget')}?{asked}"
+    return line
+
+
+def _call(row: Any, user: User) -> Line:
+    actor = "research" if row.source.startswith("run:") else row.source
+    return Line(
+        "call", row.pk, row.created, words.who(actor, user.username), actor,
+        _("asked %(model)s") % {"model": row.model}, _("model call"), row.purpose,
+        details=[*words.of_call(row), *([row.error[:300]] if row.error else [])],
+        is_warning=bool(row.failure),
+    )  # fmt: skip
+
+
+def _run(row: Any, user: User) -> Line:
+    return Line(
+        "run", row.pk, row.created, words.who(row.actor, user.username), row.actor,
+        words.of_run(row), words.subject("run"), f"{row.topic}, {row}", url=address_of(row),
+    )  # fmt: skip

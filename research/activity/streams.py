@@ -1,0 +1,262 @@
+"""The streams that make up Activity: which rows each gives for what is asked, the newest first.
+
+Each stream is read by itself, no further than a page needs; `research.activity.page` merges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import Func, Q, QuerySet, Subquery, TextField, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce
+from django.utils.timezone import make_aware
+from django.utils.translation import gettext_lazy as _
+
+from memory.models import Activity, ModelCall, Revision, User
+from memory.models.history import actor_kind
+from memory.records.kinds import models as record_models
+from memory.texts.days import day_of
+from research.models import Run
+
+MOST_LOOKED_AT = 100_000  # lines of a stream in which words are looked for, the newest first
+# Who acts, as the filter names them, and the beginnings of what is stored for them.
+ACTORS = {
+    "person": (_("people"), ("human",)),
+    "agent": (_("agents"), ("agent",)),
+    "research": (_("research"), ("research",)),
+    "reflector": (_("reflector"), ("reflector",)),
+    "maintenance": (_("upkeep"), ("maintenance",)),
+    "system": (_("system"), ("system",)),
+}
+# On whose behalf a model is called, by the beginning of the call's source.
+_CALLED_FOR = {"person": ("human", "explicit"), "agent": ("agent", "session"), "research": ("run",)}
+KINDS = {
+    "changes": _("changes of records"),
+    "runs": _("runs"),
+    "calls": _("model calls"),
+    "tools": _("tool calls"),
+    "sign-ins": _("sign-ins and account"),
+    "acts": _("other acts"),
+}
+SIGN_INS = (
+    "signed-in", "signed-out", "sign-in-failed", "sign-in-ended", "sign-ins-ended",
+    "password-changed", "password-set-by-staff", "profile-changed", "limits-changed",
+    "account-made", "account-disabled", "account-enabled", "invited", "invitation-revoked",
+    "token-made", "token-revoked",
+)  # fmt: skip
+TOOL_CALLED = "tool-called"
+# What the record's own revision tells already.
+_TOLD = ("topic-made", "topic-trashed", "topic-restored", "memory-ended", "memory-revived")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the page's address asks for; what it cannot mean is left out."""
+
+    words: str = ""
+    actor: str = ""
+    kind: str = ""
+    type: str = ""
+    first: date | None = None
+    last: date | None = None
+    warnings: bool = False
+
+    @classmethod
+    def of(cls, query: Any) -> Wanted:
+        """Read it from an address's query."""
+        kind, record_type = query.get("kind", ""), query.get("type", "")
+        return cls(
+            words=query.get("q", "").replace("\x00", "").strip()[:200],
+            actor=query.get("actor", "").replace("\x00", "").strip()[:200],
+            kind=kind if kind in KINDS else "",
+            type=record_type if record_type in {*record_models(), "run"} else "",
+            first=day_of(query.get("from", "")),
+            last=day_of(query.get("to", "")),
+            warnings=bool(query.get("warnings")),
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything may be missing because of what was asked."""
+        return self != Wanted()
+
+    @property
+    def actor_kind(self) -> str:
+        """Return the group of actors that is asked for, also where one of them is named."""
+        first = self.actor.partition(":")[0]
+        return "person" if first == "human" else first
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the merged stream: a moment, then the stream's rank, then the row."""
+
+    at: datetime
+    rank: int
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A row of a stream with its place among all."""
+
+    place: Place
+    row: Any
+
+    @property
+    def name(self) -> str:
+        """Return which stream it is of."""
+        return _NAMES[self.place.rank]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One source of lines: its `rows` for a user, None where none of them can be meant.
+
+    Words are looked for in the fields `said_in`.
+    """
+
+    name: str
+    rank: int
+    rows: Callable[[User, Wanted], QuerySet[Any] | None]
+    said_in: tuple[str, ...]
+
+    def page(
+        self, user: User, wanted: Wanted, zone: tzinfo, after: Place | None, most: int
+    ) -> list[Any]:
+        """Return at most `most` rows behind `after`, the newest first."""
+        rows = self.rows(user, wanted)
+        if rows is None:
+            return []
+        rows = _between(rows, wanted, zone)
+        if wanted.words:
+            rows = _holding(_newest(rows), wanted.words, self.said_in)
+        if after is not None:
+            rows = rows.filter(self._behind(after))
+        return list(rows.order_by("-created", "-id")[:most])
+
+    def _behind(self, place: Place) -> Q:
+        """Of one moment the streams follow each other by rank, and their rows by id, falling."""
+        if self.rank > place.rank:
+            return Q(created__lte=place.at)
+        if self.rank < place.rank:
+            return Q(created__lt=place.at)
+        # The first condition is what an index on the moment can begin with.
+        beyond = Q(created__lt=place.at) | Q(created=place.at, id__lt=place.key)
+        return Q(created__lte=place.at) & beyond
+
+
+def _between(rows: QuerySet[Any], wanted: Wanted, zone: tzinfo) -> QuerySet[Any]:
+    if wanted.first:
+        rows = rows.filter(created__gte=make_aware(datetime.combine(wanted.first, time()), zone))
+    if wanted.last and wanted.last < date.max:
+        end = datetime.combine(wanted.last + timedelta(days=1), time())
+        rows = rows.filter(created__lt=make_aware(end, zone))
+    return rows
+
+
+def _by(rows: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
+    """Keep what the actor that is asked for did."""
+    if not wanted.actor:
+        return rows
+    named: QuerySet[Any] = rows.annotate(by=actor_kind())
+    if wanted.actor in ACTORS:
+        return named.filter(by__in=ACTORS[wanted.actor][1])
+    return named.filter(by=wanted.actor.partition(":")[0], actor=wanted.actor)
+
+
+def _newest(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Keep the newest in which words are looked for: no index helps to find any part of a word."""
+    moments = rows.order_by("-created", "-id").values("created")
+    edge = Subquery(moments[MOST_LOOKED_AT : MOST_LOOKED_AT + 1])
+    return rows.filter(created__gte=Coalesce(edge, Value(datetime.min.replace(tzinfo=UTC))))
+
+
+def _holding(rows: QuerySet[Any], words: str, fields: Iterable[str]) -> QuerySet[Any]:
+    for word in words.split():
+        anywhere = Q()
+        for name in fields:
+            anywhere |= Q(**{f"{name}__icontains": word})
+        rows = rows.filter(anywhere)
+    return rows
+
+
+def changes(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+    """Return revisions without their texts, which may be long: with the names of their fields."""
+    if wanted.kind not in ("", "changes") or wanted.warnings or wanted.type == "run":
+        return None
+    rows = _by(Revision.objects.of(user), wanted)
+    if wanted.type:
+        rows = rows.filter(record_type=wanted.type)
+    told: QuerySet[Any] = rows.defer("before", "after").annotate(
+        names=_KeysOf("after"),
+        had=_KeysOf("before"),
+        trashed=KeyTextTransform("trashed_at", "after"),
+        superseded=KeyTextTransform("superseded_by_id", "after"),
+    )
+    return told
+
+
+class _KeysOf(Func):
+    """The names in a JSON object."""
+
+    template = "ARRAY(SELECT jsonb_object_keys(%(expressions)s))"
+    output_field = ArrayField(TextField())
+
+
+def log(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+    """Return lines of the activity log, but for those that a revision tells already."""
+    if wanted.kind in ("changes", "calls"):
+        return None
+    rows = _by(Activity.objects.of(user).exclude(kind__in=_TOLD), wanted)
+    if wanted.kind == "runs":
+        rows = rows.filter(subject_type="run")
+    elif wanted.kind == "sign-ins":
+        rows = rows.filter(kind__in=SIGN_INS)
+    elif wanted.kind == "tools":
+        rows = rows.filter(kind=TOOL_CALLED)
+    elif wanted.kind == "acts":
+        rows = rows.exclude(subject_type="run").exclude(kind__in=(*SIGN_INS, TOOL_CALLED))
+    if wanted.type:
+        rows = rows.filter(subject_type=wanted.type)
+    if wanted.warnings:
+        rows = rows.filter(is_warning=True)
+    return rows
+
+
+def runs(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+    """Return runs, for the moment at which each was started; how it ended is in the log."""
+    if wanted.kind not in ("", "runs") or wanted.warnings or wanted.type not in ("", "run"):
+        return None
+    rows = Run.objects.of(user).filter(topic__trashed_at=None)
+    return _by(rows, wanted).select_related("topic").defer("manifest", "settings", "warnings")
+
+
+def calls(user: User, wanted: Wanted) -> QuerySet[Any] | None:
+    """Return calls of models, without what was said."""
+    if wanted.kind not in ("", "calls") or wanted.type:
+        return None
+    rows: QuerySet[Any] = ModelCall.objects.of(user)
+    if wanted.actor:
+        if wanted.actor not in ACTORS:
+            return None
+        beginnings = _CALLED_FOR.get(wanted.actor, (wanted.actor,))
+        rows = rows.annotate(by=actor_kind("source"))
+        rows = rows.filter(by__in=beginnings)
+    if wanted.warnings:
+        rows = rows.exclude(failure="")
+    return rows.defer("prompt", "answer")
+
+
+STREAMS = (
+    Stream("change", 0, changes, ("label", "reason", "source")),
+    Stream("log", 1, log, ("label", "kind", "detail")),
+    Stream("call", 2, calls, ("purpose", "model", "error", "source")),
+    Stream("run", 3, runs, ("topic__title",)),
+)
+_NAMES = {stream.rank: stream.name for stream in STREAMS}

@@ -1,0 +1,1 @@
+"""What a run and a month may take, and what the next will."""

@@ -1,0 +1,259 @@
+"""What the next run of a topic will probably take: tokens, money, minutes and searches, as ranges.
+
+From this topic's own runs of that depth, else from all its owner's, else from what is usual; it
+always says which.  Money is what those tokens cost at the prices of now: an unknown price stays
+unknown.  Four queries, however many topics are asked about.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import F, Sum, Window
+from django.db.models.functions import RowNumber
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers.llm import LlmProfile, Usage
+from memory.models import ModelCall, User
+from memory.money import prices
+from memory.outside import connections
+from memory.outside.asking import price
+from research.budgets.budget import budget_for
+from research.models import Run, Step, TopicSettings
+
+MOST_LOOKED_AT = 10  # runs of a topic, the latest
+ENOUGH_TO_TRIM = 5  # runs from which on the least and the largest are left out
+Range = tuple[int, int]
+Depth = TopicSettings.Depth
+TOPIC, OTHERS, USUAL = "topic", "others", "usual"
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What one run took; `prompt` and `completion` are tokens."""
+
+    prompt: int
+    completion: int
+    seconds: float
+    searches: int
+
+
+# What a run takes that has no run before it to go by.
+USUALLY = {
+    Depth.QUICK: [Took(3_000, 600, 30, 3), Took(16_000, 3_000, 240, 6)],
+    Depth.DEEP: [Took(30_000, 4_000, 240, 6), Took(220_000, 16_000, 1_500, 30)],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run will probably take, from the least to the most; `money` None is not known."""
+
+    depth: str
+    basis: str
+    runs: int
+    tokens: Range
+    money: tuple[Decimal, Decimal] | None
+    minutes: Range
+    searches: Range
+    has_model: bool = True
+
+    @property
+    def cost(self) -> str:
+        """Return the money in words; never a price that is not known as nothing."""
+        if not self.has_model:
+            return _("no model, no cost")
+        if self.money is None:
+            return _("price unknown")
+        if not self.money[1]:
+            return _("no cost: the model's price is 0")
+        return _from_to(prices.dollars(self.money[0]), prices.dollars(self.money[1]))
+
+    @property
+    def words(self) -> str:
+        """Return all of it in a line."""
+        parts = [
+            _("%(range)s min") % {"range": _from_to(*map(str, self.minutes))},
+            ngettext("%(range)s search", "%(range)s searches", self.searches[1])
+            % {"range": _from_to(*map(str, self.searches))},
+        ]
+        if self.has_model:
+            told = _from_to(f"{self.tokens[0]:,}", f"{self.tokens[1]:,}")
+            parts.insert(0, _("%(range)s tokens") % {"range": told})
+        return ", ".join([self.cost, *parts])
+
+    @property
+    def basis_words(self) -> str:
+        """Return what the forecast rests on."""
+        depth = Depth(self.depth).label
+        if self.basis == USUAL:
+            return _("what a %(depth)s run usually takes: there is none yet to go by") % {
+                "depth": depth
+            }
+        if self.basis == TOPIC:
+            words = ngettext(
+                "by this topic's last %(depth)s run",
+                "by this topic's last %(runs)d %(depth)s runs",
+                self.runs,
+            )
+        else:
+            words = ngettext(
+                "by your last %(depth)s run, of another topic",
+                "by your last %(runs)d %(depth)s runs, of other topics",
+                self.runs,
+            )
+        return words % {"runs": self.runs, "depth": depth}
+
+    @property
+    def middle_tokens(self) -> int:
+        """Return the tokens halfway between the least and the most."""
+        return sum(self.tokens) // 2
+
+    @property
+    def middle_money(self) -> Decimal | None:
+        """Return the money halfway between the least and the most, None where it is not known."""
+        return None if self.money is None else sum(self.money, Decimal(0)) / 2
+
+    def times(self, runs: int) -> str:
+        """Return what so many runs cost, in words."""
+        if self.money is None or not self.has_model or not runs:
+            return self.cost
+        least, most = self.money
+        return replace(self, money=(least * runs, most * runs)).cost
+
+
+def _from_to(least: str, most: str) -> str:
+    return least if least == most else f"{least}–{most}"
+
+
+def forecast_of(topic: Any, depth: str = "") -> Forecast:
+    """Return the forecast of one topic's next run, of its own depth unless another is named."""
+    return forecasts_of(topic.owner, [topic], depth)[topic.pk]
+
+
+def forecasts_of(user: User, topics: Sequence[Any], depth: str = "") -> dict[Any, Forecast]:
+    """Return the forecasts of the user's topics (their settings loaded) by their ids."""
+    profile = connections.llm_profile()
+    past = _past_of(user, [topic.pk for topic in topics])
+    return {
+        topic.pk: _made(topic.settings, depth or topic.settings.depth, past, profile, topic.pk)
+        for topic in topics
+    }
+
+
+def forecast_of_new(user: User, depth: str) -> Forecast:
+    """Return the forecast of a topic that is still to be made, with the usual settings."""
+    settings = TopicSettings(depth=depth)
+    return _made(settings, depth, _past_of(user, []), connections.llm_profile(), None)
+
+
+Past = dict[tuple[Any, str], list[Took]]
+
+
+def _made(
+    settings: TopicSettings, depth: str, past: Past, profile: LlmProfile | None, key: Any
+) -> Forecast:
+    has_model = profile is not None
+    basis, took = USUAL, USUALLY[Depth(depth)]
+    for name, of in ((TOPIC, key), (OTHERS, None)):
+        found = past.get((of, depth), []) if of is not None or name == OTHERS else []
+        # Runs that were written without a model say nothing of what one costs.
+        found = [one for one in found if bool(one.prompt) or not has_model]
+        if found:
+            basis, took = name, found
+            break
+    most = budget_for(settings, depth)
+    tokens = _range([one.prompt + one.completion for one in took], most.tokens)
+    seconds = _range([round(one.seconds) for one in took], most.minutes * 60)
+    return Forecast(
+        depth=depth,
+        basis=basis,
+        runs=0 if basis == USUAL else len(took),
+        tokens=tokens if has_model else (0, 0),
+        money=_money(took, profile, most.money),
+        minutes=(max(1, seconds[0] // 60), max(1, -(-seconds[1] // 60))),
+        searches=_range([one.searches for one in took]),
+        has_model=has_model,
+    )
+
+
+def _range(values: Sequence[int], most: int | None = None) -> Range:
+    """Return the least and the largest value, without outliers where there are enough of them."""
+    found = sorted(values)
+    if len(found) >= ENOUGH_TO_TRIM:
+        found = found[1:-1]
+    least, largest = found[0], found[-1]
+    return (least, largest) if most is None else (min(least, most), min(largest, most))
+
+
+def _money(
+    took: Sequence[Took], profile: LlmProfile | None, most: Decimal | None
+) -> tuple[Decimal, Decimal] | None:
+    if profile is None:
+        return Decimal(0), Decimal(0)
+    costs = [price(Usage(one.prompt, one.completion), profile) for one in took]
+    known = sorted(cost for cost in costs if cost is not None)
+    if len(known) < len(costs):
+        return None
+    if len(known) >= ENOUGH_TO_TRIM:
+        known = known[1:-1]
+    least, largest = known[0], known[-1]
+    return (least, largest) if most is None else (min(least, most), min(largest, most))
+
+
+def _past_of(user: User, topic_ids: Iterable[Any]) -> Past:
+    """Return what the last saved runs took, by topic and depth; under None those of all topics.
+
+    The latter are looked up only where a topic has no runs of its own.
+    """
+    wanted = list(topic_ids)
+    runs = Run.objects.of(user).saved().exclude(trigger=Run.Trigger.RECHECK)
+    runs = runs.filter(stop_reason="", started_at__isnull=False, finished_at__isnull=False)
+    own = _latest(runs.filter(topic__in=wanted), "topic_id", "depth") if wanted else []
+    with_own = {row["topic_id"] for row in own}
+    others = [] if wanted and with_own.issuperset(wanted) else _latest(runs, "depth")
+    took = _took({row["pk"]: row for row in [*own, *others]})
+    past: Past = defaultdict(list)
+    for row in own:
+        past[row["topic_id"], row["depth"]].append(took[row["pk"]])
+    for row in others:
+        past[None, row["depth"]].append(took[row["pk"]])
+    return past
+
+
+def _latest(runs: Any, *by: str) -> list[dict[str, Any]]:
+    """Return the latest runs, as many of each group as are looked at."""
+    place = Window(RowNumber(), partition_by=[F(name) for name in by], order_by=F("pk").desc())
+    fields = ("pk", "topic_id", "depth", "started_at", "finished_at", "waited_seconds")
+    latest = runs.annotate(place=place).filter(place__lte=MOST_LOOKED_AT).order_by("-pk")
+    return list(latest.values(*fields))
+
+
+def _took(runs: dict[int, Any]) -> dict[int, Took]:
+    if not runs:
+        return {}
+    sources = [f"run:{pk}" for pk in runs]
+    calls: Any = ModelCall.objects.filter(source__in=sources).order_by().values("source")
+    spent = {
+        row["source"]: row
+        for row in calls.annotate(asked=Sum("prompt_tokens"), answered=Sum("completion_tokens"))
+    }
+    steps = Step.objects.filter(run__in=list(runs), name="search", part=0)
+    asked = {pk: counts.get("queries", 0) for pk, counts in steps.values_list("run_id", "counts")}
+    return {
+        pk: Took(
+            prompt=spent.get(f"run:{pk}", {}).get("asked") or 0,
+            completion=spent.get(f"run:{pk}", {}).get("answered") or 0,
+            seconds=max(
+                0.0,
+                (row["finished_at"] - row["started_at"]).total_seconds() - row["waited_seconds"],
+            ),
+            searches=int(asked.get(pk, 0)),
+        )
+        for pk, row in runs.items()
+    }

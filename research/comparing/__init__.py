@@ -1,0 +1,1 @@
+"""What one sentence says of another. Nothing here knows a record."""

@@ -1,0 +1,215 @@
+"""Which sentences can stand alone as a finding: whole statements, neither code nor chatter."""
+
+from __future__ import annotations
+
+import re
+
+from memory.texts.sentences import word_count
+
+SHORTEST = 8
+LONGEST = 45
+_LONGEST_CHARACTERS = 500
+# Questions, beginnings of lists, what was cut, and what takes back a sentence that is not quoted.
+_NO_ENDS = ("?", "？", ":", "：", "…", "...", ", however.", ", though.", " as follows.", " below.")
+
+# A sentence that begins so points back at one that is not quoted with it.
+_OPENERS = {
+    "en": r"this|that|these|those|it|its|it's|they|their|he|she|his|her|him|we|our|us|i|i'm|my|mine|you|your"
+    r"|there|here|such|both|neither|either|another|others|one of (?:them|these|those)|some of (?:them|these"
+    r"|those)|none of (?:this|these|them|it)|all of (?:this|these|them|it)|each of (?:these|them)"
+    r"|however|but|and|or|nor|so|also|then|thus|hence|therefore|moreover|furthermore|meanwhile|instead"
+    r"|otherwise|still|yet|nevertheless|nonetheless|besides|consequently|accordingly|similarly|likewise"
+    r"|additionally|finally|lastly|firstly|secondly|thirdly|first,|second,|third,|next,|again,|conversely"
+    r"|overall|indeed|alternatively|unfortunately|fortunately|luckily|sadly|perhaps|maybe|anyway|sure,"
+    r"|no further|no more|nothing|not all|not only|let|let's|please|note|see|check|click|read|try|learn"
+    r"|thanks|thank|welcome|hello|hi|if you|when you|once you|before you|after you|to do so|do not|don't|doesn't|isn't|won't|can't|cannot"
+    r"|doing so|because of (?:this|that|it)|as (?:a result|such|before|above|expected|mentioned|described"
+    r"|shown|noted|usual|well|always|you)|for (?:example|instance|this|that|these|those)|in (?:addition"
+    r"|contrast|other words|fact|short|particular|this|that|these|those|such|both|either)|on the other"
+    r"|on the (?:same|contrary)|at the (?:same|moment|time)|by (?:contrast|comparison|doing)|with (?:this"
+    r"|that|these|those|it)|after (?:this|that)|of (?:these|those|course)|among (?:these|those|them)"
+    r"|the (?:former|latter|above|following|other|others|same)|that's|there's|here's|what|why|how|who|where"
+    r"|which|whoever|whatever|example|figure|table|fig\.|warning|tip|todo|default:|returns?:|parameters"
+    r"|args|e\.g|i\.e|etc|to (?!date\b|be\b)\w+|use(?! of\b)|import(?! (?:duties|taxes|prices|tariffs))|write|inspect|generate"
+    r"|install|delete|ensure|make sure|create|copy|choose|consider|remember|avoid|keep|replace|specify|configure"
+    r"|refer|visit|download|call|pass|watch|useful for|used (?:to|for|by|when|with|in|as)|plan for|test this",
+    "de": r"er|sie|es|dies\w*|jene\w*|ihr\w*|sein\w*|wir|unser\w*|ich|mein\w*|du|das ist|da|dort|hier|dabei"
+    r"|damit|dazu|daher|deshalb|darum|aber|und|oder|doch|jedoch|außerdem|allerdings|trotzdem|dann|auch"
+    r"|zudem|ferner|beide|zum beispiel|solche\w*",
+    "fr": r"il|elle|ils|elles|ce|cet|cette|ces|cela|ça|c'est|on|nous|notre|nos|je|mon|ma|mes|vous|votre|son"
+    r"|sa|ses|leurs?|mais|et|ou|donc|cependant|toutefois|ainsi|ensuite|puis|alors|en effet|par exemple"
+    r"|de plus|en outre|celui|celle|y",
+    "es": r"est[eao]s?|es[eao]s?|aquel\w*|ello|ell[ao]s?|él|su|sus|nuestr\w+|yo|mi|mis|tú|usted\w*|pero|y|o"
+    r"|sin embargo|además|así|entonces|luego|también|por eso|por ejemplo|por lo tanto|ambos|aquí|allí",
+    "it": r"quest\w+|quell\w+|ess[oaie]|lui|lei|loro|suo|sua|noi|nostr\w+|io|mio|ma|e|o|però|tuttavia|inoltre"
+    r"|quindi|così|poi|anche|per esempio|ciò",
+    "pt": r"est[ea]s?|ess[ea]s?|isto|isso|ele|ela|eles|elas|seus?|suas?|nós|noss\w+|eu|meu|mas|e|ou|porém"
+    r"|contudo|além disso|assim|então|também|por exemplo|por isso",
+    "nl": r"hij|zij|ze|het is|dit|dat|deze|die|hun|zijn|haar|wij|we|ons|onze|ik|mijn|maar|en|of|echter|ook"
+    r"|daarom|dus|bovendien|daarnaast|toen|hier|daar|er",
+    "ru": r"он|она|оно|они|это|этот|эта|эти|его|её|ее|их|мы|наш\w*|я|мой|вы|ваш\w*|но|и|а|или|однако|поэтому"
+    r"|также|кроме того|затем|потом|тогда|так|там|здесь|например|такой|такие|такая",
+    "zh": r"这|那|它|他|她|其|该|此|我|你|您|咱|本刊|本文|本站|笔者|小编|但|然而|因此|所以|同时|另外|而且|而|不过|并且|并|例如"
+    r"|比如|譬如|于是|由于此|与此|对此|为此|据此|如此|以上|以下|上述|如下|总之|首先|其次|最后|当然|也|还|又|则|即|或者|以及"
+    r"|虽然如此|尽管如此|換言之|换言之|如果你|如果您|请|欢迎|点击|扫描|图为|来源|作者|記者|注：|同期|更正之后|更正之後",
+    "ja": r"これ|それ|あれ|この|その|あの|ここ|そこ|彼|私|我々|あなた|しかし|また|そして|そのため|だが|ただし|なお|さらに|つまり"
+    r"|したがって|一方|例えば|たとえば|まず|次に|最後に|同じく|同社|同氏|では|でも|それで|なぜなら",
+    "ko": r"이것|그것|이는|그는|그녀|이들|그들|우리|저는|나는|당신|하지만|그러나|그리고|또한|또|따라서|그래서|한편|예를 들어"
+    r"|이에|이를|그러므로|즉|먼저|다음으로|마지막으로|이번|여기",
+}
+_NO_SPACES = ("zh", "ja", "ko")
+_OPENING = {
+    code: re.compile(
+        rf"[\W_]*(?:{words})" + ("" if code in _NO_SPACES else r"(?![\w'])"), re.IGNORECASE
+    )
+    for code, words in _OPENERS.items()
+}
+# "Over five years it received 22 minor releases": the subject is a pronoun all the same.
+_LATE_PRONOUN = re.compile(
+    r"(?:Over|In|On|After|Since|With|By|For|From|During|Until|Before|At|Under|Within|Between|Among)"
+    r"\s(?:[\w'.-]+,?\s){1,6}(?:it|they|he|she)\s"
+)
+# "Increase of this number …", "If used in the command, this is …": the word stands for what was said before.
+_POINTS_BACK = re.compile(
+    r"\b(?:this|these|that|those|the given|the above) (?:numbers?|values?|windows?|options?|sections?|documents?|page"
+    r"|api|methods?|functions?|propert(?:y|ies)|class(?:es)?|commands?|flags?|settings?|cases?|behaviou?rs?|fields?"
+    r"|parameters?|arguments?|callbacks?|events?|modules?|chapters?|examples?|steps?|tools?|list|file|way|patch|bug)\b"
+    r"|\blike (?:this|that|these)\b"
+    r"|^(?:If|When|While|Although|Though|Because|As|Since|Once|Unless|Given|Unlike|Like)\s(?:(?:it|they|this|that|these"
+    r"|those|he|she|used|set|specified|present|omitted|true|false|given|provided|not)\b|[^,]{1,80},\s(?:this|these|those)\b)"
+    r"|^[a-z]+ing\s(?:this|these|that|those|it|them)\b|^(?:For|In|On|With|By)\s.{1,60}\sthis\s\w+s\b"
+    r"|\s(?:of|in|inside|with|to|for|by|from|on)\s(?:it|them)\.$",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"[{}<>\\]|;\s*$|=>|->|==|!=|&&|\|\||::|\w\(\)|\w\(\w*[=,]|(?<!\w)--?\w+[= ]\S+\s--?\w|\$\w|>>>"
+    r"|^\s*(?:import|from|def|class|const|let|var|function|SELECT|INSERT|UPDATE|pip|npm|git|sudo)\s+\S+.*[;(={]"
+    r"|\w+=\w*[\"'\[{(\d]|\bself\.|^[\w.]+:\s+\w+$|@\w+\(|\*\*kwargs|\[\s*\]|\w\(\w*\[|[\])]#|`\s|\s`|(?:^|\s)//\s|#\d{3,}\b"
+)
+_BOILERPLATE = re.compile(
+    r"\bcookies?\b|\bsubscri(?:be|ption|ber)|newsletter|\bsign(?:ed)?[ -](?:up|in)\b|\blog(?:ged)? ?in\b"
+    r"|all rights reserved|©|\(c\)\s*\d{4}|\bcopyright\b|privacy (?:policy|notice)|terms (?:of|and) (?:use|service|cond)"
+    r"|\bclick\b|\bread more\b|\bshare (?:this|on)\b|\bfollow us\b|advertis(?:ement|ing partner)|javascript (?:is|must|to)"
+    r"|enable javascript|permission is hereby|\blicen[cs]ed under|\bwarrant(?:y|ies) of\b|without warrant"
+    r"|table of contents|first published (?:by|on|in)|is mirrored|courier wire|\bphoto(?:graph)? (?:by|credit)"
+    r"|image (?:credit|source|:)|leave a (?:comment|reply)|email address (?:will|is)|contact us|your browser|"
+    r"\bpress release\b.*\bcontact\b|\bunsubscribe|affiliate links?|related (?:articles|posts|stories)|"
+    r"\bback to top\b|skip to (?:main )?content|\bpull requests? (?:are|is) welcome|\bsee also\b|edit this page"
+    r"|last (?:updated|modified|edited) (?:on|at|by)|\bdisclaimer\b|redistribut(?:e|ion) and use|"
+    r"版权所有|版權所有|转载|轉載|订阅|訂閱|关注我们|扫码|掃碼|点击|點擊|责任编辑|責任編輯|免责声明|免責聲明|登录|登入|注册账|广告|廣告|"
+    r"下载APP|公众号|隐私政策|服务条款|致歉|無断転載|購読|クッキー|ログイン|会員登録|プライバシー|利用規約|"
+    r"구독|로그인|무단 ?전재|쿠키|개인정보",
+    re.IGNORECASE,
+)
+# Words to the reader are advice, not findings.
+_TO_READER = re.compile(
+    r"\byou (?:must|should|can|may|need|will|have|might|want|could|are|do|don't|cannot|can't|would|use|get|see)\b"
+    r"|\b(?:your|yours|yourself|yourselves)\b|\bplease\b|\blet(?:'s| us)\b|\bwe(?:'re|'ll| (?:recommend|suggest"
+    r"|hope|thank|will see|would like|can see|need to))\b|你必须|您必须|请(?:您|你|大家|注意|参阅|参见)",
+    re.IGNORECASE,
+)
+# "Fix pool timeouts", "Returns the socket", "Called when …": a log's or a manual's line without its subject.
+_VERBS = (
+    "fix|add|bump|correct|deprecate|enable|disable|specify|specifie|provide|allow|improve|prevent|refactor|rename"
+    "|implement|revert|clarify|clarifie|determine|indicate|represent|define|contain|return|get|create|make|take"
+    "|throw|resolve|emit|call|handle|set|update|remove|print|display|check|drop|support|change|convert|raise|close"
+    "|document|introduce|move|merge|restore|start|stop|skip|send|show|list|parse|apply|applie|ensure|render|load"
+    "|register|bring|teach|tell|recheck|connect|disconnect|invoke|trigger|plug|grant|describe|accept|run|control|tell|switch|reject|reset|tweak|simplify|simplifie|optimi[sz]e"
+)
+_AFTER_VERB = (
+    "the|a|an|all|any|each|some|whether|how|if|when|multiple|several|both|support|missing|handling|issues?"
+    "|bugs?|typos?|regressions?|broken|incorrect|wrong|compatibility|optional"
+)
+_SUBJECTLESS = re.compile(
+    rf"(?:{_VERBS})(?:e?s|e?d|[pt]ed)?\s+(?:{_AFTER_VERB})\b"
+    r"|(?:Fix|Fixe[sd]|Adds?|Bump(?:s|ed)?|Correct|Remove|Deprecate|Allow|Improve|Prevent|Refactor(?:ed)?|Rename"
+    r"|Implement|Revert(?:ed)?|Clarify|Ensure|Handle|Make|Bugfix|Returns|Creates|Gets|Throws|Emits|Enables|Disables"
+    r"|Specifies|Determines|Indicates|Represents|Defines|Contains|Provides|Allows|Makes|Takes|Handles|Helpers? for"
+    r"|Options? (?:for|to)|Tells|Plug|Enable|Disable|Specify|Determine|Define|Whether)\s+[\"“‘']?[^\W\d_]"
+    rf"|(?:When|If|While|Once)\s[^,]{{1,80}},\s(?:{_VERBS})(?:e?s)\s(?!are\b|is\b|will\b|can\b|may\b|were\b|have\b)"
+    r"|The (?:value|name|path|depth|type|string|timestamp|location) (?:that|to|of|which|in)\b"
+    r"(?!.*\s(?:is|are|was|were|has|have|had|must|can|may|will|defaults|specifies|determines|depends)\s)"
+    r"|An? (?:string|boolean|array|object|callback|integer|dict|list|function|helper|method|class|regular expression"
+    r"|wrapper|tuple)\s(?:representing|of|that|to|which|containing|specifying|indicating|used|describing|for)\b",
+    re.IGNORECASE,
+)
+# "framesSent The number of …", "force - packages are …", "0.14.0 (2026-03-27) …": what a list lost its
+# signs of.
+_GLUED = re.compile(
+    r"(?:[a-z][\w.$-]*|[\w$-]+[._][\w.$]+|[A-Z]+_\w+)\s+(?:The|A|An|If|Whether|Returns?|When|This|Sets?|Number)\s"
+    r"|[a-z][\w-]*(?:\s[\w<>-]+)?\s+[-–—]+\s|v?\d+(?:\.\d+)+\S*\s*[(–—:-]|.*[-=~_^*]{4,}"
+)
+# "description: …", "Summary: …": a field of a form, not a statement.
+_LABELLED = re.compile(
+    r"[\w-]+:\s|(?:[\w-]+\s){0,3}(?:fix(?:es)?|improvements?|clean-?ups?|changes|features?|documentation|notes?):\s"
+)
+_LISTED = re.compile(r"[^\s,;]+(?:[,;]\s*[^\s,;]+){9,}")
+_URL = re.compile(r"https?://|www\.\w")
+_WORDLIKE = re.compile(r"[^\W\d_]")
+
+
+def can_stand_alone(sentence: str, language: str = "en") -> bool:
+    """Whether a plain sentence may be a finding, for its length, its beginning and its matter.
+
+    8 to 45 words (`word_count`), no code, no addresses, no boilerplate, no question, no advice to
+    the reader, and no beginning that leans on the sentence before.
+    """
+    return is_whole(sentence, language) and not is_chatter(sentence)
+
+
+def is_whole(sentence: str, language: str = "en") -> bool:
+    """The cheap half of `can_stand_alone`: length, beginning and end."""
+    if len(sentence) > _LONGEST_CHARACTERS or sentence.endswith(_NO_ENDS):
+        return False
+    if not SHORTEST <= word_count(sentence) <= LONGEST:
+        return False
+    return _begins_well(sentence) and not leans_back(sentence, language)
+
+
+def is_chatter(sentence: str) -> bool:
+    """The dear half: code, addresses, boilerplate, words to the reader, lists."""
+    if _CODE.search(sentence) or _URL.search(sentence) or _TO_READER.search(sentence):
+        return True
+    bare = sentence.lstrip("\"'“‘([ ")
+    if _SUBJECTLESS.match(bare) or _GLUED.match(bare):
+        return True
+    return (
+        _LABELLED.match(sentence) is not None
+        or _BOILERPLATE.search(sentence) is not None
+        or _is_litter(sentence)
+    )
+
+
+def leans_back(sentence: str, language: str = "en") -> bool:
+    """Whether a sentence begins with a pronoun or a connective (or "No further")."""
+    opening = _OPENING.get(language)
+    sentence = sentence.replace("’", "'")
+    if language == "en" and (_LATE_PRONOUN.match(sentence) or _POINTS_BACK.search(sentence)):
+        return True
+    return opening is not None and opening.match(sentence) is not None
+
+
+def _begins_well(sentence: str) -> bool:
+    """Whether it begins with a capital, a figure or a wide character, behind at most a quote mark."""
+    if sentence.startswith("("):
+        return False
+    first = sentence.lstrip("\"'“‘«„「『《（[")[:1]
+    cased = first.upper() != first.lower()
+    return first.isalnum() and not (cased and first.islower() and not _is_name(sentence))
+
+
+def _is_name(sentence: str) -> bool:
+    """Whether the first word is written small but names a thing: `pg_upgrade`, `iPhone`, `npm 7`."""
+    first = sentence.split(" ", 1)[0]
+    return not first.isalpha() or first != first.lower()
+
+
+def _is_litter(sentence: str) -> bool:
+    """Whether it is a list of names, a row of a table or mostly figures and signs."""
+    letters = len(_WORDLIKE.findall(sentence))
+    visible = len(sentence.replace(" ", ""))
+    if letters < 0.55 * visible:
+        return True
+    words = sentence.split()
+    shouted = sum(word.isupper() and len(word) > 3 for word in words)
+    return shouted > 0.4 * len(words) or bool(_LISTED.search(sentence))

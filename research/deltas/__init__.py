@@ -1,0 +1,1 @@
+"""What changed: findings held against what is known, stored, merged, and shown."""

@@ -1,0 +1,320 @@
+"""What changed: findings of a run held against the facts of the runs before.
+
+The comparison is by rule even where a model writes the prose (providers.md 3); what the rule is not
+sure of may be put to a model.  Data flow: findings -> `compare` with current and retired facts
+(`relating.py` judges each, then `second_opinion.py` where one is given) -> delta items by status.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memory.texts.canonical import domain_of
+from memory.texts.text import match_key, without_citations
+from memory.topics.memory import KnownFact
+from research.comparing.matching import match
+from research.comparing.relating import SURE, Comparison, Told, Verdict
+from research.models import DeltaItem, Schedule
+
+if TYPE_CHECKING:
+    from research.comparing.vectors import Embed
+
+Status = DeltaItem.Status
+
+
+@dataclass(slots=True)
+class Change:
+    """One delta item before it is stored; `previous_id` is the key of the fact it is held against."""
+
+    status: str
+    sentence: str
+    citations: list[int] = field(default_factory=list)
+    quote: str = ""
+    previous_id: str = ""
+    previous_text: str = ""
+    withheld: str = ""
+    judged_by: str = ""
+    judged: str = ""
+    previous_source: dict[str, Any] = field(default_factory=dict)
+    unsure: bool = False
+    compared_by: str = ""
+    conflict_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the change as JSON values."""
+        return asdict(self)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the change stands in the delta section (R41)."""
+        return self.status in DeltaItem.LISTED and not self.withheld
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether its source does not say it: then it is neither told nor remembered."""
+        return bool(self.withheld and not self.judged_by)
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether it is news that memory takes up, told or (by the topic's intent) not."""
+        return self.status in DeltaItem.LISTED and not self.is_unsupported
+
+    @property
+    def replaces(self) -> str:
+        """Return the key of the fact that gives way to it: surely changed, and remembered."""
+        is_sure = self.status == Status.CHANGED and not self.unsure and self.is_remembered
+        return self.previous_id if is_sure else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A finding as it is compared: its sentence, where it is cited, and the quote behind it.
+
+    `on` is the day of its page, `before` the sentence before it there, `title` the page's.
+    """
+
+    sentence: str
+    citations: tuple[int, ...] = ()
+    quote: str = ""
+    on: date | None = None
+    before: str = ""
+    title: str = ""
+
+    @property
+    def bare(self) -> str:
+        """Return the sentence without its citations."""
+        return without_citations(self.sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """What somebody else says of some findings instead, by their numbers, and who says it."""
+
+    verdicts: Mapping[int, Verdict] = field(default_factory=dict)
+    by: str = ""
+
+
+# Given the comparison and its own verdicts, says which of them are to be others.
+SecondOpinion = Callable[[Comparison, Sequence[Verdict]], Opinions]
+
+
+@dataclass(frozen=True, slots=True)
+class _Against:
+    """What findings are held against: current facts, and what was known before."""
+
+    facts: Sequence[KnownFact]
+    retired: Sequence[KnownFact]
+    topic: str
+    checked: date | None
+
+
+def compare(
+    found: Sequence[Statement],
+    facts: Sequence[KnownFact],
+    *,
+    retired: Sequence[KnownFact] = (),
+    struck: Sequence[str] = (),
+    topic: str = "",
+    checked: date | None = None,
+    embed: Embed | None = None,
+    second: SecondOpinion | None = None,
+) -> tuple[list[Change], int]:
+    """Return what changed, listed kinds first, and how many findings repeat what was struck.
+
+    A finding that says what a current or retired fact says is confirmed; one that tells what holds
+    now instead is changed (contradicted where a person holds the old one), and `unsure` where that
+    is not certain enough to give the old one up; one that denies a fact, or tells another value for
+    the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
+    told once: who says it again is cited with the first.  A fact that one source confirms and another
+    changes is changed.  Current facts that nothing spoke of have gone quiet.  `checked` is the day
+    on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
+    asked of what the comparison is not sure of.
+    """
+    said, dropped = _once(found, struck)
+    changes = _judged(said, _Against(facts, retired, topic, checked), embed, second)
+    moved = (Status.CHANGED, Status.CONTRADICTED)
+    replaced = {change.previous_id for change in changes if change.status in moved}
+    confirmed: set[str] = set()
+    kept = []
+    for change in changes:
+        if change.status == Status.CONFIRMED:
+            if change.previous_id in replaced | confirmed:
+                continue
+            confirmed.add(change.previous_id)
+        kept.append(change)
+    spoken_of = replaced | confirmed
+    kept += [
+        Change(
+            Status.GONE_QUIET,
+            fact.text,
+            previous_id=fact.id,
+            previous_text=fact.text,
+            previous_source=source_of(fact),
+        )
+        for fact in facts
+        if fact.id not in spoken_of
+    ]
+    order: dict[str, int] = {status: place for place, status in enumerate(_ORDER)}
+    kept.sort(key=lambda change: order[change.status])
+    return kept, dropped
+
+
+_ORDER = (Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.CONFIRMED, Status.GONE_QUIET)
+
+
+def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
+    """Return each finding once, without what was struck, and how many of those there were."""
+    said: dict[str, Statement] = {}
+    dropped = set()
+    for statement in found:
+        key = match_key(statement.bare)
+        if key in said or key in dropped:
+            continue
+        if _is_among(statement.bare, struck) is not None:
+            dropped.add(key)
+        else:
+            said[key] = statement
+    return list(said.values()), len(dropped)
+
+
+def _is_among(sentence: str, texts: Sequence[str]) -> int | None:
+    """Return which of `texts` says just that, in nearly the same words."""
+    found = match(sentence, texts)
+    return found.index if found is not None and found.kind == "confirmed" else None
+
+
+def _judged(
+    said: Sequence[Statement],
+    against: _Against,
+    embed: Embed | None,
+    second: SecondOpinion | None,
+) -> list[Change]:
+    facts = [Told(fact.text, fact.published_at or against.checked) for fact in against.facts]
+    told = [Told(one.bare, one.on, one.before, one.title) for one in said]
+    comparison = Comparison(facts, told, against.topic, embed)
+    verdicts = comparison.verdicts()
+    opinions = second(comparison, verdicts) if second else Opinions()
+    by_rule = "words and vectors" if embed else "words"
+    changes: list[Change] = []
+    news: dict[int, Change] = {}
+    moved: dict[int, Change] = {}
+    for number, statement in enumerate(said):
+        rule = verdicts[number]
+        verdict = opinions.verdicts.get(number, rule)
+        # What repeats an earlier sentence says what that one was found to say.
+        change = news.get(rule.place - len(facts)) or _told_again(
+            verdict, number, moved, comparison, against
+        )
+        if change is not None:
+            _add_citations(change, statement)
+        else:
+            change = _change(statement, verdict, against)
+            change.compared_by = opinions.by if number in opinions.verdicts else by_rule
+            changes.append(change)
+            if change.status in (Status.CHANGED, Status.CONTRADICTED):
+                moved[number] = change
+        if rule.status == "new":
+            news[number] = change
+    _doubt_rivals(changes)
+    return changes
+
+
+def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:
+    """Return what a finding changes by its verdict."""
+    change = Change(Status.NEW, statement.bare, list(statement.citations), statement.quote)
+    retired = [fact.text for fact in against.retired]
+    old = None if verdict.status == "confirmed" else _is_among(statement.bare, retired)
+    if old is not None:
+        # What was known once and has been superseded is no news when it is told again.
+        _relate(change, Status.CONFIRMED, against.retired[old])
+    elif verdict.place >= 0:
+        fact = against.facts[verdict.place]
+        _relate(change, _status(verdict, fact), fact)
+        change.unsure = change.status == Status.CHANGED and verdict.share < SURE
+    elif verdict.status == "noise":
+        change.withheld = _("tells no fact: a question, a call to the reader or an opinion")
+    return change
+
+
+def _told_again(
+    verdict: Verdict,
+    number: int,
+    moved: dict[int, Change],
+    comparison: Comparison,
+    against: _Against,
+) -> Change | None:
+    """Return the change that tells of the same fact what this finding tells of it, if there is one."""
+    if verdict.status not in ("changed", "contradicted"):
+        return None
+    fact = against.facts[verdict.place]
+    for other, change in moved.items():
+        is_same = (change.previous_id, change.status) == (fact.id, _status(verdict, fact))
+        if is_same and comparison.repeats(number, other):
+            change.unsure = change.unsure and verdict.share < SURE
+            return change
+    return None
+
+
+def _doubt_rivals(changes: Sequence[Change]) -> None:
+    """Let no fact give way where sources of one run tell two different things instead of it."""
+    counts = Counter(change.previous_id for change in changes if change.status == Status.CHANGED)
+    for change in changes:
+        if change.status == Status.CHANGED and counts[change.previous_id] > 1:
+            change.unsure = True
+
+
+def _status(verdict: Verdict, fact: KnownFact) -> Status:
+    """Return the status; what a person holds is not replaced, so a change contradicts it."""
+    if verdict.status == "changed" and fact.is_kept:
+        return Status.CONTRADICTED
+    return Status(verdict.status)
+
+
+def _relate(change: Change, status: Status, fact: KnownFact) -> None:
+    change.status, change.previous_id, change.previous_text = status, fact.id, fact.text
+    change.previous_source = source_of(fact)
+
+
+def source_of(fact: KnownFact) -> dict[str, Any]:
+    """Return where a fact stands, as a delta item keeps it; nothing for one without an address."""
+    if not fact.url:
+        return {}
+    return {
+        "link": fact.url,
+        "title": fact.title,
+        "domain": domain_of(fact.url),
+        "published_at": fact.published_at.isoformat() if fact.published_at else None,
+        "quote": fact.quote,
+    }
+
+
+def _add_citations(change: Change, again: Statement) -> None:
+    change.citations += [n for n in again.citations if n not in change.citations]
+
+
+def heading(schedule: Schedule | None, previous_number: int) -> str:
+    """Return the section's heading by how often the topic runs (decision 11)."""
+    preset = schedule.preset if schedule is not None else Schedule.Preset.NONE
+    return {
+        Schedule.Preset.NONE: _("What Changed Since Last Week"),
+        Schedule.Preset.WEEKLY: _("What Changed Since Last Week"),
+        Schedule.Preset.DAILY: _("What Changed Since Yesterday"),
+        Schedule.Preset.MONTHLY: _("What Changed Since Last Month"),
+    }.get(
+        Schedule.Preset(preset),
+        _("What Changed Since Run #%(number)d") % {"number": previous_number},
+    )
+
+
+def since_line(last_run_at: datetime | None, number: int) -> str:
+    """Return the line under the heading: `since <date> (Run #n-1)`."""
+    when = date_format(timezone.localtime(last_run_at), "j F Y") if last_run_at else "?"
+    return _("since %(date)s (Run #%(number)d)") % {"date": when, "number": number}

@@ -1,0 +1,291 @@
+"""What a person says of a report's sentence: checked by hand, or wrong, with what is right.
+
+Data flow: sentence, what is wrong, what is right, the facts as they were seen -> facts corrected or
+struck, a lesson for later runs, a `Correction` beside the report -> taken back, all of it or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from memory.actors import Actor
+from memory.contexts import taught
+from memory.errors import InvalidValue, MemoryRefused
+from memory.models import Activity, Revision, Topic, TopicFact, Trust
+from memory.observing.writing import write_observation
+from memory.records import undoing
+from memory.texts.text import clean, is_visible, match_key, one_line, shorten
+from research.comparing.matching import match
+from research.facts import editing as fact_editing
+from research.models import CheckedSentence, CorrectedFact, Correction, Report
+from research.reports.sentences import ReportSentence
+
+MOST_WORDS = 1000  # characters of what is wrong, and of what is right
+MOST_SENTENCES = 40  # that a run is told not to repeat
+MOST_FACTS = 20  # of a topic that are held against a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class FactSeen:
+    """A fact that came from a sentence, with the version that the person saw."""
+
+    fact: TopicFact
+    version: int
+
+
+def facts_of(report: Report, sentence: ReportSentence) -> list[TopicFact]:
+    """Return the topic's facts that say what a sentence says, current ones first.
+
+    They say it in its very words, or in others with the same numbers, names and negations.
+    """
+    said = TopicFact.objects.filter(topic=report.run.topic_id).live()
+    said = said.exclude(state=TopicFact.State.STRUCK)
+    key = match_key(sentence.text)
+    same = list(said.filter(key=key).order_by("state", "position")[:MOST_FACTS])
+    rest = list(said.current().exclude(key=key)[:MOST_FACTS])
+    alike = [fact for fact in rest if _says(fact, sentence)]
+    return same + alike
+
+
+def _says(fact: TopicFact, sentence: ReportSentence) -> bool:
+    found = match(sentence.text, [fact.text])
+    return found is not None and found.kind == "confirmed"
+
+
+# --- checked by hand --------------------------------------------------------------------------------
+
+
+def check(report: Report, sentence: ReportSentence, *, by: Actor) -> bool:
+    """Note that a person looked it up and vouches for it; False if one did already."""
+    try:
+        with transaction.atomic():
+            made = CheckedSentence.objects.create(
+                owner=report.owner,
+                report=report,
+                sentence=sentence.text,
+                key=sentence.key,
+                by=str(by),
+            )
+            _log(made, report, by, "sentence-checked")
+    except IntegrityError:
+        return False
+    return True
+
+
+def uncheck(report: Report, key: str, *, by: Actor) -> bool:
+    """Take that back; False if nobody vouches for the sentence."""
+    with transaction.atomic():
+        standing = CheckedSentence.objects.filter(report=report, key=key).standing()
+        one = standing.select_for_update().first()
+        if one is None:
+            return False
+        CheckedSentence.objects.filter(pk=one.pk).update(taken_back_at=timezone.now())
+        _log(one, report, by, "sentence-unchecked")
+    return True
+
+
+def _log(subject: Any, report: Report, by: Actor, kind: str, **detail: Any) -> None:
+    label = f"{report.title}, {report.run}: {shorten(subject.sentence, 80)}"
+    subject.topic_id = report.run.topic_id  # so that the line names its topic
+    Activity.log(report.owner, by, kind, subject=subject, label=label[:200], **detail)
+
+
+# --- wrong -------------------------------------------------------------------------------------------
+
+
+def checked_words(wrong: str, right: str) -> tuple[str, str]:
+    """Return both as they are stored.  Raises InvalidValue by field: empty, or too long."""
+    wrong, right = one_line(clean(wrong)[0]), one_line(clean(right)[0])
+    errors = {}
+    if not is_visible(wrong):
+        errors["wrong"] = [_("Say what is wrong, so that later runs can learn from it.")]
+    for name, text in (("wrong", wrong), ("right", right)):
+        if len(text) > MOST_WORDS:
+            words = _("At most %(most)d characters; these are %(count)d.")
+            errors[name] = [words % {"most": MOST_WORDS, "count": len(text)}]
+    if errors:
+        raise InvalidValue(" ".join(one for many in errors.values() for one in many), errors=errors)
+    return wrong, right
+
+
+def correct(
+    report: Report,
+    sentence: ReportSentence,
+    *,
+    wrong: str,
+    right: str = "",
+    facts: Sequence[FactSeen] = (),
+    by: Actor,
+) -> Correction:
+    """Say that a sentence is wrong; its facts, as they were seen, are corrected or struck.
+
+    With `right` the first current fact says that from now on, and the others are struck; without it
+    all are.  Later runs are told by a lesson.  The report's text stays as it is.  Raises
+    InvalidValue, LimitReached, or FactConflict where a fact was changed since; nothing is stored then.
+    """
+    wrong, right = checked_words(wrong, right)
+    try:
+        with transaction.atomic():
+            _hold(report.run.topic_id)
+            correction = Correction.objects.create(
+                owner=report.owner,
+                topic_id=report.run.topic_id,
+                report=report,
+                sentence=sentence.text,
+                key=sentence.key,
+                wrong=wrong,
+                right=right,
+                by=str(by),
+            )
+            done = _change_facts(correction, facts, by=by)
+            lesson = write_observation(
+                report.owner,
+                "lesson",
+                _lesson(correction, report),
+                by=by,
+                tags=[taught.TAG],
+                topic=report.run.topic,
+                trust=Trust.OWNER,
+                step_name=str(report.run)[:200],
+                step_type="RUN",
+            )
+            correction.lesson = lesson
+            correction.save(update_fields=["lesson"])
+            _log(correction, report, by, "report-corrected", facts=len(done))
+    except IntegrityError as exc:
+        if "sentence_corrected_once" not in str(exc):
+            raise
+        problem = _("This sentence is corrected already: take that back first to say it anew.")
+        raise InvalidValue(problem) from exc
+    return correction
+
+
+def _lesson(correction: Correction, report: Report) -> str:
+    values = {
+        "title": shorten(report.title, 120),
+        "run": report.run,
+        "said": correction.sentence,
+        "wrong": correction.wrong,
+        "right": correction.right,
+    }
+    if correction.right:
+        return (
+            _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s Right is: %(right)s")
+            % values
+        )
+    return _("%(title)s, %(run)s said: “%(said)s” That is wrong: %(wrong)s") % values
+
+
+def _change_facts(
+    correction: Correction, facts: Sequence[FactSeen], *, by: Actor
+) -> list[CorrectedFact]:
+    why = _("corrected in a report: %(wrong)s") % {"wrong": shorten(correction.wrong, 200)}
+    is_current = TopicFact.State.CURRENT
+    first = next((seen for seen in facts if seen.fact.state == is_current), None)
+    done = []
+    for seen in facts:
+        _check_seen(seen)
+        fact, before = seen.fact, seen.fact.text
+        was = {"was_touched": fact.touched_by_person, "was_trust": fact.trust}
+        if correction.right and seen is first:
+            fact_editing.edit_fact(fact, correction.right, fact.url, by=by, seen=seen.version)
+            fact.refresh_from_db()
+            act, after = CorrectedFact.Act.CORRECTED, fact.text
+        else:
+            fact.strike(by=by, why=why)
+            act, after = CorrectedFact.Act.STRUCK, ""
+        done.append(
+            CorrectedFact(
+                correction=correction,
+                fact=fact,
+                act=act,
+                before=before,
+                after=after,
+                version=fact.version,
+                **was,
+            )
+        )
+    return CorrectedFact.objects.bulk_create(done)
+
+
+def _hold(topic_id: Any) -> None:
+    """Hold the topic before its facts, as a run's save does: else two would wait for each other."""
+    Topic.objects.select_for_update().get(pk=topic_id)
+
+
+def _check_seen(seen: FactSeen) -> None:
+    """Raise InvalidValue where the fact says something else than when the person looked."""
+    fact = TopicFact.objects.select_for_update().get(pk=seen.fact.pk)
+    if fact.version == seen.version:
+        return
+    then = undoing.state_at(fact, seen.version)
+    if seen.version > fact.version or {"text", "state"} & then.keys() or fact.trashed_at:
+        problem = _(
+            "The fact “%(fact)s” was changed since you opened this page, so nothing was stored. What "
+            "you typed is kept: look at the fact as it is now, and send it again."
+        )
+        raise InvalidValue(problem % {"fact": shorten(fact.text, 120)})
+    seen.fact.refresh_from_db()
+
+
+def corrected_sentences(topic: Topic) -> list[str]:
+    """Return the sentences of the topic's reports that a person said are wrong, the newest first."""
+    rows = Correction.objects.filter(topic=topic).standing()
+    return list(rows.values_list("sentence", flat=True)[:MOST_SENTENCES])
+
+
+# --- taken back --------------------------------------------------------------------------------------
+
+PROBLEM = gettext_lazy("It cannot be taken back as a whole, so nothing was changed: %(why)s")
+
+
+def take_back(correction: Correction, *, by: Actor) -> bool:
+    """Undo all that a correction did: facts, lesson, mark; False if it was taken back before.
+
+    Raises MemoryRefused where a fact was changed again since; then nothing is taken back.
+    """
+    with transaction.atomic():
+        _hold(correction.topic_id)
+        mine = Correction.objects.filter(pk=correction.pk).standing().select_for_update()
+        if not mine.exists():
+            return False
+        for changed in correction.facts.order_by("-id"):
+            _put_back(changed, by=by)
+        lesson = correction.lesson
+        if lesson is not None and lesson.trashed_at is None:
+            lesson.trash(by=by, why=_("the correction was taken back"))
+        mine.update(taken_back_at=timezone.now())
+        _log(correction, correction.report, by, "correction-taken-back")
+    return True
+
+
+def _put_back(changed: CorrectedFact, *, by: Actor) -> None:
+    rows = Revision.objects.filter(
+        owner=changed.correction.owner_id,
+        record_type=TopicFact.record_type(),
+        record_id=changed.fact_id,
+        version=changed.version,
+    )
+    revision = rows.first()
+    if revision is None:  # an archive without its history: the words are put back by hand
+        raise MemoryRefused(str(PROBLEM) % {"why": _("the fact's history is not here.")})
+    try:
+        fact = undoing.undo(revision, by=by)
+        fact.refresh_from_db()
+        # Runs may replace it again, and it is believed as far as before.
+        why = _("the correction was taken back")
+        fact.change(
+            by=by,
+            why=why,
+            touched_by_person=changed.was_touched,
+            trust=changed.was_trust,
+        )
+    except MemoryRefused as exc:
+        raise MemoryRefused(str(PROBLEM) % {"why": exc}) from exc

@@ -1,0 +1,333 @@
+"""A topic's facts over its runs as a drawing: a line for each fact, a mark where something happened.
+
+Data flow: lives of facts (`fact_lives.py`) and delta items of the runs shown -> `Row`s with their
+places in the drawing and their words, for the SVG and for the table beside it alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from memory.models import Topic, TopicFact
+from memory.texts.text import shorten
+from research.facts.lives import Life, Saved, Turn, lives_of
+from research.models import DeltaItem
+from research.reports.compare import choices_of
+
+MOST_RUNS = 16  # beside each other; the others are a page away
+MOST_FACTS = 60
+COLUMN, LEFT, TOP, ROW = 64, 44, 48, 50  # in pixels; a row holds its words and its line
+TRACK = 34  # of a row, where the line runs
+LETTER = 6.3  # how wide one is, about
+HIT = 12  # half of what a finger meets (WCAG 2.2: 24 pixels)
+
+WORDS = {
+    "new": gettext_lazy("New"),
+    "confirmed": gettext_lazy("Confirmed"),
+    "changed": gettext_lazy("Changed"),
+    "contradicted": gettext_lazy("Contradicted"),
+    "hand": gettext_lazy("Written or edited by hand"),
+    "struck": gettext_lazy("Struck, or moved to the trash"),
+    "retired": gettext_lazy("Left out"),
+}
+_TOLD = {
+    DeltaItem.Status.CONFIRMED: "confirmed",
+    DeltaItem.Status.CHANGED: "changed",
+    DeltaItem.Status.CONTRADICTED: "contradicted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened to a fact: its shape, its place, where it leads, and its words."""
+
+    kind: str
+    x: float
+    y: int
+    url: str
+    when: str  # `Run #3, 12 May`, or `after Run #3, 12 May`
+    text: str
+
+    @property
+    def word(self) -> str:
+        """Return what happened."""
+        return str(WORDS[self.kind])
+
+    @property
+    def words(self) -> str:
+        """Return all of it, as the mark's name: `Changed, Run #3, 12 May: It costs less.`."""
+        return f"{self.word}, {self.when}: {self.text}"
+
+    @property
+    def left(self) -> float:
+        """Return where the ground that takes a press begins."""
+        return self.x - HIT
+
+    @property
+    def top(self) -> int:
+        """Return where that ground begins from above."""
+        return self.y - HIT
+
+
+@dataclass(slots=True)
+class Row:
+    """One fact: its line from first seen to last checked, and on to now if it still stands."""
+
+    fact: TopicFact
+    text: str
+    url: str
+    y: int
+    start: float
+    end: float
+    now: float  # as far as it is known, though nothing was heard of it
+    marks: list[Mark] = field(default_factory=list)
+    is_current: bool = True
+    label: str = ""
+    label_x: float = 0
+    is_at_end: bool = False
+
+    @property
+    def track(self) -> int:
+        """Return how far down the line runs."""
+        return self.y + TRACK
+
+    @property
+    def label_y(self) -> int:
+        """Return the foot of its words."""
+        return self.y + 16
+
+    @property
+    def label_top(self) -> int:
+        """Return where the ground of its words begins, which takes a press."""
+        return self.y - 1
+
+    @property
+    def label_width(self) -> float:
+        """Return about how wide its words are."""
+        return round(LETTER * len(self.label) + 8)
+
+    @property
+    def label_left(self) -> float:
+        """Return where they begin."""
+        return self.label_x - (self.label_width - 4 if self.is_at_end else 4)
+
+    @property
+    def state(self) -> str:
+        """Return what it is now, in a word."""
+        return str(TopicFact.State(self.fact.state).label)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One run, above its column."""
+
+    run: Saved
+    x: float
+    day: str
+    url: str
+    name: str
+
+
+@dataclass(slots=True)
+class Chart:
+    """The whole drawing."""
+
+    columns: list[Column]
+    rows: list[Row]
+    left_out: int = 0
+    earlier: int | None = None  # the last run of the page before
+    later: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Return how wide it is."""
+        return max(2 * LEFT + COLUMN * (len(self.columns) - 1), 560)
+
+    @property
+    def height(self) -> int:
+        """Return how high it is."""
+        return TOP + ROW * len(self.rows) + 8
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        """Return the shapes that are there, with their words: the key to the drawing."""
+        used = {mark.kind for row in self.rows for mark in row.marks}
+        return [(kind, str(word)) for kind, word in WORDS.items() if kind in used]
+
+    @property
+    def words(self) -> str:
+        """Return what it shows, for those who do not see it."""
+        facts = ngettext("%(n)d fact", "%(n)d facts", len(self.rows)) % {"n": len(self.rows)}
+        first, last = self.columns[0].run.number, self.columns[-1].run.number
+        told = {"facts": facts, "first": first, "last": last}
+        if first == last:
+            return _("%(facts)s at Run #%(last)d") % told
+        return _("%(facts)s over Run #%(first)d to Run #%(last)d") % told
+
+
+def runs_of(topic: Topic) -> list[Saved]:
+    """Return the runs of the topic that left a report, by number: one query."""
+    return [choice.run for choice in choices_of(topic)]
+
+
+def chart_of(topic: Topic, runs: Sequence[Saved], until: str = "") -> Chart | None:
+    """Return the drawing up to run `until`, or the last one; None without facts: three queries."""
+    if not runs:
+        return None
+    numbers = [run.number for run in runs]
+    asked = int(until) if until.isascii() and until.isdecimal() and len(until) < 10 else 0
+    end = bisect_right(numbers, asked) if numbers[0] <= asked else len(runs)
+    shown = runs[max(0, end - MOST_RUNS) : end]
+    first, last = shown[0].number, shown[-1].number
+    lives = lives_of(topic, runs, first=first - 1, last=last)
+    told: dict[Any, list[DeltaItem]] = defaultdict(list)
+    items = DeltaItem.objects.filter(
+        run__in=[run.pk for run in shown], withheld="", previous_fact__isnull=False
+    )
+    for item in items.order_by("run", "position"):
+        told[item.previous_fact_id].append(item)
+    drawn = [_Drawn(topic, shown, life, told[life.fact.pk]) for life in lives]
+    drawn = [one for one in drawn if one.is_there]
+    if not drawn:
+        return None
+    left_out = max(0, len(drawn) - MOST_FACTS)
+    rows = [one.row(TOP + ROW * place) for place, one in enumerate(drawn[left_out:])]
+    chart = Chart(_columns(topic, shown), rows, left_out)
+    chart.earlier = numbers[end - len(shown) - 1] if end > len(shown) else None
+    chart.later = numbers[min(end + MOST_RUNS, len(runs)) - 1] if end < len(runs) else None
+    for row in rows:
+        _place_label(row, chart.width)
+    return chart
+
+
+def _columns(topic: Topic, runs: Sequence[Saved]) -> list[Column]:
+    return [
+        Column(
+            run,
+            LEFT + COLUMN * place,
+            _day(run),
+            _page_of(topic, run),
+            _("Run #%(number)d, %(day)s") % {"number": run.number, "day": _day(run)},
+        )
+        for place, run in enumerate(runs)
+    ]
+
+
+def _place_label(row: Row, width: int) -> None:
+    """Set a fact's words above its line, from its start, or up to the edge where that is near."""
+    row.label_x = max(row.start, 12)
+    room = (width - row.label_x - 8) / LETTER
+    if room < min(44, len(row.text)):
+        row.is_at_end, row.label_x = True, width - 8
+        room = (width - 16) / LETTER
+    row.label = shorten(row.text, max(int(room), 20))
+
+
+def _day(run: Saved) -> str:
+    return date_format(timezone.localtime(run.at), "j M")
+
+
+def _page_of(topic: Topic, run: Saved) -> str:
+    return reverse("research:run", args=[topic.slug, run.pk]) + "#report"
+
+
+class _Drawn:
+    """One fact's life within the runs that are shown."""
+
+    def __init__(
+        self, topic: Topic, runs: Sequence[Saved], life: Life, items: Sequence[DeltaItem]
+    ) -> None:
+        self.topic, self.runs, self.life = topic, runs, life
+        self.by_number = {run.number: run for run in runs}
+        self.by_pk = {run.pk: run for run in runs}
+        self.numbers = [run.number for run in runs]
+        self.happened: list[tuple[float, str]] = []  # place, kind
+        previous = life.at(self.numbers[0] - 1)
+        self.was_known = previous is not None and previous.is_known
+        for turn in self._turns():
+            self._take(turn, previous)
+            previous = turn
+        self.happened += [
+            (self.by_pk[item.run_id].number, _TOLD[DeltaItem.Status(item.status)])
+            for item in items
+            if item.status in _TOLD
+        ]
+        self.happened.sort(key=lambda one: one[0])
+        self.is_known = previous is not None and previous.is_known
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything of it is to be seen."""
+        return self.was_known or bool(self.happened)
+
+    def _turns(self) -> Iterable[Turn]:
+        first, last = self.numbers[0] - 1, self.numbers[-1] + 1
+        return [turn for turn in self.life.turns if first < turn.place < last]
+
+    def _take(self, turn: Turn, previous: Turn | None) -> None:
+        """Note what a turn of its life did; what its run's items say is left to them."""
+        was_known = previous is not None and previous.is_known
+        kind = ""
+        if turn.is_known and not was_known:
+            kind = "hand" if turn.by_hand else "new"
+        elif turn.is_known and previous is not None and turn.text != previous.text:
+            kind = "hand"
+        elif was_known and not turn.is_known:
+            is_struck = turn.is_trashed or turn.state == TopicFact.State.STRUCK
+            kind = "struck" if is_struck else "retired"
+        if kind:
+            self.happened.append((turn.place, kind))
+
+    def row(self, y: int) -> Row:
+        """Return it as it is drawn, `y` from above."""
+        fact, edge = self.life.fact, LEFT + COLUMN * (len(self.runs) - 1)
+        places = [place for place, _kind in self.happened]
+        start = self._x(places[0]) if places and not self.was_known else LEFT - COLUMN / 2
+        end = self._x(places[-1]) if places else start
+        row = Row(
+            fact=fact,
+            text=fact.text,
+            url=reverse("research:fact-history", args=[self.topic.slug, fact.pk]),
+            y=y,
+            start=max(start, 4),
+            end=max(end, 4),
+            now=edge if self.is_known else max(end, 4),
+            is_current=self.is_known,
+        )
+        beside: dict[float, int] = defaultdict(int)
+        for place, kind in self._once():
+            x = self._x(place) + 2 * HIT * beside[place]
+            beside[place] += 1
+            row.marks.append(self._mark(kind, place, x, row.track))
+        return row
+
+    def _once(self) -> list[tuple[float, str]]:
+        """Return what happened, without the end that a change in the same run explains."""
+        changed = {place for place, kind in self.happened if kind == "changed"}
+        kept = [one for one in self.happened if one[1] != "retired" or one[0] not in changed]
+        return list(dict.fromkeys(kept))
+
+    def _mark(self, kind: str, place: float, x: float, y: int) -> Mark:
+        run = self.by_number.get(int(place))
+        fact = reverse("research:fact-history", args=[self.topic.slug, self.life.fact.pk])
+        turn = self.life.at(int(place)) or self.life.turns[0]
+        values = {"number": int(place), "day": _day(run) if run is not None else ""}
+        if place % 1:
+            when = _("after Run #%(number)d") % values
+            return Mark(kind, x, y, fact, when, self.life.fact.text)
+        when = _("Run #%(number)d, %(day)s") % values
+        return Mark(kind, x, y, _page_of(self.topic, run) if run else fact, when, turn.text)
+
+    def _x(self, place: float) -> float:
+        column = bisect_right(self.numbers, int(place)) - 1 + place % 1
+        return LEFT + COLUMN * column

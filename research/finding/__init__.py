@@ -1,0 +1,1 @@
+"""From queries to texts: services asked, hits put together, pages read."""

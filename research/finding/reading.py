@@ -1,0 +1,241 @@
+"""Step 5: reading the pages behind new and returning hits, in parallel, through the guard.
+
+Data flow: hits in order -> pages fetched by who can reach them -> text as content items, with the
+reason on each hit that gave none -> near-duplicates set aside -> `readings()` for the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers import sample
+from beacon_site.providers.errors import ProviderError, ProviderRejected
+from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
+from memory.documents import library
+from memory.models import ContentItem, Trust
+from memory.texts import injection
+from memory.texts.text import clean
+from research.deep import found
+from research.finding.depth import depth_of
+from research.models import Hit
+from research.reporting import extractive
+from research.reporting.extractive import Reading
+from research.running import obeying
+from research.running.stepping import StepResult, Work
+
+logger = structlog.get_logger(__name__)
+
+MOST_TEXT = (
+    200_000  # characters of one page that are kept; how far it is read: research.finding.depth
+)
+AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
+
+
+def read(work: Work) -> StepResult:
+    """Read the new and returning pages, as many as the budget allows.
+
+    A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
+    """
+    wanted = _to_read(work)
+    left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    calls = fetching(work, left)
+    done = len(wanted) - len(left)
+    # Documents of the library come over database connections, of which there are few.
+    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
+    for outcome in work.each_of(calls, at_once=at_once):
+        hit = left[outcome.place]
+        done += 1
+        with transaction.atomic():  # the page is kept only while the run is held
+            keep(work, hit, outcome.get)
+            work.progress(
+                _("%(done)d of %(all)d pages · %(domain)s")
+                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                read=done,
+                pages=len(wanted),
+            )
+    return _read(work, wanted)
+
+
+def _to_read(work: Work) -> list[Hit]:
+    """Return the hits whose pages are read, within the budget: what is always checked, new, returning.
+
+    Of a deep run those that its tracks opened, and what is always checked.
+    """
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
+    hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
+    if found.opened(work):
+        hits = [hit for hit in hits if hit.reading != Hit.Reading.NOT_READ or hit.pk in always]
+    hits.sort(key=lambda hit: (hit.pk not in always, hit.state == Hit.State.RETURNING))
+    return hits[: work.budget.pages]
+
+
+def page_fetcher() -> PageFetcher:
+    """Return what fetches pages from the web."""
+    return get_fetcher()
+
+
+def fetching(work: Work, hits: Sequence[Hit]) -> list[Callable[[], WebPage]]:
+    """Return what fetches the page of each hit, from wherever it lies."""
+    fetcher = get_fetcher()
+    return [partial(_fetch, hit, fetcher, work) for hit in hits]
+
+
+def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
+    """Fetch one page from where it lies: the sample, the library, or the web."""
+    if sample.is_sample_url(hit.link):
+        return sample.SampleFetcher().fetch(hit.link)
+    if hit.link.startswith("library:"):
+        return library.text_of(work.topic.owner, hit.link)
+    return fetcher.fetch(hit.link)
+
+
+def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
+    """Keep what fetching a page gave: its text as a content item, or why there is none."""
+    try:
+        page = get()
+        obeying.check_where_it_led(work, hit, page.final_url)
+        text = clean(page.text)[0][:MOST_TEXT].strip()
+        if not text:
+            raise ProviderRejected(_("the page holds no text"))
+    except ProviderError as exc:
+        hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
+        hit.save(update_fields=["reading", "reason"])
+        logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
+        return
+    hit.title = (clean(page.title)[0] or hit.title)[:500]
+    hit.published_at = page.published_at or hit.published_at
+    hit.reading = Hit.Reading.READ
+    smell = injection.smells_of_instructions(text)
+    if smell:
+        # Whatever is derived from it would be no better: nothing of it reaches a prompt or a fact.
+        hit.reading = Hit.Reading.QUARANTINED
+        hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
+            "why": smell
+        }
+    hit.content_item = _content_item(work, hit, text)
+    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
+
+
+def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
+    """Store the page's text, for the person who asks what was read."""
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
+    item: ContentItem = ContentItem.objects.create(
+        owner=work.topic.owner,
+        topic=work.topic,
+        type=ContentItem.Type.WEB_CONTENT,
+        title=hit.title[:500],
+        url=hit.link,
+        content=text,
+        size=len(text),
+        scope=work.run.source,
+        source=work.run.source,
+        trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
+        tags=["page", hit.domain[:80]],
+        kept_with=f"{work.run.source}/step:{work.step.pk}",
+    )
+    return item
+
+
+def _read(work: Work, wanted: list[Hit]) -> StepResult:
+    read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
+    most = depth_of(work.settings).text
+    repeated = extractive.near_duplicates([_reading(hit, most) for hit in read_hits])
+    by_place = {hit.place: hit for hit in read_hits}
+    for place, of in repeated.items():
+        hit = by_place[place]
+        hit.reading = Hit.Reading.NEAR_DUPLICATE
+        hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.save(update_fields=["reading", "reason"])
+    set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    if set_aside:
+        work.run.warn(
+            ngettext(
+                "%(count)d page gives orders to its reader and was set aside",
+                "%(count)d pages give orders to their reader and were set aside",
+                set_aside,
+            )
+            % {"count": set_aside}
+        )
+    failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
+    work.run.put(read_count=len(read_hits))
+    _say_what_was_left(work, len(wanted))
+    warning = ""
+    if failed:
+        warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
+            "failed": failed,
+            "all": len(wanted),
+        }
+        work.run.warn(warning)
+    return StepResult(
+        {"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
+        detail=_in_words(len(read_hits), len(repeated)),
+        counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
+        warning=warning,
+    )
+
+
+def _in_words(pages: int, same: int) -> str:
+    read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
+    aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
+    return f"{read}, {aside % {'n': same}}"
+
+
+def _say_what_was_left(work: Work, wanted: int) -> None:
+    """Warn where the topic's own budget, not the site's usual one, left pages unread."""
+    if found.opened(work):
+        return  # the tracks chose
+    new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    if work.settings.max_pages and new > wanted:
+        work.run.warn(
+            _(
+                "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
+                "the others stand with their snippets"
+            )
+            % {"read": wanted, "all": new, "most": work.budget.pages}
+        )
+
+
+def _reading(hit: Hit, most: int) -> Reading:
+    """Return the first `most` characters of a page as they are written from."""
+    text = hit.content_item.content[:most] if hit.content_item else hit.snippet
+    return Reading(
+        number=hit.place,
+        url=hit.link,
+        title=hit.title,
+        domain=hit.domain,
+        text=text,
+        snippet=hit.snippet,
+        published_at=hit.published_at,
+    )
+
+
+def readings(work: Work) -> list[Reading]:
+    """Return what the report may be written from, by the hits' place.
+
+    Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
+    stopping, the snippets of those that could not be or were beyond the budget, the best of them:
+    as many as pages may be read, for eight services find hundreds.  Near-duplicates, quarantined,
+    known and blocked ones are left out.  Of a deep run only pages: those that its tracks opened,
+    and what is always checked.
+    """
+    hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
+    hits = hits.exclude(reading__in=unwanted).select_related("content_item")
+    usable, snippets = [], 0
+    pages_alone = work.is_stopping or bool(found.opened(work))
+    for hit in hits.order_by("place"):
+        if hit.reading == Hit.Reading.READ:
+            usable.append(hit)
+        elif hit.snippet and not pages_alone and snippets < work.budget.pages:
+            usable.append(hit)
+            snippets += 1
+    most = depth_of(work.settings).text
+    return [_reading(hit, most) for hit in usable]

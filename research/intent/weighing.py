@@ -1,0 +1,177 @@
+"""Weighing what changed against a topic's intent: by the site's model, or by the rule of words.
+
+Data flow: intent, sentences that the owner asked for too, items of a delta -> the model's judgements
+or `intent_rule` -> one `Verdict` an item.  It fails open: a judge that fails, is too dear or says
+nonsense withholds nothing, and the warning says so.  The intent is the owner's word; the items come
+from outside and are data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import BaseModel, Field
+
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import Answer, Message
+from memory.outside import connections
+from memory.outside.asking import BudgetReached, ask_model
+from memory.texts.injection import smells_of_instructions
+from memory.texts.text import clean, for_prompt, one_line, shorten
+from research.intent import rule as intent_rule
+from research.intent.rule import Verdict
+
+MOST_ITEMS = 60  # of one question to the model; more are asked in turn
+MOST_EXAMPLES = 20  # sentences that were asked for too, the latest
+LONGEST_WHY = 300
+TOKENS_AN_ITEM = 60
+Ask = Callable[..., Answer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One changed fact as it is weighed."""
+
+    status: str
+    sentence: str
+    previous: str = ""
+
+
+@dataclass(slots=True)
+class Weighed:
+    """The verdicts, one an item; what to warn of; and who judged, in words."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    warning: str = ""
+    by: str = ""
+
+
+class Judgement(BaseModel):
+    """What the model says of one item."""
+
+    item: int
+    tell: bool
+    why: str = ""
+
+
+class Judgements(BaseModel):
+    """What the model says of all items."""
+
+    judgements: list[Judgement] = Field(default_factory=list)
+
+
+def weigh(
+    intent: str, also: Sequence[str], items: Sequence[Item], *, about: str, **asking: Any
+) -> Weighed:
+    """Return a verdict for each item; an empty intent tells everything.
+
+    `about` is the topic's title, `asking` what `ask_model` is called with beside the question.
+    """
+    everything = [Verdict(True)] * len(items)
+    if not intent.strip() or not items:
+        return Weighed(everything)
+    model = connections.model_for(asking.get("topic"))
+    if model is None:
+        return _by_rule(intent, also, items, about)
+    verdicts: list[Verdict] = []
+    warnings: list[str] = []
+    try:
+        for start in range(0, len(items), MOST_ITEMS):
+            some = items[start : start + MOST_ITEMS]
+            found, warning = _by_model(intent, also, some, about, asking)
+            verdicts += found
+            warnings += [warning] if warning else []
+    except (ProviderError, BudgetReached) as exc:
+        words = _("Everything is told: the intent could not be weighed. %(why)s")
+        return Weighed(everything, words % {"why": shorten(str(exc), 300)}, model.profile.model)
+    return Weighed(verdicts, " ".join(dict.fromkeys(warnings)), model.profile.model)
+
+
+# --- without a model ------------------------------------------------------------------------------
+
+
+def _by_rule(intent: str, also: Sequence[str], items: Sequence[Item], about: str) -> Weighed:
+    asked = intent_rule.read(intent, about=about)
+    if not asked:
+        words = _(
+            "Everything is told: without a model an intent is read by its words, and this one names "
+            "nothing to look for, such as prices, a law or a company."
+        )
+        return Weighed([Verdict(True)] * len(items), words)
+    verdicts = [
+        intent_rule.verdict(
+            asked, f"{item.sentence}", status=item.status, examples=also, about=about
+        )
+        for item in items
+    ]
+    return Weighed(verdicts, by=_("the rule of words"))
+
+
+# --- with a model ---------------------------------------------------------------------------------
+
+
+def _by_model(
+    intent: str,
+    also: Sequence[str],
+    items: Sequence[Item],
+    about: str,
+    asking: dict[str, Any],
+) -> tuple[list[Verdict], str]:
+    """Return the model's verdicts.  Raises ProviderError and BudgetReached."""
+    # A sentence that gives orders could have the others withheld: it is not shown, and is told.
+    shown = {n: item for n, item in enumerate(items, start=1) if not _gives_orders(item)}
+    if not shown:
+        return [Verdict(True)] * len(items), ""
+    answer = ask_model(
+        "judge",
+        _messages(intent, also, shown, about),
+        schema=Judgements,
+        max_tokens=200 + TOKENS_AN_ITEM * len(shown),
+        **asking,
+    )
+    said: dict[int, Verdict] = {}
+    if answer is not None and isinstance(answer.parsed, Judgements):
+        for one in answer.parsed.judgements:
+            if one.item in shown and (one.item not in said or one.tell):
+                said[one.item] = Verdict(one.tell, _why(one), "model")
+    missing = len(shown) - len(said)
+    warning = ""
+    if missing:
+        warning = ngettext(
+            "The model did not judge %(n)d change by your intent: it is told.",
+            "The model did not judge %(n)d changes by your intent: they are told.",
+            missing,
+        ) % {"n": missing}
+    return [said.get(n, Verdict(True)) for n in range(1, len(items) + 1)], warning
+
+
+def _gives_orders(item: Item) -> bool:
+    return bool(smells_of_instructions(f"{item.sentence}\n{item.previous}"))
+
+
+def _why(one: Judgement) -> str:
+    why = shorten(one_line(clean(one.why)[0]), LONGEST_WHY)
+    return why or _("the model gave no reason")
+
+
+def _messages(
+    intent: str, also: Sequence[str], items: dict[int, Item], about: str
+) -> list[Message]:
+    context = {
+        "topic": for_prompt(one_line(about)),
+        "intent": for_prompt(intent),
+        "also": [for_prompt(shorten(one_line(text), 400)) for text in also[-MOST_EXAMPLES:]],
+        "items": [
+            (number, item.status, for_prompt(one_line(item.sentence)), for_prompt(item.previous))
+            for number, item in items.items()
+        ],
+    }
+    return [
+        Message("system", render_to_string("prompts/judge_system.txt", context)),
+        Message("user", render_to_string("prompts/judge_user.txt", context)),
+    ]

@@ -1,0 +1,226 @@
+"""What is new of a topic since its owner last read a report of it.
+
+Data flow: reports with their marks -> a `Window` a topic: the last one read, and those that came
+after it -> the delta items of the runs between, merged into one delta (`merged_delta.py`).
+However many topics are asked about, it is two queries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Max, OuterRef, Q, Subquery
+from django.db.models.functions import JSONObject
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.models import TopicFact
+from research.deltas.merged import Merged, merge
+from research.models import DeltaItem, Report, Run
+
+_RUN = ("run_id", "run__number", "created", "run__is_baseline")  # as ReadRun names them
+# What a list needs of an item; a page of topics may hold thousands of them.
+_IN_A_LIST = (
+    "run_id",
+    "position",
+    "status",
+    "sentence",
+    "previous_text",
+    "previous_fact_id",
+    "withheld",
+)
+_COUNTED = (DeltaItem.Status.NEW, DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
+MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
+
+
+# The fact that a run made of an item's sentence, as long as nobody wrote other words over it.
+_FACT = TopicFact.objects.live().filter(
+    topic=OuterRef("run__topic"), first_run=OuterRef("run__number"), text=OuterRef("sentence")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """One saved run as far as reading goes."""
+
+    pk: int
+    number: int
+    at: datetime
+    is_baseline: bool = False
+    sources: Sequence[dict[str, Any]] = ()  # of its report; on the topic's page alone
+
+    @property
+    def day(self) -> str:
+        """Return its day: `12 May`, with the year where it is not this one."""
+        at = timezone.localtime(self.at)
+        return date_format(at, "j F" if at.year == timezone.localdate().year else "j F Y")
+
+
+@dataclass(slots=True)
+class Window:
+    """The unread reports of a topic: those after the last one read, and older ones left out."""
+
+    last: ReadRun | None = None
+    runs: list[ReadRun] = field(default_factory=list)
+    older: int = 0
+    newest: ReadRun | None = None  # of all that is unread, older ones too
+    read_at: datetime | None = None  # when a report of it was read last
+
+    @property
+    def first(self) -> ReadRun | None:
+        """Return the first run of which nothing was read."""
+        return self.runs[0] if self.runs else None
+
+    @property
+    def latest(self) -> ReadRun | None:
+        """Return the latest run of which nothing was read."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def is_several(self) -> bool:
+        """Whether more than one of the unread reports says what changed."""
+        return sum(not run.is_baseline for run in self.runs) > 1
+
+    @property
+    def merged(self) -> list[ReadRun]:
+        """Return the runs whose deltas are told as one, the latest MOST_RUNS at most."""
+        return self.runs[-MOST_RUNS:]
+
+    @property
+    def since(self) -> str:
+        """Return since when, in words: `Run #3, 12 May`; empty where nothing was read yet."""
+        if self.last is None:
+            return ""
+        return _("Run #%(number)d, %(day)s") % {"number": self.last.number, "day": self.last.day}
+
+    @property
+    def runs_in_words(self) -> str:
+        """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
+        if self.first is None or self.latest is None:
+            return ""
+        return runs_in_words(self.first.number, self.latest.number)
+
+
+@dataclass(slots=True)
+class News:
+    """What is new of one topic since it was read: the window, and the deltas in it as one."""
+
+    window: Window = field(default_factory=Window)
+    changes: list[Merged] = field(default_factory=list)
+    withheld: int = 0
+    items: Mapping[int, Sequence[DeltaItem]] = field(default_factory=dict)  # by run, all of them
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return how many changes are listed, by status."""
+        return dict(Counter(str(one.status) for one in self.changes if one.is_listed))
+
+    @property
+    def words(self) -> str:
+        """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
+        return counts_in_words(self.counts, was_read=self.window.last is not None)
+
+
+def runs_in_words(first: int, last: int) -> str:
+    """Return the runs from one number to another in words: `Run #4` or `Runs #4 to #8`."""
+    if first == last:
+        return _("Run #%(last)d") % {"last": last}
+    return _("Runs #%(first)d to #%(last)d") % {"first": first, "last": last}
+
+
+def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
+    """Return how many changes are listed as a sentence: `3 new facts since you last read`."""
+    new, changed, against = (counts.get(str(status), 0) for status in _COUNTED)
+    parts = []
+    if new:
+        parts.append(ngettext("%(n)d new fact", "%(n)d new facts", new) % {"n": new})
+    if changed:
+        parts.append(_("%(n)d changed") % {"n": changed})
+    if against:
+        parts.append(_("%(n)d contradicted") % {"n": against})
+    if parts and was_read:
+        parts[0] = _("%(counts)s since you last read") % {"counts": parts[0]}
+    return ", ".join(parts)
+
+
+def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Window]:
+    """Return of each topic that has reports what is unread of it: one query.
+
+    `in_full` the runs come with the sources of their reports.
+    """
+    read = Report.objects.live().exclude(read_at=None).exclude(run__number=None)
+    last = read.filter(run__topic=OuterRef("run__topic")).order_by().values("run__topic")
+    numbers = last.annotate(number=Max("run__number")).values("number")
+    moments = last.annotate(at=Max("read_at")).values("at")
+    rows = (
+        Report.objects.live()
+        .filter(run__topic__in=list(topic_ids))
+        .exclude(run__number=None)
+        .annotate(last_read=Subquery(numbers), last_at=Subquery(moments))
+        .filter(Q(read_at=None) | Q(run__number=F("last_read")))
+        .order_by("run__topic", "run__number")
+        .values_list(
+            "run__topic", "last_read", "last_at", *_RUN, *(("sources",) if in_full else ())
+        )
+    )
+    found: dict[Any, Window] = defaultdict(Window)
+    for topic_id, last_read, last_at, *told in rows:
+        window, run = found[topic_id], ReadRun(*told)
+        window.read_at = last_at
+        if last_read is None or run.number > last_read:
+            window.runs.append(run)
+        elif run.number == last_read:
+            window.last = run
+            continue
+        else:
+            window.older += 1
+        if window.newest is None or run.at >= window.newest.at:
+            window.newest = run
+    return dict(found)
+
+
+def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, News]:
+    """Return what is new of each topic since its owner last read it: two queries.
+
+    `in_full` is for a page of one topic: with the sources of the reports, the facts that went
+    quiet (nothing to tell in a list), and of each item its `fact` of now, as `{id, state}`.
+    """
+    windows = windows_of(topic_ids, in_full=in_full)
+    runs = [run.pk for window in windows.values() for run in window.merged]
+    told = _items_of(runs, in_full=in_full)
+    found = {}
+    for topic_id, window in windows.items():
+        by_run = {run.pk: told[run.pk] for run in window.merged if run.pk in told}
+        items = [item for of_run in by_run.values() for item in of_run]
+        shown = [item for item in items if not item.withheld]
+        found[topic_id] = News(window, merge(shown), len(items) - len(shown), by_run)
+    return found
+
+
+def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaItem]]:
+    """Return the runs' delta items in their order, those that were withheld too."""
+    found: dict[int, list[DeltaItem]] = defaultdict(list)
+    if runs:
+        items = DeltaItem.objects.filter(run__in=runs)
+        if in_full:
+            items = items.select_related("conflict").annotate(
+                fact=Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
+            )
+        else:
+            items = items.exclude(status=DeltaItem.Status.GONE_QUIET).only(*_IN_A_LIST)
+        for item in items.order_by("run", "position"):
+            found[item.run_id].append(item)
+    return found
+
+
+def between(topic: Any, first: int, last: int) -> list[Merged]:
+    """Return the deltas of the runs after `first` up to `last` as one: one query."""
+    runs = Run.objects.kept().filter(topic=topic, number__gt=first, number__lte=last)
+    items = DeltaItem.objects.filter(run__in=runs, withheld="").select_related("run")
+    return merge(items.order_by("run__number", "position"))

@@ -1,0 +1,163 @@
+"""What lists tell of many topics' unread reports, counted once and kept until something changes.
+
+Data flow: rows of `TopicNews` -> `Told` of each; what is stale is counted anew from the unread runs
+and their deltas (`since_read.py`) and stored.  The tick does so after a run, so that a page seldom has to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import Any, Self
+
+from django.db import connection
+from django.utils.dateparse import parse_datetime
+
+from research.models import DeltaItem, TopicNews
+from research.news import since_read
+from research.news.since_read import News
+
+AT_ONCE = 20  # topics that a tick counts
+_LINES = 2
+# Who is at a row keeps it: its next reader counts again, and nobody waits for anybody.
+_STORE = """
+    UPDATE research_topicnews news SET told = came.told, counted = came.counted
+      FROM jsonb_to_recordset(%s::jsonb) AS came(topic uuid, counted bigint, told jsonb)
+     WHERE news.topic_id = came.topic AND news.topic_id IN (
+           SELECT topic_id FROM research_topicnews WHERE topic_id = ANY(%s::uuid[])
+            ORDER BY topic_id FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+@dataclass(slots=True)
+class Told:
+    """What a list tells of a topic: its unread reports, and their deltas as one."""
+
+    unread: int = 0
+    newest: int = 0  # the run of the newest unread report
+    newest_at: datetime | None = None
+    read_at: datetime | None = None  # when one was read last
+    first: int = 0  # the numbers of the runs of which nothing was read
+    last: int = 0
+    runs: int = 0
+    telling: int = 0  # of them those that say what changed
+    has_baseline: bool = False
+    was_read: bool = False  # whether there is a last one read, since which it is told
+    counts: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, news: News) -> Self:
+        """Count what is new of a topic."""
+        window, listed = news.window, [one for one in news.changes if one.is_listed]
+        return cls(
+            unread=len(window.runs) + window.older,
+            newest=window.newest.pk if window.newest else 0,
+            newest_at=window.newest.at if window.newest else None,
+            read_at=window.read_at,
+            first=window.first.number if window.first else 0,
+            last=window.latest.number if window.latest else 0,
+            runs=len(window.runs),
+            telling=sum(not run.is_baseline for run in window.runs),
+            has_baseline=any(run.is_baseline for run in window.runs),
+            was_read=window.last is not None,
+            counts=news.counts,
+            lines=[one.shown.sentence for one in listed[:_LINES]],
+        )
+
+    @classmethod
+    def read(cls, stored: dict[str, Any]) -> Self:
+        """Read it as it was stored."""
+        found = cls(**stored)
+        for name in ("newest_at", "read_at"):
+            if stored.get(name):
+                setattr(found, name, parse_datetime(stored[name]))
+        return found
+
+    def as_stored(self) -> dict[str, Any]:
+        """Return it as it is stored."""
+        stored = asdict(self)
+        for name in ("newest_at", "read_at"):
+            stored[name] = stored[name].isoformat() if stored[name] else None
+        return stored
+
+    @property
+    def new(self) -> int:
+        """Return how many facts are new."""
+        return self.counts.get(DeltaItem.Status.NEW, 0)
+
+    @property
+    def changed(self) -> int:
+        """Return how many facts changed."""
+        return self.counts.get(DeltaItem.Status.CHANGED, 0)
+
+    @property
+    def contradicted(self) -> int:
+        """Return how many facts are contradicted."""
+        return self.counts.get(DeltaItem.Status.CONTRADICTED, 0)
+
+    @property
+    def is_several(self) -> bool:
+        """Whether more than one of the unread reports says what changed."""
+        return self.telling > 1
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether reports came, none of them a baseline, and they list no change."""
+        return bool(self.runs) and not self.has_baseline and not self.counts
+
+    @property
+    def runs_in_words(self) -> str:
+        """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
+        return since_read.runs_in_words(self.first, self.last) if self.runs else ""
+
+    @property
+    def words(self) -> str:
+        """Return the counts as a sentence: `3 new facts since you last read, 2 changed`."""
+        return since_read.counts_in_words(self.counts, was_read=self.was_read)
+
+
+_PARTS = {part.name for part in fields(Told)}
+
+
+def told_of(rows: Iterable[TopicNews]) -> dict[Any, Told]:
+    """Return of each topic what lists tell; three queries more if any of them is stale."""
+    found: dict[Any, Told] = {}
+    stale = []
+    for row in rows:
+        # What another version of Beacon stored may lack something, or hold more.
+        if row.is_stale or set(row.told) != _PARTS:
+            stale.append(row)
+        else:
+            found[row.topic_id] = Told.read(row.told)
+    return found | count(stale) if stale else found
+
+
+def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
+    """Count the rows' topics anew and store it: three queries, however many.
+
+    What changes meanwhile raises a row's number of changes beyond the one that is stored here.
+    """
+    news = since_read.news_of([row.topic_id for row in rows])
+    found = {row.topic_id: Told.of(news.get(row.topic_id, News())) for row in rows}
+    stored = [
+        {
+            "topic": str(row.topic_id),
+            "counted": row.changes,
+            "told": found[row.topic_id].as_stored(),
+        }
+        for row in rows
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE, [json.dumps(stored), [one["topic"] for one in stored]])
+    return found
+
+
+def catch_up() -> int:
+    """Count what became stale, some topics at a time; return how many."""
+    rows = list(TopicNews.objects.stale().order_by("topic")[:AT_ONCE])
+    if rows:
+        count(rows)
+    return len(rows)

@@ -1,0 +1,1 @@
+"""Telling people elsewhere: channels, digests, feeds, and what is sent."""

@@ -1,0 +1,1 @@
+"""From texts to a report: findings chosen, written, laid out, quoted."""

@@ -1,0 +1,164 @@
+"""Where quoted words stand in a stored text: the exact place, in spite of how they are written.
+
+Data flow: stored text -> `Folded`, its letters as they are compared, each with the place that it
+came from -> `find` gives the span of the stored text -> `around` the words before and behind it.
+
+White space, line ends, case, kinds of quote marks and dashes, ligatures, full-width letters, accents
+in one sign or two, soft hyphens and Markdown's emphasis make no difference; anything else does.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from memory.texts.text import one_line, width
+
+LEAST_QUOTE = 12  # characters below which a quote proves nothing
+CONTEXT = 160  # characters shown before and behind a quote
+
+_ONE_KIND = str.maketrans("“”„«»‘’‚‛′″‐‑‒–—―−", '"""""\'\'\'\'' + "'\"" + "-------")
+# Signs that are not seen, and the emphasis of Markdown.
+_UNSEEN = "\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff*_`"
+_MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u093c\u094d\u09bc\u1160-\u11ff\u20d0-\u20ff\u3099\u309a"
+_PIECES = re.compile(
+    rf"(?P<gap>\s+)|(?P<unseen>[{_UNSEEN}]+)|(?P<plain>[!-)+-^a-~]+(?![{_MARKS}]))"
+    rf"|(?P<other>[^\x00-\x7f\s{_UNSEEN}]+)|(?P<marked>.[{_MARKS}]*)",
+    re.DOTALL,
+)
+_CLUSTER = re.compile(rf".[{_MARKS}]*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a stored text: from `start` up to, not with, `end`."""
+
+    start: int
+    end: int
+
+
+class Folded:
+    """A text as quotes are looked up in it; knows the place of each letter in the stored one."""
+
+    def __init__(self, stored: str) -> None:
+        self.stored = stored
+
+    @cached_property
+    def _made(self) -> tuple[str, array[int]]:
+        said: list[str] = []
+        places: array[int] = array("I")
+        is_gap = True  # none at the beginning
+        for piece in _PIECES.finditer(self.stored):
+            kind, text, start = piece.lastgroup, piece.group(), piece.start()
+            if kind == "unseen":
+                continue
+            if kind == "gap":
+                if not is_gap:
+                    said.append(" ")
+                    places.append(start)
+                is_gap = True
+                continue
+            is_gap = False
+            if kind == "plain":
+                said.append(text.lower())
+                places.extend(range(start, start + len(text)))
+                continue
+            for place, folded in _clusters(self.stored, start, piece.end(), text):
+                said.append(folded)
+                places.extend(place)
+        return "".join(said), places
+
+    @property
+    def text(self) -> str:
+        """Return the text as it is compared."""
+        return self._made[0].rstrip()
+
+    def find(self, quote: str) -> Span | None:
+        """Return where `quote` stands word for word; None if nowhere, or if it is too short.
+
+        Words and numbers must be whole: “costs 1” does not stand in “costs 1.5” or “costs 12”.
+        """
+        wanted = fold(quote)
+        if len(one_line(quote)) < LEAST_QUOTE and width(wanted) < LEAST_QUOTE:
+            return None
+        text, places = self._made
+        at = text.find(wanted)
+        while at >= 0:
+            if _is_whole(text, at, at + len(wanted)):
+                last = places[at + len(wanted) - 1]
+                return Span(places[at], self._end_of(last))
+            at = text.find(wanted, at + 1)
+        return None
+
+    def _end_of(self, place: int) -> int:
+        """Return where the sign that begins at a place of the stored text ends, accents and all."""
+        cluster = _CLUSTER.match(self.stored, place)
+        return cluster.end() if cluster else place + 1
+
+
+def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[Iterable[int], str]]:
+    """Yield signs that are no plain ones as they are compared, with the places they came from."""
+    folded = _as_compared(text)
+    if len(folded) == len(text):
+        yield range(start, end), folded
+        return
+    for cluster in _CLUSTER.finditer(stored, start, end):
+        folded = _as_compared(cluster.group())
+        yield [cluster.start()] * len(folded), folded
+
+
+def _as_compared(text: str) -> str:
+    # A compatibility form may hold spaces, where the sign itself had none.
+    return "".join(unicodedata.normalize("NFKC", text).casefold().translate(_ONE_KIND).split())
+
+
+def fold(text: str) -> str:
+    """Return words as they are compared: one line, one kind of quote mark and dash, case folded."""
+    return Folded(text).text
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether a span begins and ends between words, and not inside a number."""
+    before, first = text[start - 1 : start], text[start]
+    last, behind = text[end - 1], text[end : end + 1]
+    if _belong(before, first) or _belong(last, behind):
+        return False
+    if last.isdigit() and behind in (".", ",") and behind and text[end + 1 : end + 2].isdigit():
+        return False
+    is_inside = before in (".", ",") and bool(before) and text[start - 2 : start - 1].isdigit()
+    return not (first.isdigit() and is_inside and start >= 2)
+
+
+def _belong(left: str, right: str) -> bool:
+    """Whether two signs beside each other are of one word or number; wide ones are words alone."""
+    if not left or not right or not (left.isalnum() and right.isalnum()):
+        return False
+    if left.isdigit() and right.isdigit():
+        return True
+    return not (_is_wide(left) or _is_wide(right))
+
+
+def _is_wide(sign: str) -> bool:
+    return unicodedata.east_asian_width(sign) in "WF"
+
+
+def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
+    """Return the words before and behind a span, each in one line and cut between words."""
+    before = stored[max(0, span.start - most) : span.start]
+    behind = stored[span.end : span.end + most]
+    if span.start > most:
+        head = re.search(r"\s", before)
+        before = "…" + (before[head.end() :] if head else before)
+    if span.end + most < len(stored):
+        tail = re.search(r"\s\S*$", behind)
+        behind = (behind[: tail.start()] if tail else behind) + "…"
+    return _edge(before), _edge(behind)
+
+
+def _edge(text: str) -> str:
+    """Return text in one line that keeps a space at either end: words do not run together."""
+    return re.sub(r"\s+", " ", text)

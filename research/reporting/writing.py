@@ -1,0 +1,301 @@
+"""Step 6: writing the report from the new pages and what is known.
+
+Data flow: readings, numbered 1..k -> a Draft by the model or by the extractive engine, citing those
+numbers -> compared with what was known -> `Written`: body, delta items and the source list, all
+renumbered to one list in the order in which they are cited (R48).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, Field
+
+from beacon_site.providers import sample
+from beacon_site.providers.errors import ProviderError, ProviderNonsense
+from beacon_site.providers.llm import Message
+from memory.outside import connections
+from memory.outside.asking import BudgetReached, ask_model
+from memory.texts import injection
+from memory.texts.sentences import split_sentences
+from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
+from memory.topics.memory import TopicMemory
+from research.deep import found
+from research.deltas import second_opinion
+from research.deltas.delta import Statement, Status
+from research.finding import reading
+from research.finding.depth import depth_of
+from research.models import TopicSettings
+from research.reporting import composing, extractive, report_text, styles
+from research.reporting.composing import Draft
+from research.reporting.drafting import LiveDraft
+from research.reporting.extractive import Reading
+from research.running import facets, offering, planning, repeating
+from research.running.repeating import EXTRACTIVE
+from research.running.stepping import StepResult, Work
+
+MOST_FINDINGS = 10
+MORE_FINDINGS = 6
+ANSWER_TOKENS = 4000
+MOST_BODY = 60_000  # characters; more than ANSWER_TOKENS can hold is no report
+LEAST_PROSE = 120  # characters from which a model's plain answer is taken for a report
+
+
+class WrittenFinding(BaseModel):
+    """One finding as the model gives it."""
+
+    sentence: str
+    citations: list[int] = Field(default_factory=list)
+    quote: str = ""
+
+
+class WrittenReport(BaseModel):
+    """The model's report."""
+
+    summary: str = ""
+    body: str = Field(min_length=1)
+    findings: list[WrittenFinding] = Field(default_factory=list)
+
+
+def write(work: Work) -> StepResult:
+    """Write the report and its delta items from what was read (R38 to R42)."""
+    memory = planning.known(work)
+    # The list is numbered 1..k here, once, for prompt, draft and citations alike.
+    pages = [replace(page, number=n) for n, page in enumerate(reading.readings(work), start=1)]
+    warning = ""
+    draft = None
+    try:
+        if pages:
+            _say_who_writes(work)
+            with LiveDraft(work) as live:
+                draft = _by_model(work, memory, pages, live)
+    except BudgetReached as exc:
+        # Nothing more is paid for; the report is made of what the pages say, and says so.
+        warning = _("written without the model: %(why)s") % {"why": exc}
+        work.run.warn(warning)
+    except ProviderError as exc:
+        warning = _("written without the model, which failed: %(why)s") % {"why": exc}
+        work.run.warn(warning)
+    draft = draft or _extractive(work, memory, pages)
+    # A model that could not write is not asked again in the same run.
+    second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
+    output = composing.compose(work, memory, pages, draft, second)
+    output["fell_back"] = bool(warning)
+    output["phrases"] = facets.phrases(pages, work.topic.title, [])[:6]
+    return StepResult(
+        output,
+        detail=_("%(findings)d findings, %(listed)d changes, by %(by)s")
+        % {
+            "findings": len(draft.findings),
+            "listed": sum(1 for c in output["changes"] if c["status"] in _LISTED),
+            "by": draft.written_by,
+        },
+        counts={"findings": len(draft.findings), "sources": len(output["sources"])},
+        warning=warning,
+    )
+
+
+def _say_who_writes(work: Work) -> None:
+    other = repeating.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
+    if other:
+        work.run.warn(other)
+
+
+_STYLE_PROMPTS: dict[str, str] = {
+    TopicSettings.Style.EXECUTIVE: "prompts/_style_executive.txt",
+    TopicSettings.Style.BULLETS: "prompts/_style_bullets.txt",
+    TopicSettings.Style.MEMO: "prompts/_style_memo.txt",
+}
+_LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
+
+
+# --- with a model ------------------------------------------------------------------------------------
+
+
+def _by_model(
+    work: Work, memory: TopicMemory | None, pages: list[Reading], live: LiveDraft
+) -> Draft | None:
+    """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
+    try:
+        answer = ask_model(
+            "write",
+            _messages(work, memory, pages),
+            owner=work.topic.owner,
+            source=work.run.source,
+            topic=work.topic,
+            schema=WrittenReport,
+            max_tokens=ANSWER_TOKENS,
+            meter=work.meter,
+            wait_for=partial(work.wait_for, meanwhile=live.keep),
+            on_text=live.take,
+        )
+    except ProviderNonsense as exc:
+        if not _is_prose(exc.text):
+            raise
+        name = connections.language_model()
+        return _drafted(
+            work,
+            WrittenReport(body=exc.text[:MOST_BODY]),
+            name.profile.model if name else "",
+            pages,
+        )
+    if answer is None or not isinstance(answer.parsed, WrittenReport):
+        return None
+    if answer.warning:
+        work.run.warn(answer.warning)
+    if len(answer.parsed.body) > MOST_BODY:
+        raise ProviderNonsense(_("its report is longer than a report can be"))
+    return _drafted(work, answer.parsed, answer.model, pages)
+
+
+def _is_prose(text: str) -> bool:
+    bare = text.strip()
+    return len(bare) >= LEAST_PROSE and bare[0] not in "{[<`" and "[1]" in bare
+
+
+def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> list[Message]:
+    settings = work.settings
+    model = connections.language_model()
+    room = (model.profile.context_tokens if model else 32_768) * 2
+    notes = found.notes(work, pages, room // 4)
+    room -= sum(len(one.text) for one in notes)
+    share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
+    context: dict[str, Any] = {
+        "most": MOST_FINDINGS,
+        "languages": ", ".join(settings.languages),
+        "memory": memory.as_prompt() if memory else "",
+        "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
+        "heading": composing.heading(work, memory),
+        "observations": offering.enter(work, offering.chosen(work)),
+        "taught": offering.teach(work),
+        "topic": work.topic.title,
+        "objective": settings.objective,
+        "focus": settings.focus,
+        "time_frame": settings.get_time_frame_display() if planning.since(settings) else "",
+        "style": _STYLE_PROMPTS.get(settings.report_style, ""),
+        "today": timezone.localdate().isoformat(),
+        "notes": notes,
+        "pages": [
+            replace(
+                page, title=_harmless(one_line(page.title), 300), text=_harmless(page.text, share)
+            )
+            for page in pages
+        ],
+    }
+    return [
+        Message("system", render_to_string("prompts/write_system.txt", context)),
+        Message("user", render_to_string("prompts/write_user.txt", context)),
+    ]
+
+
+def _share(lengths: list[int], room: int) -> int:
+    """Return how many characters of a page enter the prompt so that all fit into `room`.
+
+    What short pages and snippets leave of their share goes to the long ones.
+    """
+    for place, length in enumerate(sorted(lengths)):
+        share = room // (len(lengths) - place)
+        if length >= share:
+            return share
+        room -= length
+    return max(lengths, default=0)
+
+
+def _harmless(text: str, most: int) -> str:
+    """Return the beginning of a page without the sentences that give orders, and without marks."""
+    text = for_prompt(text)[: most * 2]
+    if injection.smells_of_instructions(text):
+        kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
+        text = " ".join(kept)
+    return text[:most]
+
+
+def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
+    summary, body = _summary_and_body(work, report)
+    findings = [
+        Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
+        for f in report.findings
+        if not report_text.is_source_line(f.sentence)
+    ]
+    findings = [finding for finding in findings if finding.sentence]
+    if not findings:
+        findings = [
+            Statement(text, tuple(report_text.cited([text])), "")
+            for text in report_text.bullets(body) or _cited_sentences(body)
+        ]
+    numbers = {page.number for page in pages}
+    kept = [
+        Statement(
+            without_citations(report_text.spread_citations(s.sentence)),
+            tuple(n for n in s.citations if n in numbers),
+            s.quote,
+        )
+        for s in findings[:MOST_FINDINGS]
+    ]
+    return Draft(summary, body, kept, written_by=one_line(clean(model)[0])[:200])
+
+
+def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
+    """Return the model's summary and body, tidied; the body begins with the summary.
+
+    A report of bullets alone has no such paragraph, and an executive one has its own.
+    """
+    style = TopicSettings.Style(work.settings.report_style)
+    given, lead = clean(report.body)[0], clean(report.summary)[0]
+    if style == TopicSettings.Style.MEMO:
+        given, lead = styles.without_memo_head(given), styles.without_memo_head(lead)
+    body = report_text.tidy_body(
+        given,
+        title=work.topic.title,
+        delta_heading=composing.heading(work, planning.known(work)),
+    )
+    body = report_text.spread_citations(body)
+    summary = report_text.spread_citations(report_text.first_paragraph(lead))
+    summary = summary or report_text.first_paragraph(body)
+    begins_with_it = style in (TopicSettings.Style.STANDARD, TopicSettings.Style.MEMO)
+    if begins_with_it and match_key(summary)[:80] not in match_key(body):
+        body = f"{summary}\n\n{body}"
+    return summary, body
+
+
+def _cited_sentences(body: str) -> list[str]:
+    """Return the sentences that cite something: the findings of a report without bullets."""
+    return [s for s in split_sentences(body) if report_text.cited([s])]
+
+
+# --- without a model ---------------------------------------------------------------------------------
+
+
+def _subject(work: Work) -> str:
+    """Return what the pages are about: the sample's are, whatever its topic is called."""
+    is_sample = work.settings.services == [sample.SampleSearch().service]
+    return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
+
+
+def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
+    """Write from sentences that stand in the pages, word for word."""
+    find = partial(
+        extractive.find,
+        pages,
+        topic=_subject(work),
+        narrowed=work.settings.focus,
+        focus=work.settings.objective,
+        struck=list(memory.struck) if memory else [],
+        limit=MOST_FINDINGS + MORE_FINDINGS,
+    )
+    # A thorough reading takes the better part of a minute, in which a person may cancel.
+    sentences = work.wait_for(find)
+    statements = [Statement(f.sentence, (f.reading,), f.quote) for f in sentences]
+    return Draft(
+        summary="",
+        body="",
+        findings=statements[:MOST_FINDINGS],
+        more=statements[MOST_FINDINGS:],
+        written_by=EXTRACTIVE,
+        is_extractive=True,
+    )

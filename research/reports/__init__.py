@@ -1,0 +1,1 @@
+"""Reports: listed, read, compared, exported, shared."""

@@ -1,0 +1,310 @@
+"""What the page of a saved run shows: the report, what changed, its sources, its memory, its trace.
+
+Data flow: run with report -> delta items, steps, hits, revisions and facts, each read once ->
+plain rows in the order of the page.  The number of queries does not depend on what there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from html import unescape
+from typing import Any
+
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.html import format_html, strip_tags
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from beacon_site.providers.catalogue import CATALOGUE
+from memory.reflecting import page as reflection_page
+from memory.texts.markdown import link_citations, render
+from research.deep import call_rows
+from research.deltas.rows import changed_of
+from research.finding import searching
+from research.models import DeltaItem, Hit, Report, Run
+from research.reporting import report_text
+from research.reports import sentences as report_sentences
+from research.reports.sentences import Said
+from research.running import obeying
+from research.runs import memory_changes, shown
+from research.runs.manifest import manifest_rows
+
+LEAST_HEADINGS = 3  # from which contents at the side help
+_HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
+# A mark hangs on its word.
+_BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
+_BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The words behind a sentence, and whether they stand in the stored page, and round what."""
+
+    sentence: str
+    quote: str
+    found: bool
+    in_snippet: bool  # in the search result alone: the page was not read
+    key: str = ""  # of the sentence
+    before: str = ""
+    after: str = ""
+    checked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One numbered source as cited."""
+
+    n: int
+    title: str
+    domain: str
+    link: shown.Link
+    address: str
+    state: str
+    published_at: date | None
+    quotes: list[Quote]
+    trust: str = ""
+    derived_from: dict[str, Any] = field(default_factory=dict)  # the page that it repeats
+    carried_by: list[dict[str, Any]] = field(default_factory=list)  # those that repeat it
+
+    @property
+    def found(self) -> int:
+        """Return how many of its quotes stand in the stored page."""
+        return sum(quote.found for quote in self.quotes)
+
+    @property
+    def card(self) -> str:
+        """Return the card in a line, as the tip of a citation mark."""
+        parts = [
+            self.title,
+            self.domain,
+            f"{self.published_at:%Y-%m-%d}" if self.published_at else "",
+        ]
+        return " · ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """The hits of one state, with what became of them in a line."""
+
+    state: str
+    label: Any
+    rows: list[shown.HitRow]
+    line: str
+
+
+GROUPS = {
+    Hit.State.NEW: gettext_lazy("New"),
+    Hit.State.RETURNING: gettext_lazy("Returning"),
+    Hit.State.KNOWN: gettext_lazy("Known"),
+    Hit.State.BLOCKED: gettext_lazy("Blocked"),
+}
+
+
+def article(
+    run: Run,
+    items: Sequence[DeltaItem] | None = None,
+    reader: str = report_sentences.OWNER,
+) -> dict[str, Any]:
+    """Return what the report itself shows, wherever it stands, to `reader`.
+
+    Two queries: for delta items that are not given, and for what people said of its sentences.
+    """
+    report: Report = run.report
+    said = report_sentences.said_of(report, reader)
+    sources = sources_of(report)
+    told = DeltaItem.objects.filter(run=run).select_related("conflict") if items is None else items
+    changed = changed_of(list(told), sources)
+    said.stand_on(changed.listed)
+    body, headings = body_of(report, said)
+    return {
+        "run": run,
+        "topic": run.topic,
+        "warnings": list(map(shown.begun, run.warnings)),
+        "report": report,
+        "sources": sources,
+        "changed": changed,
+        "quiet_text": render(report.delta) if report.delta and not changed.listed else "",
+        "body": body,
+        "contents": _contents(report, headings, sources),
+        "written_by": shown.written_by(report),
+        "said": said,
+    }
+
+
+def context(run: Run) -> dict[str, Any]:
+    """Return what the report's page shows of a saved run, read in twelve queries.
+
+    One more is asked where the searches returned nothing.
+    """
+    found = article(run)
+    steps = list(run.steps.defer("output"))
+    found_hits = list(run.hits.defer("snippet"))
+    hits = _groups(found_hits)
+    neighbours = _neighbours(run)
+    return found | {
+        "steps": shown.step_rows(
+            run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
+        ),
+        "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
+        "counts": {step.name: step.counts for step in steps if not step.part},
+        "hits": hits,
+        "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
+        "hit_count": sum(len(group.rows) for group in hits),
+        "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
+        "asked_at_home": [] if found_hits else asked_at_home(run),
+        "memory": memory_changes.of_run(run, found["changed"].items),
+        "reflection": reflection_page.shown_of(run.topic.owner, run.source),
+        "memory_words": shown.memory_words(run.topic),
+        "manifest": manifest_rows(run),
+        "took": shown.took(run),
+        "cost": shown.cost(run),
+        "tokens": f"{run.tokens:,}",
+        "started_by": shown.started_by(run),
+        "previous": neighbours.get((run.number or 0) - 1),
+        "next": neighbours.get((run.number or 0) + 1),
+    }
+
+
+def _follow_ups(steps: Iterable[Any]) -> list[Any]:
+    return [step for step in steps if step.is_follow_up]
+
+
+def asked_at_home(run: Run) -> list[str]:
+    """Return in words the services that a run asked, if none of them searches the web at large.
+
+    Those are the ones that need a key or an address; the sample is asked alone, and on purpose.
+    """
+    step = run.steps.filter(name="search").only("output").first()
+    asked = {entry["service"] for entry in step.output.get("asked", [])} if step else set()
+    at_large = {service.name for service in CATALOGUE if service.needs} | {"sample"}
+    return [] if asked & at_large else [searching.label_of(name) for name in sorted(asked)]
+
+
+def _neighbours(run: Run) -> dict[int, Run]:
+    number = run.number or 0
+    beside = Run.objects.kept().filter(topic=run.topic_id, number__in=[number - 1, number + 1])
+    return {other.number: other for other in beside.only("id", "number", "finished_at")}
+
+
+# --- sources and the body -------------------------------------------------------------------------
+
+
+def sources_of(report: Report) -> list[SourceRow]:
+    """Return the numbered sources as cited, each with its quotes (R48)."""
+    return rows_of(report.sources)
+
+
+def rows_of(sources: Iterable[Any]) -> list[SourceRow]:
+    """Return a report's sources, as they are stored, as rows."""
+    return [
+        SourceRow(
+            n=stored["n"],
+            title=stored.get("title") or stored.get("link", ""),
+            domain=stored.get("domain", ""),
+            link=shown.link_of(stored.get("link", "")),
+            address=stored.get("link", ""),
+            state=stored.get("state", "new"),
+            published_at=parse_date(stored.get("published_at") or ""),
+            quotes=list(map(_quote, stored.get("quotes", []))),
+            trust=stored.get("trust", ""),
+            derived_from=stored.get("derived_from") or {},
+            carried_by=stored.get("carried_by") or [],
+        )
+        for stored in sources
+    ]
+
+
+def _quote(stored: dict[str, Any]) -> Quote:
+    return Quote(
+        sentence=stored.get("sentence", ""),
+        quote=stored.get("quote", ""),
+        found=bool(stored.get("found")),
+        in_snippet=bool(stored.get("in_snippet")),
+        key=report_text.sentence_key(stored.get("sentence", "")),
+        before=stored.get("before", ""),
+        after=stored.get("after", ""),
+        checked_at=parse_datetime(stored.get("checked_at") or ""),
+    )
+
+
+def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[tuple[str, str]]]:
+    """Return the body as safe HTML with linked citations, and its sections (id, words).
+
+    With `said` each sentence stands by itself, and behind it what was found and said of it.
+    """
+    html = render(report.body)
+    if "<h2>" not in html:
+        # The body's headings begin at ##; on its page they stand beside "what changed", not under.
+        html = mark_safe(re.sub(r"<(/?)h([3-6])>", _raised, html))  # noqa: S308  (of safe HTML)  # nosec B308, B703
+    linked = link_citations(html, [source["n"] for source in report.sources])
+    if said is not None:
+        linked = report_sentences.wrapped(linked, said.tags)
+    headings: list[tuple[str, str]] = []
+
+    def numbered(found: re.Match[str]) -> str:
+        key = f"section-{len(headings) + 1}"
+        headings.append((key, unescape(strip_tags(re.sub(r"<sup>.*?</sup>", "", found[1])))))
+        return f'<h2 id="{key}">{found[1]}</h2>'
+
+    made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
+    # A report may mix scripts: each block is set in the direction of its own first letters.
+    made = _BLOCK.sub(r'<\1 dir="auto"', made)
+    return _with_unsupported(made), headings
+
+
+def _raised(found: re.Match[str]) -> str:
+    return f"<{found[1]}h{int(found[2]) - 1}>"
+
+
+def _with_unsupported(html: str) -> SafeString:
+    """Show `verify`'s mark as a tag, so that it reads as a warning and not as prose."""
+    mark = format_html("<em>{}</em>", _("(unsupported)"))
+    tag = format_html(
+        '<span class="tag warn" dir="auto" title="{}">! {}</span>',
+        _("The quoted words do not stand in the stored page"),
+        _("unsupported"),
+    )
+    # `render` made the HTML safe; since then only ids, directions and this tag were added.
+    return mark_safe(html.replace(mark, tag))  # noqa: S308  (see above)  # nosec B308, B703
+
+
+def _contents(
+    report: Report, headings: Sequence[tuple[str, str]], sources: Sequence[SourceRow]
+) -> list[tuple[str, str]]:
+    found = [("what-changed", report.delta_heading)] if report.delta else []
+    found += headings
+    if sources:
+        found.append(("sources", _("Sources")))
+    return found if len(found) >= LEAST_HEADINGS else []
+
+
+# --- hits ----------------------------------------------------------------------------
+
+
+def _groups(hits: Sequence[Hit]) -> list[HitGroup]:
+    groups = []
+    for state, label in GROUPS.items():
+        rows = [shown.hit_row(hit) for hit in hits if hit.state == state]
+        if rows:
+            groups.append(HitGroup(state.value, label, rows, _line(state, rows)))
+    return groups
+
+
+def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
+    """Return what became of a group's hits: `9 read · 1 could not be read`."""
+    if state not in (Hit.State.NEW, Hit.State.RETURNING):
+        return ""
+    counts = Counter(row.hit.reading for row in rows)
+    same = counts[Hit.Reading.NEAR_DUPLICATE]
+    words = (
+        (counts[Hit.Reading.READ], _("read")),
+        (same, ngettext("near-duplicate", "near-duplicates", same)),
+        (counts[Hit.Reading.FAILED], _("could not be read")),
+        (counts[Hit.Reading.NOT_READ], _("not read")),
+    )
+    return " · ".join(f"{count} {word}" for count, word in words if count)

@@ -1,0 +1,135 @@
+"""The step before the save: which changes are told, by the topic's intent and its muted sources.
+
+Data flow: changes that `verify` left -> those from muted sources alone are withheld -> the others
+are weighed against the intent (`intents`) -> changes with their judgement, which `save` stores.
+What is withheld is remembered as what is told is; a run without intent has no such step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.texts.canonical import canonical_url
+from research.deltas.delta import Change
+from research.intent import weighing as intents
+from research.intent.weighing import Item
+from research.models import DeltaItem, Run, TopicSettings
+from research.running import planning
+from research.running.stepping import StepResult, Work
+from research.topics import standing_rules
+
+STEP = "judge"
+
+
+def judges(settings: TopicSettings) -> bool:
+    """Whether a run by these settings withholds anything, so that it has the step."""
+    return bool(settings.intent.strip() or settings.mute_places)
+
+
+def judges_run(run: Run) -> bool:
+    """Whether a run has the step, by the settings that it was started with."""
+    kept = run.settings
+    return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
+
+
+def judge(work: Work) -> StepResult:
+    """Set on each listed change whether it is told, why, and who judged."""
+    changes = _verified(work)
+    if planning.known(work) is None:
+        return StepResult({}, detail=_("a first run: there is nothing to withhold"))
+    muted = _mute(work, changes)
+    listed = [place for place, change in enumerate(changes) if change.is_listed]
+    weighed = intents.weigh(
+        work.settings.intent,
+        work.settings.tell_also,
+        [_item(changes[place]) for place in listed],
+        about=work.topic.title,
+        owner=work.topic.owner,
+        source=work.run.source,
+        topic=work.topic,
+        meter=work.meter,
+        wait_for=work.wait_for,
+    )
+    for place, verdict in zip(listed, weighed.verdicts, strict=True):
+        withheld = "" if verdict.tell else verdict.why
+        changes[place] = replace(
+            changes[place], withheld=withheld, judged_by=verdict.by, judged=verdict.why
+        )
+    if weighed.warning:
+        work.run.warn(weighed.warning)
+    by_intent = sum(bool(changes[place].withheld) for place in listed)
+    told = sum(change.is_listed for change in changes)
+    counts = {"told": told, "withheld": by_intent, "muted": muted}
+    return StepResult(
+        {"changes": [change.as_json() for change in changes], "by": weighed.by},
+        detail=_in_words(told, by_intent, muted, weighed.by),
+        counts=counts,
+        warning=weighed.warning,
+    )
+
+
+def changes_of(work: Work) -> list[Change]:
+    """Return the run's changes as they are saved: judged where there was something to judge."""
+    if work.has(STEP) and work.output(STEP).get("changes") is not None:
+        return [Change(**change) for change in work.output(STEP)["changes"]]
+    return _verified(work)
+
+
+def _verified(work: Work) -> list[Change]:
+    return [Change(**change) for change in work.output("verify")["changes"]]
+
+
+def _item(change: Change) -> Item:
+    return Item(change.status, change.sentence, change.previous_text)
+
+
+def _mute(work: Work, changes: list[Change]) -> int:
+    """Withhold the listed changes that muted sources alone bring; return how many."""
+    if not work.settings.mute_places:
+        return 0
+    sources = {source["n"]: source for source in work.output("verify")["sources"]}
+    count = 0
+    for place, change in enumerate(changes):
+        cited = [sources[n] for n in change.citations if n in sources]
+        places = [_muted_place(work, source) for source in cited]
+        if not change.is_listed or not cited or not all(places):
+            continue
+        named = ", ".join(dict.fromkeys(map(standing_rules.shown, places)))
+        why = _("only muted sources say it: %(places)s") % {"places": named[:200]}
+        changes[place] = replace(change, withheld=why, judged_by=DeltaItem.Judge.MUTED, judged=why)
+        count += 1
+    return count
+
+
+def _muted_place(work: Work, source: dict[str, Any]) -> str:
+    return standing_rules.place_of(canonical_url(source["link"]), work.settings.mute_places)
+
+
+def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
+    parts = [_("%(n)d told") % {"n": told}]
+    if withheld:
+        words = _("%(n)d withheld by your intent, by %(by)s")
+        parts.append(words % {"n": withheld, "by": by})
+    if muted:
+        parts.append(_("%(n)d from muted sources alone") % {"n": muted})
+    return ", ".join(parts)
+
+
+def withholds(changes: Sequence[Change]) -> bool:
+    """Whether anything true is not told."""
+    return any(change.withheld and change.judged_by for change in changes)
+
+
+def nothing_asked_for(changes: Sequence[Change]) -> str:
+    """Return what stands where a run would list its changes, all of which are withheld."""
+    count = sum(bool(change.withheld and change.judged_by) for change in changes)
+    return ngettext(
+        "Nothing that you asked to be told. %(n)d change is withheld; it is remembered.",
+        "Nothing that you asked to be told. %(n)d changes are withheld; they are remembered.",
+        count,
+    ) % {"n": count}

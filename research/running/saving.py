@@ -1,0 +1,387 @@
+"""Step 8: one transaction that gives the run its number, its report and its delta items.
+
+Data flow: outputs of `write` and `verify` -> report, delta items, the topic's run count (one
+transaction, guarded by the fence) -> facts, summary, seen URLs, expiry (a savepoint inside it; if
+that fails it alone is rolled back and the run ends partial: decision 13) -> follow-up rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.conf import settings as site
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
+
+from memory.actors import RESEARCH
+from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
+from memory.texts.text import match_key, shorten
+from memory.topics import memory as topic_memory
+from memory.topics import publishing
+from memory.topics.memory import FactChanges, FoundFact
+from memory.topics.seen_urls import ReturnedUrl
+from research.deltas import disputes
+from research.deltas import items as delta_items
+from research.deltas import text as delta_text
+from research.deltas.delta import Change, Status
+from research.finding import reading_next
+from research.models import Delivery, Hit, Report, Run, RunLost, Step
+from research.reporting import report_text
+from research.running import judging, planning
+from research.running.stepping import Cancelled, StepKind, StepResult, Work
+from research.schedules import scheduling
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What the steps before left, read once."""
+
+    write: dict[str, Any]
+    verify: dict[str, Any]
+    changes: list[Change]
+
+
+def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
+    """Save the run: it ends here, succeeded or partial, as Run #N.
+
+    Raises RunLost if another worker has the run, Cancelled if its topic went to the trash.
+    """
+    verify = work.output("verify")
+    written = _Written(work.output("write"), verify, judging.changes_of(work))
+    at = timezone.now()
+    with transaction.atomic():
+        # The topic is held first: a person's edit of a fact takes the same lock.
+        topic = Topic.objects.select_for_update().get(pk=work.topic.pk)
+        run = work.run.held().select_for_update().first()
+        if run is None:
+            raise RunLost(str(work.run.pk))
+        if topic.trashed_at is not None:
+            raise Cancelled(_("the topic was moved to the trash"))
+        number = topic.run_count + 1
+        report = _report(work, written, at)
+        facts, problem = _remember(work, topic, written, number, at)
+        if planning.known(work) is not None:
+            delta_items.store(work.run, written.changes)
+        Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
+        reading_next.take_off(topic, work.settings.read_next)
+        result = _result(number, facts, problem)
+        _finish(work, number, result, written, problem, at)
+        _lay_out_follow_ups(work, follow_ups)
+        Delivery.objects.lay_out_report(work.run, is_quiet=report.is_quiet)
+        transaction.on_commit(lambda: publishing.publish(topic.pk))
+    return result
+
+
+def _report(work: Work, written: _Written, at: datetime) -> Report:
+    write = written.write
+    memory = planning.known(work)
+    body = written.verify["body"]
+    report = Report(
+        owner=work.topic.owner,
+        run=work.run,
+        title=work.topic.title,
+        body=body,
+        summary=report_text.first_paragraph(body),
+        delta=_delta(written) if memory else "",
+        delta_heading=write["heading"],
+        delta_since=write["since"],
+        sources=written.verify["sources"],
+        checks=written.verify.get("checks", []),
+        written_by=write["written_by"],
+        is_extractive=write["is_extractive"],
+        is_quiet=memory is not None and not any(change.is_listed for change in written.changes),
+        source=work.run.source,
+        trust=Trust.EXTERNAL,
+        created=at,
+        updated=at,
+    )
+    if memory and report.is_quiet and judging.withholds(written.changes):
+        report.delta = judging.nothing_asked_for(written.changes)
+    elif memory and report.is_quiet and not report.delta:
+        report.delta = _("Nothing new: what was found is not supported by its sources.")
+    report.save(force_insert=True)
+    Report.follow([report])
+    return report
+
+
+def _delta(written: _Written) -> str:
+    sources = written.verify["sources"]
+    return delta_text.as_markdown(written.changes, quiet=written.write["quiet"], sources=sources)
+
+
+def _remember(
+    work: Work, topic: Topic, written: _Written, number: int, at: datetime
+) -> tuple[FactChanges, str]:
+    """Save the topic's memory in a savepoint; return what changed, and why it failed if it did.
+
+    A run whose memory could not be loaded leaves it as it was (R8).
+    """
+    not_loaded = work.output("load_memory").get("problem", "")
+    if not_loaded:
+        return FactChanges(), not_loaded
+    try:
+        with transaction.atomic():
+            facts = topic_memory.save(
+                topic,
+                number=number,
+                source=work.run.source,
+                facts=_with_support(_facts(work, written), written),
+                summary=report_text.first_paragraph(written.verify["body"]),
+                returned=_returned(work),
+                at=at,
+                expires_at=_expiry(work, topic, at),
+            )
+            _mark_facts(written.changes, number, at)
+            disputes.note(work.run, topic, written.changes, facts.new)
+            return facts, ""
+    except SoftTimeLimitExceeded:
+        raise
+    except Exception as exc:
+        # Whatever it is, the report is not lost for it (R44): the savepoint is rolled back alone,
+        # the run says so and ends partial.
+        logger.exception("topic memory not saved", run=work.run.pk)
+        return FactChanges(), _("memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
+
+
+def _expiry(work: Work, topic: Topic, at: datetime) -> datetime | None:
+    """Return until when the memory lives after this save; None leaves it as it is.
+
+    A person's wish to end it, made during the run, stands; and a baseline that found nothing
+    revives nothing that had lapsed.
+    """
+    loaded = work.output("load_memory")
+    if loaded["memory"] and not topic.memory_is_live(at):
+        ended_by_hand = loaded.get("expires_at") != _text(topic.expires_at)
+        if ended_by_hand:
+            work.run.warn(_("the topic's memory was ended during the run and stays so"))
+            return None
+    if not loaded["memory"] and topic.expires_at is not None and not work.output("write")["main"]:
+        return None
+    return at + scheduling.memory_lifetime(topic)
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
+    """Return what the topic's facts are to be: new findings, then what goes on standing.
+
+    None for a run that found nothing new: facts and summary stay as they are.
+    """
+    memory = planning.known(work)
+    # What the topic's intent withholds is not told, but it is known from now on.
+    listed = [change for change in written.changes if change.is_remembered]
+    if memory is not None and not listed and not _confirmed(written.changes):
+        return None
+    sources = {source["n"]: source for source in written.verify["sources"]}
+    if memory is None:
+        found = [f for f in written.verify["findings"][: written.write["main"]] if f["supported"]]
+        if not found:
+            return None
+        return [_found(f["sentence"], f["citations"], f["quote"], sources) for f in found]
+    fresh = [
+        replace(
+            _found(c.sentence, c.citations, c.quote, sources),
+            replaces=c.replaces,
+        )
+        for c in listed
+    ]
+    confirmed = {change.previous_id for change in _confirmed(written.changes)}
+    # What no source supports replaces nothing.
+    withheld = {change.previous_id for change in written.changes if change.is_unsupported}
+    standing = set(written.write["standing"]) | withheld
+    # Of what does not go together both stay: such a fact is the last that makes room for others.
+    disputed = {c.previous_id for c in listed if c.previous_id and not c.replaces}
+    staying = [
+        FoundFact(f.text, confirmed=f.id in confirmed, known_id=f.id)
+        for f in sorted(memory.facts, key=lambda f: (f.id not in disputed, f.id not in confirmed))
+        if f.id in standing
+    ]
+    return [*fresh, *staying]
+
+
+def _with_support(facts: list[FoundFact] | None, written: _Written) -> list[FoundFact] | None:
+    """Return the facts with what `verify` found of the sentences that say them."""
+    if facts is None:
+        return None
+    findings = {match_key(f["sentence"]): f for f in written.verify["findings"]}
+    checks = {match_key(c["sentence"]): c for c in written.verify.get("checks", [])}
+    said = {c.previous_id: match_key(c.sentence) for c in _confirmed(written.changes)}
+    made = []
+    for fact in facts:
+        key = said.get(fact.known_id, match_key(fact.text))
+        support = findings.get(key, {}).get("support", "")
+        check = checks.get(key, {})
+        made.append(
+            replace(
+                fact,
+                support=support,
+                source_count=check.get("sources", 0),
+                independent_count=check.get("independent", 0),
+            )
+        )
+    return made
+
+
+def _confirmed(changes: list[Change]) -> list[Change]:
+    return [c for c in changes if c.status == Status.CONFIRMED and not c.withheld]
+
+
+def _found(
+    sentence: str, citations: list[int], quote: str, sources: dict[int, dict[str, Any]]
+) -> FoundFact:
+    source = next((sources[n] for n in citations if n in sources), None)
+    if source is None:
+        return FoundFact(sentence, quote=quote)
+    published = parse_date(source["published_at"] or "")
+    return FoundFact(sentence, source["link"], source["title"], quote, published)
+
+
+def _returned(work: Work) -> list[ReturnedUrl]:
+    """Return every URL that the searches returned, best first (R13).
+
+    A run that was stopped early leaves unread new ones out: they are read the next time.
+    """
+    links = {source["link"] for source in work.output("verify")["sources"]}
+    hits = work.run.hits.exclude(state=Hit.State.BLOCKED).order_by("place")
+    if work.is_stopping:
+        hits = hits.exclude(state=Hit.State.NEW, reading=Hit.Reading.NOT_READ)
+    return [
+        ReturnedUrl(
+            url=hit.url,
+            link=hit.link,
+            title=hit.title,
+            published_at=hit.published_at,
+            was_read=hit.content_item_id is not None,
+            was_cited=hit.link in links,
+        )
+        for hit in hits
+    ]
+
+
+def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:
+    """Note on facts that they were confirmed or contradicted; neither takes anything away."""
+    for change in changes:
+        if not change.previous_id or change.is_unsupported:
+            continue
+        # Not what a person has edited meanwhile: the run never saw that text.
+        fact = TopicFact.objects.filter(pk=change.previous_id, key=match_key(change.previous_text))
+        if change.status == Status.CONFIRMED:
+            fact.update(confirmed_at=at, confirmed_run=number)
+        elif change.status == Status.CONTRADICTED:
+            fact.update(contradicted_at=at)
+
+
+def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
+    counts = {
+        "number": number,
+        "facts_new": len(facts.new),
+        "facts_confirmed": len(facts.confirmed),
+        "facts_retired": len(facts.retired),
+    }
+    detail = _("saved as Run #%(number)d: %(new)d new facts, %(retired)d retired") % {
+        "number": number,
+        "new": len(facts.new),
+        "retired": len(facts.retired),
+    }
+    return StepResult({**counts, "problem": problem}, detail=detail, counts=counts, warning=problem)
+
+
+def _finish(
+    work: Work, number: int, result: StepResult, written: _Written, problem: str, at: datetime
+) -> None:
+    """End the run inside the saving transaction, fenced by its attempt."""
+    run = work.run
+    if problem and problem not in run.warnings:
+        run.warnings = [*run.warnings, problem]
+    is_partial = bool(problem or work.stop_reason or written.write["fell_back"])
+    status = Run.Status.PARTIAL if is_partial else Run.Status.SUCCEEDED
+    Step.objects.filter(pk=work.step.pk).update(
+        state=Step.State.DONE,
+        output=result.output,
+        detail=result.detail,
+        counts=result.counts,
+        warning=result.warning,
+        finished_at=timezone.now(),
+    )
+    ended = run.held().update(
+        status=status,
+        number=number,
+        finished_at=at,
+        lease_until=None,
+        error="",
+        warnings=run.warnings,
+        manifest=_manifest(work, written),
+        progress=F("progress") + 1,
+    )
+    if not ended:
+        raise RunLost(str(run.pk))
+    run.status, run.number, run.finished_at = status, number, at
+    Activity.log(
+        work.topic.owner,
+        RESEARCH,
+        "run-saved",
+        subject=run,
+        label=f"{work.topic.title}, Run #{number}",
+        warning=is_partial,
+        **result.counts,
+    )
+    for cited in written.verify["sources"]:
+        Hit.objects.filter(run=run, link=cited["link"]).update(cited_as=cited["n"])
+
+
+def _manifest(work: Work, written: _Written) -> dict[str, Any]:
+    """Return what the run was made with, so that it can be told and repeated."""
+    settings, plan = work.settings, work.output("plan")
+    calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
+    return {
+        "beacon": site.BEACON_VERSION,
+        "depth": work.run.depth,
+        "objective": settings.objective,
+        "focus": settings.focus,
+        "time_frame": settings.time_frame,
+        "languages": settings.languages,
+        # All that were asked, in their order, which counts when hits are put in one order.
+        "services": work.output("search")["order"],
+        "allow_domains": settings.allow_domains,
+        "block_domains": settings.block_domains,
+        "block_pages": settings.block_pages,
+        "always_checked": plan.get("always", []),
+        "left_out": work.output("filter_seen").get("left_out", {}),
+        "intent": settings.intent,
+        "queries": plan["queries"],
+        "planned_by": plan["by"],
+        "proposed": plan.get("proposed", []),
+        "rerun_of": str(work.run.rerun_of) if work.run.rerun_of else "",
+        "written_by": written.write["written_by"],
+        "models": list(calls.values_list("model", flat=True).distinct()),
+        "settings": work.run.settings,
+        "budget": {
+            "tokens": work.budget.tokens,
+            "pages": work.budget.pages,
+            "minutes": work.budget.minutes,
+            "money": str(work.budget.money) if work.budget.money is not None else None,
+        },
+        "phrases": written.write["phrases"],
+    }
+
+
+def _lay_out_follow_ups(work: Work, kinds: list[StepKind]) -> None:
+    """Make a row for each follow-up; the tick finds those that wait (decision 7)."""
+    Step.objects.bulk_create(
+        [
+            Step(run=work.run, name=kind.name, position=100 + place, is_follow_up=True)
+            for place, kind in enumerate(kinds)
+        ],
+        ignore_conflicts=True,
+    )

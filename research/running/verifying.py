@@ -1,0 +1,179 @@
+"""Step 7: does each quoted span stand in the stored text of the source that it is cited from?
+
+Data flow: findings and changes of `write` -> each quote looked up in the stored page, its place
+kept -> found ones become the quotes of citation cards, the others mark their sentence as
+unsupported and withhold it -> for each cited sentence, how many of its sources are independent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.texts.sentences import split_sentences
+from memory.texts.text import match_key, plain, without_citations
+from research.reporting import cited_pages, report_text
+from research.reporting.cited_pages import CitedPage, Pages
+from research.running.stepping import StepResult, Work
+
+# What may stand between two words of a sentence, and behind it, in the body.
+_BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
+_AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
+
+
+def verify(work: Work) -> StepResult:
+    """Check every citation; what is not supported is marked, and neither fact nor delta item."""
+    written = work.output("write")
+    pages = cited_pages.load(work.run, written["sources"])
+    checks = _Checks(pages)
+    checked = [_checked(finding, checks, written["sources"]) for finding in written["findings"]]
+    if not written["is_extractive"]:
+        _look_at_body(written, checks)
+    unsupported = [check["sentence"] for check in checks.made if not check["supported"]]
+    bad = {match_key(sentence) for sentence in unsupported}
+    reason = _("unsupported: the quoted words do not stand in the source")
+    changes = [
+        {**change, "withheld": reason}
+        if match_key(change["sentence"]) in bad and change["status"] != "gone quiet"
+        else change
+        for change in written["changes"]
+    ]
+    warning = _warning(len(unsupported))
+    if warning:
+        work.run.warn(warning)
+    work.run.put(unsupported_count=len(unsupported))
+    return StepResult(
+        {
+            "findings": checked,
+            "changes": changes,
+            "body": _marked(written["body"], unsupported),
+            "sources": [pages.told_of(source) for source in written["sources"]],
+            "checks": checks.made,
+        },
+        detail=_("%(good)d of %(all)d quotes found in their sources")
+        % {"good": sum(finding["supported"] for finding in checked), "all": len(checked)},
+        counts={"checked": len(checked), "unsupported": len(unsupported)},
+        warning=warning,
+    )
+
+
+def _warning(count: int) -> str:
+    if not count:
+        return ""
+    return ngettext(
+        "%(count)d sentence is marked unsupported: its source does not say it",
+        "%(count)d sentences are marked unsupported: their sources do not say them",
+        count,
+    ) % {"count": count}
+
+
+class _Checks:
+    """What was found of each cited sentence, each sentence once."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+        self.made: list[dict[str, Any]] = []
+        self._keys: set[str] = set()
+
+    def knows(self, sentence: str) -> bool:
+        return report_text.sentence_key(sentence) in self._keys
+
+    def add(self, sentence: str, why: str, numbers: Iterable[int] = (), quote: str = "") -> None:
+        """Note a sentence: `why` it is not supported, "" if it is by the sources `numbers`."""
+        key = report_text.sentence_key(sentence)
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        sources, independent = self.pages.counted(numbers, quote) if not why else (0, 0)
+        self.made.append(
+            {
+                "sentence": sentence,
+                "key": key,
+                "supported": not why,
+                "why": why,
+                "sources": sources,
+                "independent": independent,
+            }
+        )
+
+
+def _checked(
+    finding: dict[str, Any], checks: _Checks, sources: list[dict[str, Any]]
+) -> dict[str, Any]:
+    by_number = {source["n"]: source for source in sources}
+    at = timezone.now().isoformat()
+    quoted, bearing = "", []
+    support = ""
+    for number in finding["citations"]:
+        page = checks.pages.cited.get(number)
+        if page is None:
+            continue
+        found = page.look_up(finding["quote"] or finding["sentence"])
+        told = found.as_json() if found else {"quote": finding["quote"], "found": False}
+        by_number[number]["quotes"].append(
+            {"sentence": finding["sentence"], "in_snippet": False, **told, "checked_at": at}
+        )
+        if found:
+            bearing.append(number)
+            quoted = quoted or found.quote
+            support = "page" if not found.in_snippet else support or "snippet"
+    why = ""
+    if not bearing:
+        why = "quote" if finding["citations"] else "uncited"
+    elif not _numbers_stand(finding, checks.pages):
+        why = "numbers"
+    others = [n for n in finding["citations"] if n not in bearing]
+    bearing += [n for n in others if _bears(checks.pages.cited.get(n), finding["sentence"])]
+    checks.add(finding["sentence"], why, bearing, quoted)
+    told = {"quote": quoted} if quoted else {}
+    return {**finding, **told, "supported": not why, "support": "" if why else support}
+
+
+def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
+    """Whether each number of a finding stands on one of the pages that it cites.
+
+    A true quote behind a sentence with another figure proves nothing of that figure.
+    """
+    said = cited_pages.numbers(finding["sentence"])
+    there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
+    return said <= frozenset().union(*there)
+
+
+def _bears(page: CitedPage | None, sentence: str) -> bool:
+    return page is not None and page.may_say(sentence)
+
+
+def _look_at_body(written: dict[str, Any], checks: _Checks) -> None:
+    """Check the cited sentences of a model's body that are none of its findings.
+
+    A sentence in a model's own words has no quote to look up; but its numbers must stand in a
+    page that it cites, and so must half of its terms.
+    """
+    for sentence in split_sentences(written["body"]):
+        cited = [n for n in report_text.cited([sentence]) if n in checks.pages.cited]
+        bare = without_citations(report_text.spread_citations(plain(sentence)))
+        if not cited or checks.knows(bare):
+            continue
+        bearing = [n for n in cited if checks.pages.cited[n].may_say(bare)]
+        checks.add(bare, "" if bearing else "words", bearing)
+
+
+def unsupported_mark() -> str:
+    """Return what stands behind a sentence of the report that no source supports."""
+    return " *" + _("(unsupported)") + "*"
+
+
+def _marked(body: str, unsupported: list[str]) -> str:
+    """Return the body with a mark behind each unsupported sentence, wherever its citations stand."""
+    mark = unsupported_mark()
+    for sentence in unsupported:
+        words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]
+        found = re.search(_BETWEEN.join(words) + _AFTER, body) if words else None
+        if found:
+            body = body[: found.end()] + mark + body[found.end() :]
+    return body

@@ -1,0 +1,1 @@
+"""Runs as pages show them, and how one is removed."""

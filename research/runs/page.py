@@ -1,0 +1,217 @@
+"""What the page of a run shows while it goes on, waits, or has ended without a report.
+
+Data flow: run row -> steps, what `plan` and `search` stored, hits -> one context for page and
+polled fragment alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
+from memory.texts.markdown import render
+from research.budgets.budget import budget_of
+from research.deep import call_rows
+from research.finding import searching
+from research.forms.plan import PlanForm
+from research.models import Hit, Run, Step
+from research.models.run_queries import LEASE
+from research.models.runs import MAX_TRIES
+from research.running import obeying, starting
+from research.runs import plan_page, shown
+
+MOST_HITS = 80  # of a run that goes on; the report's page shows all
+_STORED = ("plan", "search", "write")  # the steps whose output is shown
+
+
+@dataclass(slots=True)
+class QueryRow:
+    """One query with what each service answered, and what of it was new."""
+
+    query: str
+    hits: int = 0
+    new: int = 0
+    known: int = 0
+    is_answered: bool = False
+    services: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
+    """Return what `_run_live.html` shows of a run that has no report (yet).
+
+    While its plan waits for a person that is in it too, in `plan_form` as they left it.
+    """
+    # First, for it finds out whether the plan waits still.
+    plan = plan_page.context(run, plan_form) if run.waiting_since else {}
+    budget = budget_of(run, run.asked_for)
+    steps = list(run.steps.filter(is_follow_up=False).defer("output"))
+    stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
+    hits = list(run.hits.defer("snippet"))
+    is_told = any(s.name == "filter_seen" and s.state == Step.State.DONE for s in steps)
+    rows = [shown.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
+    return {
+        "run": run,
+        "warnings": list(map(shown.begun, run.warnings)),
+        "topic": run.topic,
+        "steps": shown.step_rows(run, steps, call_rows.by_track(run)),
+        "queries": _queries(stored, hits, is_told=is_told),
+        "obeyed": obeying.obeyed(run, hits, stored.get("plan", {}).get("queries")),
+        "hits": rows[:MOST_HITS],
+        "hit_count": len(rows),
+        "is_told": is_told,
+        "draft": _draft(run, steps, stored),
+        "budget": budget,
+        "took": shown.took(run),
+        "cost": shown.cost(run),
+        "tokens": f"{run.tokens:,}",
+        "most_tokens": f"{budget.tokens:,}",
+        "started_by": shown.started_by(run),
+        "waiting": waiting_words(run),
+        "is_put_off": _is_put_off(run),
+        "is_silent": _is_silent(run),
+        "failure": _failure(run, steps, stored.get("search", {}).get("asked", [])),
+    } | (plan or _again(run, steps))
+
+
+def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
+    """Return from which steps an ended run can be retried, and how often runs may start yet."""
+    if run.is_unfinished:
+        return {}
+    labels = shown.labels(run)
+    done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
+    return {
+        "retry_from": [(name, labels.get(name, name)) for name in done],
+        "limits": starting.limits_in_words(run.topic.owner),
+    }
+
+
+def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -> str:
+    """Return the report as far as it is written, as safe HTML; empty unless it is going on."""
+    step = next((step for step in steps if step.name == "write"), None)
+    if step is None or step.state != Step.State.RUNNING or run.status != Run.Status.RUNNING:
+        return ""
+    # One of an attempt before is no draft any more: that text is not gone on with.
+    draft = stored["write"].get("draft", "") if step.attempt == run.attempt else ""
+    return render(draft) if draft else ""
+
+
+def _queries(
+    stored: dict[str, dict[str, Any]], hits: Iterable[Hit], *, is_told: bool
+) -> list[QueryRow]:
+    planned = stored.get("plan", {}).get("queries", [])
+    rows = {query: QueryRow(query) for query in planned}
+    places = {query: place for place, query in enumerate(planned)}
+    asked = stored.get("search", {}).get("asked", [])
+    said: set[tuple[str, str]] = set()
+    for entry in sorted(asked, key=lambda entry: places.get(entry["query"], len(places))):
+        row = rows.setdefault(entry["query"], QueryRow(entry["query"]))
+        row.is_answered = True
+        row.hits += entry["hits"]
+        row.services.append(entry["service"])
+        if entry["problem"]:
+            row.problems.append(_problem(entry, said))
+    if is_told:
+        new, known = _by_query(hits, Hit.State.NEW), _by_query(hits, Hit.State.KNOWN)
+        for row in rows.values():
+            row.new, row.known = new[row.query], known[row.query]
+    return list(rows.values())
+
+
+def _problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
+    """Return why a service did not answer a query; a reason that was `said` is not repeated."""
+    why = entry["problem"]
+    if (entry["service"], why) in said:
+        why = _("failed likewise") if entry["tries"] else _("not asked any more")
+    said.add((entry["service"], entry["problem"]))
+    return f"{entry['service']}: {why}"
+
+
+def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
+    """Count hits of `state` by query, each hit once a query however many services gave it."""
+    return Counter(
+        query
+        for hit in hits
+        if hit.state == state
+        for query in {entry["query"] for entry in hit.queries}
+    )
+
+
+def waiting_words(run: Run) -> str:
+    """Return what a queued run waits for; empty for any other."""
+    if run.status != Run.Status.QUEUED:
+        return ""
+    if run.waiting_since is not None:
+        return plan_page.in_words(run)
+    if _is_put_off(run):
+        at = date_format(timezone.localtime(run.not_before), "H:i")
+        told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
+        return _("Put off; tries again at %(at)s (try %(n)d of %(most)d): %(why)s") % told
+    if run.started_at is not None:
+        return _("Interrupted: it goes on behind its last finished step when a worker takes it.")
+    return _("In the queue: it starts when a worker takes it, most often at once.")
+
+
+def _is_put_off(run: Run) -> bool:
+    is_later = run.not_before > timezone.now() + timedelta(seconds=1)
+    is_queued = run.status == Run.Status.QUEUED and run.waiting_since is None
+    return is_queued and is_later and bool(run.error)
+
+
+def _is_silent(run: Run) -> bool:
+    if run.status != Run.Status.RUNNING or run.beat_at is None:
+        return False
+    return timezone.now() - run.beat_at > LEASE
+
+
+def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> dict[str, str] | None:
+    """Return what happened to a run that ended without a report, why, and what to do about it.
+
+    `asked` is what the step `search` kept of each query.
+    """
+    if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
+        return None
+    last = _ended_in(steps)
+    label = shown.labels(run).get(last.name, last.name) if last else ""
+    if run.status == Run.Status.CANCELLED:
+        what = _("The run was cancelled before it wrote a report.")
+    elif label:
+        what = _("The run failed in the step “%(step)s”.") % {"step": label}
+    else:
+        what = _("The run failed before its first step.")
+    return {
+        "what": what,
+        "why": shown.begun(run.error or (last.warning if last else "")),
+        "todo": _todo(run, last, asked),
+        "step": label,
+        "where": last.name if last else "",
+    }
+
+
+def _ended_in(steps: Iterable[Step]) -> Step | None:
+    """Return the step in which an ended run stopped: the first one that is not done."""
+    return next((s for s in steps if s.state not in (Step.State.DONE, Step.State.SKIPPED)), None)
+
+
+def _todo(run: Run, step: Step | None, asked: list[dict[str, Any]]) -> str:
+    if run.status == Run.Status.CANCELLED:
+        return _("Retry it to go on where it stopped, or run the topic anew.")
+    if run.crashes:
+        return _("The worker's log tells what ended it. Retry the run once that is mended.")
+    if step is not None and step.name == "search" and searching.unreachable(asked):
+        return _(
+            "Check this machine's network (or its proxy), then retry; the library and the sample "
+            "need none."
+        )
+    if step is not None and step.name == "search":
+        return _("Look at the topic's services and at Settings, Connections; then retry the run.")
+    if step is not None and step.name in ("plan", "write"):
+        return _("Test the model under Settings, Connections; then retry the run.")
+    return _("Retry the run. If it fails again, the worker's log tells more.")

@@ -1,0 +1,1 @@
+"""When topics run again, and what was missed."""

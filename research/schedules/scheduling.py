@@ -1,0 +1,385 @@
+"""When topics run again: presets and cron lines, their next runs, and the tick that starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise, takewhile
+from typing import Any
+
+import structlog
+from cron_descriptor import Options, get_description
+from cronsim import CronSimError
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from beacon_site.http import zone_of
+from memory.actors import RESEARCH, Actor
+from memory.errors import InvalidValue
+from memory.models import Activity, Topic
+from research.budgets import fitting
+from research.models import Run, RunInTheWay, Schedule
+from research.running import outbox
+from research.schedules import cron
+from research.schedules.missed_slots import (
+    CAUGHT_UP,
+    MOST_COUNTED,
+    SKIPPED,
+    UNREADABLE,
+    missed_in_words,
+)
+
+logger = structlog.get_logger(__name__)
+
+# A slot that is met within this time is on time; later it was missed, and `missed` decides.
+ON_TIME = timedelta(minutes=15)
+LAST_DAY = "L"
+HOURS = tuple(range(24))
+DAYS = (*(str(day) for day in range(1, 29)), LAST_DAY)
+DEFAULT_HOUR = 7
+_AT_ONCE = 200  # schedules a tick takes; the next tick, 15 s later, takes the rest
+
+check_cron = cron.check_cron
+Preset = Schedule.Preset
+
+
+# --- what a schedule says -----------------------------------------------------------------------
+
+
+def cron_of(
+    preset: str, *, hour: int = DEFAULT_HOUR, weekday: int = 1, day: str = "1", line: str = ""
+) -> str:
+    """Return the cron line that a preset stands for; empty for one that is run by hand only.
+
+    `weekday` counts from 0 (Sunday), `day` is "1" to "28", or "L" for a month's last; they and
+    `hour` matter to the presets that have them.  A `line` that is given (the preset `cron` needs
+    one, a stored schedule has it) is taken as it is.
+    """
+    if line and preset != Preset.NONE:
+        return line
+    lines = {
+        Preset.DAILY: f"0 {hour} * * *",
+        Preset.WEEKDAYS: f"0 {hour} * * 1-5",
+        Preset.WEEKLY: f"0 {hour} * * {weekday}",
+        Preset.MONTHLY: f"0 {hour} {day} * *",
+        Preset.CRON: line,
+    }
+    return lines.get(Preset(preset), "")
+
+
+def choices_of(schedule: Schedule) -> dict[str, Any]:
+    """Return hour, weekday and day as the schedule has them, or what a form starts with."""
+    chosen: dict[str, Any] = {"hour": DEFAULT_HOUR, "weekday": 1, "day": "1"}
+    fields = schedule.cron.split()
+    if schedule.preset in (Preset.NONE, Preset.CRON) or len(fields) != 5:
+        return chosen
+    if fields[1].isdigit():
+        chosen["hour"] = int(fields[1])
+    if fields[4].isdigit():
+        chosen["weekday"] = int(fields[4])
+    if fields[2] in DAYS:
+        chosen["day"] = fields[2]
+    return chosen
+
+
+def schedule_fields(
+    *,
+    preset: str,
+    time_zone: str,
+    cron: str = "",
+    hour: int = DEFAULT_HOUR,
+    weekday: int = 1,
+    day: str = "1",
+    missed: str = Schedule.Missed.ONCE,
+    paused: bool = False,
+    at: datetime | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a Schedule with the next run it leads to (see cron_of).
+
+    Raises InvalidValue, its errors by field, for what can be no schedule.
+    """
+    if preset not in Preset.values:
+        problem = _("There is no schedule “%(name)s”. Choose among: %(names)s.") % {
+            "name": preset,
+            "names": ", ".join(Preset.values),
+        }
+        raise InvalidValue(problem, errors={"preset": [problem]})
+    line = cron_of(preset, hour=hour, weekday=weekday, day=day, line=cron)
+    time_zone = zone_of_choice(time_zone)
+    if preset != Preset.NONE:
+        line = check_cron(line, time_zone)
+    made = Schedule(preset=preset, cron=line, time_zone=time_zone, missed=missed, paused=paused)
+    fields = ("preset", "cron", "time_zone", "missed", "paused")
+    chosen = {name: getattr(made, name) for name in fields}
+    return chosen | {"next_run_at": next_run(made, at or timezone.now())}
+
+
+def zone_of_choice(name: str) -> str:
+    """Return the time zone's name as it is kept.
+
+    Raises InvalidValue (field `time_zone`) if there is none.
+    """
+    return cron.zone_named(name).key
+
+
+def next_slots(schedule: Schedule, after: datetime, count: int = 5) -> list[datetime]:
+    """Return the next moments (UTC) after `after` at which the topic is due, at most `count`.
+
+    Pausing is not looked at.  An unreadable line (only ever one that was put there past
+    check_cron) raises CronSimError.
+    """
+    return list(islice(slots_of(schedule, after), count))
+
+
+def slots_of(schedule: Schedule, after: datetime) -> Iterator[datetime]:
+    """Yield the moments after `after` at which the topic is due (see next_slots), without end."""
+    if schedule.preset == Preset.NONE or not schedule.cron:
+        return iter(())
+    return cron.slots(schedule.cron, zone_of(schedule.time_zone), after)
+
+
+def next_run(schedule: Schedule, after: datetime) -> datetime | None:
+    """Return when the topic runs next, or None if it does not by itself."""
+    return None if schedule.paused else next(iter(next_slots(schedule, after, 1)), None)
+
+
+def longest_gap(schedule: Schedule, after: datetime) -> timedelta:
+    """Return the longest time between two of the next ten slots; zero if it does not recur."""
+    try:
+        found = next_slots(schedule, after, 10)
+    except CronSimError:  # the tick says so, see _give_up(); a save must not fail for it
+        return timedelta(0)
+    gaps = (later - earlier for earlier, later in pairwise(found))
+    return max(gaps, default=timedelta(0))
+
+
+def memory_lifetime(topic: Topic, at: datetime | None = None) -> timedelta:
+    """Return how long the topic's working memory lives after a save (decision 1).
+
+    The larger of BEACON_TOPIC_TTL_SECONDS and twice the longest gap of its schedule, paused or
+    not: a topic that runs once a quarter must find its memory alive.
+    """
+    least = timedelta(seconds=settings.BEACON_TOPIC_TTL_SECONDS)
+    schedule = Schedule.objects.filter(topic=topic).first()
+    if schedule is None:
+        return least
+    return max(least, 2 * longest_gap(schedule, at or timezone.now()))
+
+
+def in_words(schedule: Schedule, *, seen_from: str = "") -> str:
+    """Return the schedule as a phrase: “every Monday at 07:00 (Europe/Berlin)”.
+
+    To a person whose own time zone is `seen_from` that zone need not be named.
+    """
+    if schedule.preset == Preset.NONE or not schedule.cron:
+        return _("only by hand")
+    if schedule.time_zone == seen_from:
+        return _times(schedule)
+    return _("%(times)s (%(zone)s)") % {"times": _times(schedule), "zone": schedule.time_zone}
+
+
+def _times(schedule: Schedule) -> str:
+    if schedule.preset == Preset.CRON:
+        return _cron_in_words(schedule.cron)
+    chosen = choices_of(schedule)
+    values = {
+        "time": f"{chosen['hour']:02}:00",
+        "weekday": weekday_names()[chosen["weekday"] % 7],
+        "day": chosen["day"],
+    }
+    if schedule.preset == Preset.DAILY:
+        return _("every day at %(time)s") % values
+    if schedule.preset == Preset.WEEKDAYS:
+        return _("every weekday at %(time)s") % values
+    if schedule.preset == Preset.WEEKLY:
+        return _("every %(weekday)s at %(time)s") % values
+    if chosen["day"] == LAST_DAY:
+        return _("on the last day of every month at %(time)s") % values
+    return _("on day %(day)s of every month at %(time)s") % values
+
+
+def _cron_in_words(line: str) -> str:
+    options = Options()
+    options.use_24hour_time_format = True
+    options.throw_exception_on_parse_error = False
+    # cron-descriptor has its own catalogues; English where it has none for the language.
+    options.locale_code = (get_language() or "en").partition("-")[0]
+    words = str(get_description(line, options))
+    return words[:1].lower() + words[1:]
+
+
+def weekday_names() -> list[str]:
+    """Return the weekdays' names, from Sunday, as cron counts them."""
+    return [
+        _("Sunday"),
+        _("Monday"),
+        _("Tuesday"),
+        _("Wednesday"),
+        _("Thursday"),
+        _("Friday"),
+        _("Saturday"),
+    ]
+
+
+# --- what people do with it -----------------------------------------------------------------------
+
+
+def set_schedule(topic: Topic, *, by: Actor, **chosen: Any) -> Schedule:
+    """Give the topic a schedule (see schedule_fields) with its next run, and log it.
+
+    Raises InvalidValue; nothing is stored then.
+    """
+    fields = schedule_fields(**chosen)
+    with transaction.atomic():
+        schedule, _made = Schedule.objects.update_or_create(topic=topic, defaults=fields)
+        Activity.log(topic.owner, by, "schedule-set", subject=topic, schedule=in_words(schedule))
+    return schedule
+
+
+def set_paused(topic: Topic, *, paused: bool, by: Actor) -> bool:
+    """Pause or resume the topic's schedule; False if it was so already, or does not recur.
+
+    What fell due while it was paused is not caught up with.
+    """
+    waiting = Schedule.objects.filter(topic=topic, paused=not paused).exclude(preset=Preset.NONE)
+    schedule = waiting.first()
+    if schedule is None:
+        return False
+    schedule.paused = paused
+    done = bool(waiting.update(paused=paused, next_run_at=next_run(schedule, timezone.now())))
+    if done:
+        kind = "schedule-paused" if paused else "schedule-resumed"
+        Activity.log(topic.owner, by, kind, subject=topic)
+    return done
+
+
+def look_ahead(topic: Topic) -> None:
+    """Set the next run to the first one from now on: for a topic that comes back."""
+    schedule = Schedule.objects.filter(topic=topic).first()
+    if schedule is not None:
+        Schedule.objects.filter(pk=topic.pk).update(next_run_at=next_run(schedule, timezone.now()))
+
+
+# --- the tick -------------------------------------------------------------------------------------
+
+
+def start_due(at: datetime | None = None) -> list[Run]:
+    """Start the runs that are due at `at` (default: now), and move each schedule on.
+
+    Safe to call from two beats at once: one UPDATE on `next_run_at` claims a slot, and
+    UNIQUE(topic, scheduled_for) stands behind it.  Of several missed slots one run comes
+    (`missed` is once) or none (skip).
+    """
+    at = at or timezone.now()
+    due = Schedule.objects.due(at).select_related("topic__owner", "topic__settings")
+    started: list[Run] = []
+    for schedule in due.order_by("next_run_at")[:_AT_ONCE]:
+        try:
+            run = _take(schedule, at)
+        except Exception as exc:
+            # One topic whose rows are broken must not keep all the others from their runs.
+            logger.exception("schedule failed", topic=schedule.topic.slug)
+            _give_up(schedule, f"{type(exc).__name__}: {exc}")
+        else:
+            started += [run] if run is not None else []
+    return started
+
+
+def _take(schedule: Schedule, at: datetime) -> Run | None:
+    """Claim the due slot of one schedule and queue its run; None if another did, or none comes."""
+    slot = schedule.next_run_at
+    assert slot is not None  # noqa: S101 (due() asks for it)  # nosec B101
+    try:
+        following = next_run(schedule, at)
+        on_time = next(iter(next_slots(schedule, at - ON_TIME, 1)), at + ON_TIME)
+        later = takewhile(lambda one: one <= at, slots_of(schedule, slot))
+        due = 1 + len(list(islice(later, MOST_COUNTED)))
+    except CronSimError as exc:
+        _give_up(schedule, str(exc))
+        return None
+    chosen = on_time if on_time <= at else slot
+    is_late = at - chosen > ON_TIME
+    missed = min(due if is_late else due - 1, MOST_COUNTED)
+    with transaction.atomic():
+        claimed = Schedule.objects.filter(pk=schedule.pk, next_run_at=slot, paused=False).update(
+            next_run_at=following, last_slot_at=chosen
+        )
+        if not claimed:
+            return None
+        if missed and schedule.missed == Schedule.Missed.SKIP:
+            words = _("%(slots)s while Beacon was off, and the schedule skips what was missed")
+            _skipped(schedule, slot, words % {"slots": missed_in_words(missed)}, slots=missed)
+            missed = 0
+            if is_late:
+                return None
+        return _start(schedule, chosen, missed)
+
+
+def _start(schedule: Schedule, slot: datetime, missed: int) -> Run | None:
+    """Queue the run of a slot, which catches up with `missed` slots besides or instead."""
+    topic = schedule.topic
+    fit = fitting.fit_of(topic)
+    if fit.why and fit.smaller is None:
+        words = _("%(why)s: it is skipped, as the topic's settings say")
+        _skipped(schedule, slot, words % {"why": fit.why}, warning=True)
+        return None
+    fields: dict[str, Any] = {"depth": topic.settings.depth}
+    if fit.smaller is not None:
+        said = _("run smaller than usual (quick, a skim, with what is left): %(why)s")
+        fields = {**fit.smaller, "warnings": [said % {"why": fit.why}]}
+    try:
+        run: Run = Run.objects.start(
+            topic,
+            trigger=Run.Trigger.SCHEDULE,
+            by=RESEARCH,
+            scheduled_for=slot,
+            missed_slots=missed,
+            **fields,
+        )
+    except RunInTheWay as exc:
+        _skipped(schedule, slot, str(exc), warning=True)
+        return None
+    if missed:
+        words = _("%(slots)s while Beacon was off; one run caught up")
+        words %= {"slots": missed_in_words(missed)}
+        Activity.log(topic.owner, RESEARCH, CAUGHT_UP, subject=topic, slots=missed, why=words)
+    transaction.on_commit(lambda: outbox.nudge(run.pk))
+    logger.info(
+        "scheduled run queued", run=run.pk, topic=topic.slug, slot=slot.isoformat(), missed=missed
+    )
+    return run
+
+
+def _skipped(
+    schedule: Schedule, slot: datetime, why: str, *, warning: bool = False, slots: int = 1
+) -> None:
+    topic = schedule.topic
+    Activity.log(
+        topic.owner,
+        RESEARCH,
+        SKIPPED,
+        subject=topic,
+        warning=warning,
+        slot=slot.astimezone(UTC),
+        slots=slots,
+        why=why,
+    )
+    logger.info("scheduled run skipped", topic=topic.slug, slot=slot.isoformat(), why=why)
+
+
+def _give_up(schedule: Schedule, why: str) -> None:
+    """Take a schedule that cannot be read out of the way of the others, and say so."""
+    Schedule.objects.filter(pk=schedule.pk).update(next_run_at=None)
+    Activity.log(
+        schedule.topic.owner,
+        RESEARCH,
+        UNREADABLE,
+        subject=schedule.topic,
+        warning=True,
+        cron=schedule.cron,
+        why=why,
+    )
+    logger.warning("schedule unreadable", topic=schedule.topic.slug, cron=schedule.cron, why=why)

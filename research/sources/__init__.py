@@ -1,0 +1,1 @@
+"""Where a topic's facts come from, and how each place is treated."""

@@ -1,0 +1,110 @@
+"""How a person treats a place of the web: block it, boost it or mute it, here or in all topics.
+
+Data flow: a domain or an address, an act and a scope -> the lists of the topic's settings (changed
+as every edit of them), or a `SourceRule` of the owner -> `models.in_effect`, from which each run
+takes them -> hits left out or put first (`gathering`), changes withheld (`judging`).  A place has
+one rule a scope.  “Block in all topics” of a whole domain is the refused source that Review keeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, LimitReached
+from memory.models import Activity, RefusedSource, SourceRule, Topic, User
+from memory.reviewing import refusing
+from research.models import TopicSettings
+from research.models.in_effect import field_of, is_page, lists_of
+from research.topics import editing as topic_editing
+from research.topics import standing_rules
+from research.topics.standing_rules import MOST_PLACES, place_from
+
+Act = SourceRule.Act
+NONE = "none"
+TOPIC, ALL = "topic", "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A rule as it is kept, and what was there before it (an act, or `none`)."""
+
+    place: str
+    act: str
+    before: str
+
+
+def set_rule(topic: Topic, place: str, act: str, *, scope: str = TOPIC, by: Actor) -> Changed:
+    """Treat a place so from the next run on; `none` takes the scope's rule away.
+
+    Raises InvalidValue for what is no place, no act, or contradicts another rule; LimitReached.
+    """
+    if act not in (*Act.values, NONE):
+        told = {"act": act[:40], "known": ", ".join([*Act.values, NONE])}
+        raise InvalidValue(_("There is no act “%(act)s”. There are %(known)s.") % told)
+    place = place_from(place)
+    if scope == ALL:
+        return _set_everywhere(topic.owner, place, act, by)
+    with transaction.atomic():
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        before = act_here(settings, place)
+        if before != act:
+            topic_editing.edit_topic(held, by=by, wanted=_wanted(settings, place, before, act))
+    return Changed(place, act, before)
+
+
+def act_here(settings: TopicSettings, place: str) -> str:
+    """Return how these settings treat exactly this place."""
+    return next((act for act in Act.values if place in lists_of(settings, act)), NONE)
+
+
+def _wanted(settings: TopicSettings, place: str, before: str, act: str) -> dict[str, list[str]]:
+    """Return the changed lists.  Raises InvalidValue and LimitReached."""
+    wanted: dict[str, list[str]] = {}
+    if before != NONE:
+        name = field_of(before, place)
+        wanted[name] = [kept for kept in getattr(settings, name) if kept != place]
+    if act == NONE:
+        return wanted
+    name = field_of(act, place)
+    places = getattr(settings, name)
+    if len(places) >= MOST_PLACES:
+        problem = _("There are %(most)d already, which is the most. Take one away first.")
+        raise LimitReached(problem % {"most": MOST_PLACES})
+    if act == Act.BLOCK:
+        blocked = [*standing_rules.places_of(settings), place]
+        allowed = settings.allow_domains
+        problem = standing_rules.contradiction(settings.always_check, blocked, allowed=allowed)
+        if problem:
+            raise InvalidValue(problem)
+    return wanted | {name: [*places, place]}
+
+
+# --- for all topics -------------------------------------------------------------------------------
+
+
+def _set_everywhere(owner: User, place: str, act: str, by: Actor) -> Changed:
+    refused = RefusedSource.objects.filter(owner=owner, kind=RefusedSource.Kind.DOMAIN, name=place)
+    rules = SourceRule.objects.filter(owner=owner, place=place)
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)  # two acts, one limit
+        kept = rules.values_list("act", flat=True).first()
+        before = str(Act.BLOCK) if refused.exists() else str(kept or NONE)
+        if before == act:
+            return Changed(place, act, before)
+        for one in refused:
+            refusing.allow(one, by=by)
+        rules.delete()
+        if act == Act.BLOCK and not is_page(place):
+            refusing.refuse(owner, RefusedSource.Kind.DOMAIN, place, by=by)
+        elif act != NONE:
+            if SourceRule.objects.of(owner).count() >= SourceRule.MOST:
+                problem = _("There are %(most)d already, which is the most. Take one away first.")
+                raise LimitReached(problem % {"most": SourceRule.MOST})
+            SourceRule.objects.create(owner=owner, place=place, act=act)
+        Activity.log(owner, by, "source-rule", label=place, act=act, before=before)
+    return Changed(place, act, before)

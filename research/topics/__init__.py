@@ -1,0 +1,1 @@
+"""Topics: made, listed, changed, and the rules that their runs obey."""

@@ -1,0 +1,221 @@
+"""Changing a topic: what can be edited as one flat state, saved all or nothing.
+
+Data flow: `state_of` gives what a form shows -> the form keeps that as its base and sends it back
+with what was typed -> `edit_topic` merges by field: what others changed meanwhile and this
+person did not stays, what both changed is an EditConflict that names their value.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.actors import Actor
+from memory.errors import MemoryRefused, StaleWrite
+from memory.models import Activity, Revision, Topic
+from research.models import Run, Schedule, TopicSettings
+from research.schedules import scheduling
+
+TOPIC_FIELDS = ("title", "labels", "private")
+SETTINGS_FIELDS = (
+    "objective",
+    "focus",
+    "depth",
+    "time_frame",
+    "languages",
+    "services",
+    "feeds",
+    "allow_domains",
+    "block_domains",
+    "block_pages",
+    "always_check",
+    "engine",
+    "report_style",
+    "reading",
+    "plan_review",
+    "max_tokens",
+    "max_money",
+    "max_pages",
+    "max_minutes",
+    "month_tokens",
+    "month_money",
+    "over_limit",
+    "stale_days",
+    "recheck",
+    "intent",
+    "tell_also",
+    "boost_places",
+    "mute_places",
+)
+SCHEDULE_FIELDS = ("preset", "cron", "time_zone", "missed")
+
+State = dict[str, Any]
+
+
+class EditConflict(MemoryRefused):
+    """Others changed the same fields meanwhile: `theirs` holds their values, `now` the state."""
+
+    def __init__(self, theirs: State, now: State) -> None:
+        super().__init__(
+            ngettext(
+                "Somebody else changed this topic since you opened it, and %(count)d field that "
+                "you changed too. Nothing was saved: look at their words beside yours, then save "
+                "again to keep yours.",
+                "Somebody else changed this topic since you opened it, and %(count)d fields that "
+                "you changed too. Nothing was saved: look at their words beside yours, then save "
+                "again to keep yours.",
+                len(theirs),
+            )
+            % {"count": len(theirs)}
+        )
+        self.theirs = theirs
+        self.now = now
+
+
+def state_of(topic: Topic) -> State:
+    """Return all that can be edited of a topic as plain JSON values; `schedule` is one value."""
+    settings, schedule = settings_of(topic), schedule_of(topic)
+    state: State = {name: getattr(topic, name) for name in TOPIC_FIELDS}
+    state |= {name: plain(getattr(settings, name)) for name in SETTINGS_FIELDS}
+    state["schedule"] = {name: getattr(schedule, name) for name in SCHEDULE_FIELDS}
+    return state
+
+
+def plain(value: Any) -> Any:
+    """Return a field's value as JSON holds it: money as text with two places."""
+    return f"{value:.2f}" if isinstance(value, Decimal) else value
+
+
+def settings_of(topic: Topic) -> TopicSettings:
+    """Return the topic's settings, or such as a new topic has."""
+    return TopicSettings.objects.filter(topic=topic).first() or TopicSettings(topic=topic)
+
+
+def schedule_of(topic: Topic) -> Schedule:
+    """Return the topic's schedule, or such as a new topic has."""
+    return Schedule.objects.filter(topic=topic).first() or Schedule(topic=topic)
+
+
+def edit_topic(
+    topic: Topic,
+    *,
+    by: Actor,
+    wanted: State,
+    base: State | None = None,
+    expected_version: int | None = None,
+) -> Topic:
+    """Change what `wanted` names (keys of state_of) and return the topic as it then is.
+
+    With a `base` (what the writer saw) fields merge, see EditConflict; with an `expected_version`
+    any change in between raises StaleWrite.  Raises InvalidValue for a title or schedule that
+    cannot be.  Nothing is stored in any of these cases.  Applies from the next run.
+    """
+    with transaction.atomic():
+        topic = Topic.objects.select_for_update().get(pk=topic.pk)
+        if expected_version is not None and topic.version != expected_version:
+            raise StaleWrite(str(topic), current=topic.version)
+        now = state_of(topic)
+        if base is not None:
+            wanted = merged(base=base, theirs=now, mine=wanted)
+        changed = {name: value for name, value in wanted.items() if now[name] != value}
+        _change_topic(topic, changed, by)
+        _change_settings(topic, changed, now, by)
+        if "schedule" in changed:
+            paused = schedule_of(topic).paused
+            scheduling.set_schedule(topic, by=by, **changed["schedule"], paused=paused)
+    return topic
+
+
+def merged(*, base: State, theirs: State, mine: State) -> State:
+    """Return `mine` with what only others changed.  Raises EditConflict where both did."""
+    conflicts, result = {}, {}
+    for name, value in mine.items():
+        untouched_by_them = name in base and base[name] == theirs[name]
+        if untouched_by_them or value == theirs[name]:
+            result[name] = value
+        elif name in base and value == base[name]:
+            result[name] = theirs[name]
+        else:
+            conflicts[name] = theirs[name]
+    if conflicts:
+        raise EditConflict(conflicts, theirs)
+    return result
+
+
+def _change_topic(topic: Topic, changed: State, by: Actor) -> None:
+    if "title" in changed:
+        topic.rename(changed["title"], by=by)
+    fields = {name: changed[name] for name in ("labels", "private") if name in changed}
+    if fields:
+        topic.change(by=by, why=_("settings"), **fields)
+
+
+def _change_settings(topic: Topic, changed: State, now: State, by: Actor) -> None:
+    """Store the changed settings as a revision of the topic, whose version they raise."""
+    fields = {name: changed[name] for name in SETTINGS_FIELDS if name in changed}
+    if not fields:
+        return
+    TopicSettings.objects.update_or_create(topic=topic, defaults=fields)
+    # The settings' row has no version of its own: the topic's stands for both (If-Match).
+    Topic.objects.filter(pk=topic.pk).update(version=F("version") + 1, updated=timezone.now())
+    topic.version += 1
+    Revision.record(
+        topic,
+        before={name: now[name] for name in fields},
+        after=fields,
+        by=by,
+        version=topic.version,
+        why=_("settings"),
+    )
+
+
+# --- putting away and bringing back ---------------------------------------------------------------
+
+
+def trash_topic(topic: Topic, *, by: Actor) -> bool:
+    """Move the topic to the trash and cancel the run that is going on; whether there was one."""
+    with transaction.atomic():
+        topic.trash(by=by)
+        Activity.log(topic.owner, by, "topic-trashed", subject=topic)
+        run = Run.objects.filter(topic=topic).unfinished().first()
+        return run is not None and bool(run.ask_to_cancel(by=by))
+
+
+def archive_topic(topic: Topic, *, by: Actor) -> bool:
+    """Put the topic away and cancel the run that waits in the queue; whether there was one.
+
+    A run that is at work already finishes: what it found is kept with the topic.  One whose plan
+    somebody was to look at is cancelled once it is planned (`plan_review.hold`).
+    """
+    with transaction.atomic():
+        topic.archive(by=by)
+        run = Run.objects.filter(topic=topic, status=Run.Status.QUEUED).first()
+        cancelled = run is not None and run.ask_to_cancel(by=by)
+        if run is not None and cancelled:
+            ended = Run.objects.filter(pk=run.pk, status=Run.Status.CANCELLED)
+            ended.update(error=_("the topic was archived"))
+        return cancelled
+
+
+def restore_topic(topic: Topic, *, by: Actor) -> None:
+    """Bring the topic back from the trash; what fell due meanwhile is not caught up with.
+
+    Raises InvalidValue if another topic has its name meanwhile.
+    """
+    with transaction.atomic():
+        topic.restore(by=by)
+        scheduling.look_ahead(topic)
+        Activity.log(topic.owner, by, "topic-restored", subject=topic)
+
+
+def unarchive_topic(topic: Topic, *, by: Actor) -> None:
+    """Take the topic back from the archive; what fell due meanwhile is not caught up with."""
+    with transaction.atomic():
+        topic.unarchive(by=by)
+        scheduling.look_ahead(topic)

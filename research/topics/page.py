@@ -1,0 +1,315 @@
+"""What a topic's pages show: the head that all tabs share, and the rows of each tab.
+
+Each function asks a fixed number of questions, however long the topic's history is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Case, Count, IntegerField, OuterRef, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce, JSONObject
+
+from memory.models import Revision, SeenUrl, Topic, TopicFact, User
+from memory.paging import Page, page_of
+from memory.texts.canonical import domain_of
+from memory.texts.text import match_key
+from research.facts import blocked as blocked_facts
+from research.facts import staleness
+from research.finding import domains
+from research.models import Report, Run, TopicSettings
+from research.running.starting import limits_in_words
+from research.runs import shown
+from research.runs.shown import Link, cost, link_of, started_by, took
+from research.schedules.missed_slots import Notice, last_notice, lately
+from research.topics.list import TopicRow, with_figures
+
+MOST_DOMAINS = 100
+TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
+
+
+# --- the head --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TopicHead:
+    """What stands above the tabs: the topic, its state in a word, and its memory's expiry."""
+
+    topic: Any
+    row: TopicRow
+    notice: Notice | None = None  # a hitch of its schedule within the week
+    limits: Sequence[str] = ()  # what to know before a run is started
+
+    @property
+    def live_run(self) -> Run | None:
+        """Return the run that is queued or running."""
+        return self.row.unfinished
+
+    @property
+    def other_depth(self) -> str:
+        """Return the depth that the topic's runs do not have, for a run that is to have it once."""
+        quick, deep = TopicSettings.Depth.QUICK, TopicSettings.Depth.DEEP
+        return str(quick if self.topic.settings.depth == deep else deep)
+
+    @property
+    def memory_words(self) -> str:
+        """Return what becomes of the working memory: “expires in 12 days”."""
+        return shown.memory_words(self.topic)
+
+
+def topics_of(user: User) -> QuerySet[Any]:
+    """Return the person's topics with the figures that the tabs show."""
+    runs = Run.objects.kept().filter(topic=OuterRef("pk")).order_by().values("topic")
+    counted = runs.annotate(number=Count("pk")).values("number")
+    topics = with_figures(Topic.objects.of(user).live())
+    total = Coalesce(Subquery(counted, output_field=IntegerField()), 0)
+    found: QuerySet[Any] = topics.annotate(run_total=total, hitch=lately(OuterRef("pk")))
+    return found.select_related("owner", "settings", "schedule")
+
+
+def head_of(topic: Any) -> TopicHead:
+    """Return the head of a topic from `topics_of`.
+
+    Two queries: its unfinished and last run, and the hour's limit.
+    """
+    ended = Case(
+        When(status__in=Run.UNFINISHED, then=Value(0)),
+        default=Value(1),
+        output_field=IntegerField(),
+    )
+    runs = Run.objects.kept().filter(topic=topic).annotate(ended=ended).order_by("ended", "-id")
+    row = TopicRow(topic)
+    for run in runs.distinct("ended"):
+        run.topic = topic
+        if run.is_unfinished:
+            row.unfinished = run
+        else:
+            row.last_run = run
+    notice, limits = last_notice(topic.hitch), limits_in_words(topic.owner)
+    return TopicHead(topic, row, notice, limits)
+
+
+def host_of(url: str) -> str:
+    """Return the domain of an address as a person reads it; empty where there is none."""
+    try:
+        return domains.shown(domain_of(url))[:80]
+    except ValueError:
+        return ""
+
+
+# --- the report ------------------------------------------------------------------------------------
+
+
+def latest_report(topic: Topic) -> Report | None:
+    """Return the report of the topic's last saved run."""
+    reports = Report.objects.live().filter(run__topic=topic).exclude(run__number=None)
+    found: Report | None = reports.select_related("run").order_by("-run__number").first()
+    if found is not None:
+        found.run.topic = topic
+        found.run.report = found
+    return found
+
+
+# --- facts -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class FactRow:
+    """One fact with what its row shows; `runs` maps a run's number to its id, for the links."""
+
+    fact: TopicFact
+    runs: dict[int, int]
+    change: Revision | None = None
+    stale: str = ""  # of one that went unchecked for too long: for how long
+    is_only_blocked: bool = False  # nothing but sources that are blocked now stands behind it
+
+    @property
+    def link(self) -> Link:
+        """Return where its source leads."""
+        return link_of(self.fact.url)
+
+    @property
+    def host(self) -> str:
+        """Return where its source lies."""
+        return host_of(self.fact.url)
+
+    @property
+    def quote(self) -> str:
+        """Return the words in which the source says it; empty where they are the fact's own."""
+        quote = self.fact.quote
+        return "" if match_key(quote) == match_key(self.fact.text) else quote
+
+    @property
+    def first_run_id(self) -> int | None:
+        """Return the id of the run that found it."""
+        return self.runs.get(self.fact.first_run or 0)
+
+    @property
+    def confirmed_run_id(self) -> int | None:
+        """Return the id of the run that confirmed it last."""
+        return self.runs.get(self.fact.confirmed_run or 0)
+
+    @property
+    def retired_run_id(self) -> int | None:
+        """Return the id of the run that retired it."""
+        return self.runs.get(self.fact.retired_run or 0)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether a run contradicted it after it was last confirmed."""
+        at, confirmed = self.fact.contradicted_at, self.fact.confirmed_at
+        return at is not None and (confirmed is None or at >= confirmed)
+
+
+@dataclass(slots=True)
+class Facts:
+    """A topic's current facts in order, and what was struck."""
+
+    current: list[FactRow]
+    struck: list[FactRow]
+
+    @property
+    def stale(self) -> int:
+        """Return how many of the current ones went unchecked for too long."""
+        return sum(bool(row.stale) for row in self.current)
+
+    @property
+    def kept(self) -> int:
+        """Return how many of the current ones runs leave alone."""
+        return sum(row.fact.is_kept for row in self.current)
+
+
+def facts_of(topic: Topic) -> Facts:
+    """Return the facts of the topic's page: three queries, and up to four for blocked sources."""
+    facts = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.RETIRED)
+    rows = fact_rows(topic, facts.order_by("position", "created"))
+    current = [row for row in rows if row.fact.state == TopicFact.State.CURRENT]
+    struck = [row for row in rows if row.fact.state == TopicFact.State.STRUCK]
+    blocked = blocked_facts.only_blocked(topic, [row.fact for row in current])
+    for row in current:
+        row.is_only_blocked = row.fact.pk in blocked
+    return Facts(current, sorted(struck, key=lambda row: row.fact.updated, reverse=True))
+
+
+def fact_rows(
+    topic: Topic,
+    facts: Iterable[TopicFact],
+    known: Mapping[int, int] | None = None,
+    told: Mapping[Any, Revision] | None = None,
+) -> list[FactRow]:
+    """Return the facts as rows, with the runs they name and why they are no longer current."""
+    facts = list(facts)
+    runs = dict(known) if known is not None else _runs_named(topic, facts)
+    gone = [fact.pk for fact in facts if fact.state != TopicFact.State.CURRENT]
+    changes = _changes_of_state(gone) if told is None else told
+    for fact in facts:
+        fact.topic = topic
+    days = staleness.days_of(topic.settings, getattr(topic, "schedule", None))
+    return [
+        FactRow(fact, runs, changes.get(fact.pk), staleness.in_words(fact, days)) for fact in facts
+    ]
+
+
+def _runs_named(topic: Topic, facts: Iterable[TopicFact]) -> dict[int, int]:
+    numbers = {
+        number
+        for fact in facts
+        for number in (fact.first_run, fact.confirmed_run, fact.retired_run)
+        if number
+    }
+    found = Run.objects.filter(topic=topic, number__in=numbers) if numbers else Run.objects.none()
+    return dict(found.values_list("number", "pk"))
+
+
+def _changes_of_state(ids: list[Any]) -> dict[Any, Revision]:
+    if not ids:
+        return {}
+    revisions = _of_state().filter(record_id__in=ids)
+    last = revisions.order_by("record_id", "-id").distinct("record_id")
+    return {revision.record_id: revision for revision in last}
+
+
+def _of_state() -> QuerySet[Any]:
+    """Return the revisions that changed the state of a fact."""
+    rows: QuerySet[Any] = Revision.objects.filter(
+        record_type=TopicFact.record_type(), after__has_key="state"
+    )
+    return rows
+
+
+def timeline_of(topic: Topic, runs: Mapping[int, int] | None = None, *, cursor: str = "") -> Page:
+    """Return a page of what was retired or struck, the latest first, as rows.
+
+    `runs` are the topic's runs by number, if they are known already.
+    """
+    gone = TopicFact.objects.filter(topic=topic).live().exclude(state=TopicFact.State.CURRENT)
+    revisions = _of_state().filter(record_id=OuterRef("pk")).order_by("-id")
+    told = JSONObject(created="created", actor="actor", reason="reason")
+    gone = gone.annotate(last_change=Subquery(revisions.values(told=told)[:1]))
+    page = page_of(gone, by="updated", falling=True, cursor=cursor, size=TIMELINE_SIZE)
+    return Page(fact_rows(topic, page.rows, runs, _changes_told(page.rows)), page.next_cursor)
+
+
+def _changes_told(facts: Iterable[Any]) -> dict[Any, Revision]:
+    """Return what last changed the state of facts that were read with it."""
+    found = {}
+    for fact in facts:
+        if told := fact.last_change:
+            at = datetime.fromisoformat(told["created"])
+            change = Revision(actor=told["actor"], reason=told["reason"], created=at)
+            found[fact.pk] = change
+    return found
+
+
+# --- sources and runs --------------------------------------------------------------------------------
+
+
+def seen_count(topic: Topic) -> int:
+    """Return how many URLs the topic keeps as seen."""
+    return SeenUrl.objects.filter(topic=topic).count()
+
+
+@dataclass(slots=True)
+class RunRow:
+    """One run in the words of a table."""
+
+    run: Run
+
+    @property
+    def took(self) -> str:
+        """Return how long it took so far."""
+        return took(self.run)
+
+    @property
+    def tokens(self) -> str:
+        """Return all tokens spent, by thousands."""
+        return f"{self.run.tokens:,}"
+
+    @property
+    def cost(self) -> str:
+        """Return what it cost."""
+        return cost(self.run)
+
+    @property
+    def trigger(self) -> str:
+        """Return who or what started it."""
+        return started_by(self.run)
+
+
+def runs_of(topic: Topic, *, cursor: str = "") -> Page:
+    """Return a page of all runs, the newest first."""
+    page = page_of(
+        Run.objects.kept()
+        .filter(topic=topic)
+        .select_related("rerun_of")
+        .defer("manifest", "rerun_of__manifest"),
+        by="created",
+        falling=True,
+        cursor=cursor,
+    )
+    for run in page.rows:
+        run.topic = topic
+    return Page([RunRow(run) for run in page.rows], page.next_cursor)

@@ -1,0 +1,203 @@
+"""What a person has every run of a topic obey: “always check” this, “stop looking here”.
+
+Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
+-> a list of the topic's settings, changed as every edit of them (`topic_editing`) -> the snapshot
+that a run takes -> `research.running.obeying`.
+
+“Stop looking here” is one thing with the settings' “never these domains”: a domain joins that list,
+a single page the list beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, LimitReached
+from memory.models import Topic
+from memory.texts.canonical import canonical_url, is_in_domain
+from memory.texts.text import clean, one_line
+from research.finding.domains import NotADomain, domain_from
+from research.finding.domains import shown as shown_domain
+from research.models import TopicSettings
+from research.topics import editing as topic_editing
+
+Kind = Literal["check", "stop"]
+CHECK: Kind = "check"
+STOP: Kind = "stop"
+MOST_CHECKS = 5
+MOST_PLACES = 200  # of each list, as in the settings' form
+LONGEST_CHECK = 400  # characters of a query; Tavily's limit is the lowest (providers.md 4)
+LONGEST_ADDRESS = 2000
+_PAGES = ("http://", "https://", "library:")
+
+
+def is_address(text: str) -> bool:
+    """Whether a rule names one page, not words or a domain."""
+    return text.lower().startswith(_PAGES)
+
+
+def check_from(text: str) -> str:
+    """Return what is always to be checked as it is kept: a query, or an address.
+
+    Raises InvalidValue.
+    """
+    text = one_line(clean(text)[0])
+    if is_address(text):
+        return _page_from(text)
+    if not any(map(str.isalnum, text)):
+        raise InvalidValue(
+            _("Write a question or words to search for, or an address that begins with https://.")
+        )
+    if len(text) > LONGEST_CHECK:
+        raise InvalidValue(
+            _("That has %(count)d characters; what is always asked may have %(most)d.")
+            % {"count": len(text), "most": LONGEST_CHECK}
+        )
+    return text
+
+
+def place_from(text: str) -> str:
+    """Return where not to look any more as it is kept: a domain, or a page's canonical address.
+
+    Raises InvalidValue.
+    """
+    text = one_line(clean(text)[0])
+    if is_address(text):
+        return canonical_url(_page_from(text))
+    try:
+        return domain_from(text)
+    except NotADomain as exc:
+        raise InvalidValue(
+            _(
+                "“%(text)s” is neither a domain, such as example.org, nor the address of a page, "
+                "such as https://example.org/news."
+            )
+            % {"text": text[:200]}
+        ) from exc
+
+
+def _page_from(text: str) -> str:
+    if " " in text or len(text) > LONGEST_ADDRESS or (":" not in canonical_url(text)[:9]):
+        raise InvalidValue(
+            _("“%(text)s…” is no address: it has no spaces and at most %(most)d characters.")
+            % {"text": text[:80], "most": LONGEST_ADDRESS}
+        )
+    scheme, _sep, rest = text.partition(":")
+    if not rest.strip("/"):
+        raise InvalidValue(_("“%(text)s” names no page.") % {"text": text})
+    return f"{scheme.lower()}:{rest}"
+
+
+def shown(rule: str) -> str:
+    """Return a rule as a person reads it."""
+    return rule if is_address(rule) else shown_domain(rule)
+
+
+def places_of(settings: TopicSettings) -> list[str]:
+    """Return all places where runs do not look: domains first, then single pages."""
+    return [*settings.block_domains, *settings.block_pages]
+
+
+def reason_against(settings: TopicSettings, url: str) -> str:
+    """Return the rule of `places_of` by which a canonical address is left out; empty for none."""
+    return place_of(url, [*settings.block_pages, *settings.block_domains])
+
+
+def place_of(url: str, places: Sequence[str]) -> str:
+    """Return the first of `places`, domains and pages, at which a canonical address lies."""
+    return next((place for place in places if _lies_at(url, place)), "")
+
+
+def _lies_at(url: str, place: str) -> bool:
+    return url == place if is_address(place) else is_in_domain(url, place)
+
+
+# --- a person's acts ------------------------------------------------------------------------------
+
+
+def add(topic: Topic, kind: Kind, text: str, *, by: Actor) -> tuple[str, bool]:
+    """Add a rule to the topic; return it as it is kept, and whether it was not there yet.
+
+    Raises InvalidValue for what is none or contradicts another rule, LimitReached beyond the most.
+    """
+    rule = check_from(text) if kind == CHECK else place_from(text)
+    return rule, _edit(topic, kind, rule, _with, by=by)
+
+
+def remove(topic: Topic, kind: Kind, rule: str, *, by: Actor) -> bool:
+    """Take a rule away; False if it was not there (any more)."""
+    return _edit(topic, kind, rule, _without, by=by)
+
+
+Change = Callable[[TopicSettings, Kind, str], list[str]]
+
+
+def _edit(topic: Topic, kind: Kind, rule: str, change: Change, *, by: Actor) -> bool:
+    name = field_of(kind, rule)
+    with transaction.atomic():
+        # Held before the list is read, or of two rules added at once one would be lost.
+        held = Topic.objects.select_for_update().get(pk=topic.pk)
+        settings = topic_editing.settings_of(held)
+        wanted = change(settings, kind, rule)
+        if wanted == getattr(settings, name):
+            return False
+        topic_editing.edit_topic(held, by=by, wanted={name: wanted})
+    return True
+
+
+def field_of(kind: Kind, rule: str) -> str:
+    """Return the field of the settings that holds the rule."""
+    if kind == CHECK:
+        return "always_check"
+    return "block_pages" if is_address(rule) else "block_domains"
+
+
+def _without(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
+    return [kept for kept in getattr(settings, field_of(kind, rule)) if kept != rule]
+
+
+def _with(settings: TopicSettings, kind: Kind, rule: str) -> list[str]:
+    kept: list[str] = getattr(settings, field_of(kind, rule))
+    if rule.casefold() in map(str.casefold, kept):
+        return kept
+    most = MOST_CHECKS if kind == CHECK else MOST_PLACES
+    if len(kept) >= most:
+        raise LimitReached(
+            _("There are %(most)d already, which is the most. Take one away first.")
+            % {"most": most}
+        )
+    checks, places = settings.always_check, places_of(settings)
+    if kind == CHECK:
+        checks = [*checks, rule]
+    else:
+        places = [*places, rule]
+    if problem := contradiction(checks, places, allowed=settings.allow_domains):
+        raise InvalidValue(problem)
+    return [*kept, rule]
+
+
+def contradiction(
+    checks: Sequence[str], places: Sequence[str], *, allowed: Sequence[str] = ()
+) -> str:
+    """Return in words which rules cannot both be obeyed; empty if all can.
+
+    A page cannot be always checked and never looked at, nor a domain be the only one and left out.
+    """
+    for check in filter(is_address, checks):
+        if place := place_of(canonical_url(check), places):
+            return _(
+                "“%(check)s” is always checked, and “%(place)s” is where runs stop looking: "
+                "take one of the two away."
+            ) % {"check": check[:200], "place": shown(place)[:200]}
+    both = next((place for place in places if place in allowed), "")
+    if both:
+        return _(
+            "“%(place)s” is among the domains to which the topic's settings keep its runs: "
+            "take it out there first."
+        ) % {"place": shown(both)}
+    return ""
