@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test faults attacks screenshots bench lint lock audit vendor help
+.PHONY: up down test faults attacks screenshots bench lint dist sbom lock audit vendor help
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -32,6 +32,12 @@ bench: ## how fast and how good recall is, and how fast a list, small sizes (all
 
 lint: ## style, types, templates, migrations, and Django's check of production settings
 	@$(RUN) lint
+
+dist: ## build the wheel (with the command `beacon`), the sources and the client into dist/
+	@$(RUN) dist
+
+sbom: ## write what Beacon is made of, with licences, as CycloneDX into dist/
+	@$(RUN) sbom
 
 lock: ## resolve requirements/*.in into hashed requirements/*.txt (needs a network)
 	@$(RUN) lock

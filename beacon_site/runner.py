@@ -32,7 +32,8 @@ from honcho.printer import Message, Printer
 
 from beacon_site import embedded
 from beacon_site.embedded import processes
-from beacon_site.embedded.places import PROJECT, note
+from beacon_site.embedded.places import note
+from beacon_site.installed import COMMAND, PROJECT
 
 KILL_WAIT = 25  # s; the worker stores its progress for up to 15 (docs/hosting.md)
 WATCH_SECONDS = 1.0
@@ -77,7 +78,7 @@ def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str],
             {"BEACON_PROCESS": "worker", **remapped},
         ),
         "beat": (beat, {"BEACON_PROCESS": "beat"}),
-        "mcp": ([sys.executable, str(PROJECT / "manage.py"), "mcp"], {"BEACON_PROCESS": "mcp"}),
+        "mcp": ([*COMMAND, "mcp"], {"BEACON_PROCESS": "mcp"}),
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,11 +16,11 @@ from csp.constants import NONCE, NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.translation import gettext_lazy as _
 
-from beacon_site import embedded, env, env_mail, logs, ticks
+from beacon_site import __version__, embedded, env, env_mail, installed, logs, ticks
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-BEACON_VERSION = "0.1.0"
+BASE_DIR = installed.PROJECT
+BEACON_VERSION = __version__
 
 embedded.load_env_file()
 DATA_DIR = embedded.data_dir()
@@ -118,7 +117,7 @@ WSGI_APPLICATION = "beacon_site.wsgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [installed.ASSETS / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -134,14 +133,14 @@ TEMPLATES: list[dict[str, Any]] = [
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English"))]
-LOCALE_PATHS = [BASE_DIR / "locale"]
+LOCALE_PATHS = [installed.ASSETS / "locale"]
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [installed.ASSETS / "static"]
 WHITENOISE_USE_FINDERS = not PRODUCTION
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -166,7 +165,7 @@ def _service_urls() -> dict[str, str]:
     if missing:
         raise ImproperlyConfigured(
             f"{' and '.join(missing)} is not set and no embedded server is running. Start Beacon "
-            "with `make up`, use `manage.py` (which starts them for its own duration), or set it."
+            f"with `{installed.MAKE} up`, use `{installed.MANAGE}` (which starts them for its own duration), or set it."
         )
     return urls
 

@@ -1,4 +1,4 @@
-"""`python -m beacon_site.up`: what `make up` and `make down` call, and what containers run.
+"""`python -m beacon_site.up`: what `make up` and `beacon up` call, and what containers run.
 
 up       everything under one runner, the default       down     stop it
 prepare  bring database and static files up to date      web, worker, beat …  become that one
@@ -27,6 +27,7 @@ from beacon_site import embedded, logs, runner
 from beacon_site.embedded import janitor, locks, processes
 from beacon_site.embedded.commands import NO_SERVERS
 from beacon_site.embedded.places import note, prepare, read_state
+from beacon_site.installed import MAKE
 from beacon_site.json_lines import JsonPrinter
 
 DOWN_SECONDS = 45.0
@@ -47,7 +48,7 @@ def up() -> int:
         other = read_state(folder).get("up")
         where = f"at {other['url']} (process {other['pid']})" if other else "and is just starting"
         raise CannotStart(
-            f"Beacon already runs on {folder}, {where}. Use that one, stop it with `make down`, "
+            f"Beacon already runs on {folder}, {where}. Use that one, stop it with `{MAKE} down`, "
             "or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -84,7 +85,7 @@ def _run(folder: Path, began: float) -> int:
         lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
         if link:
             lines.append(f"There is no account yet. Make the first one, once, at {link}")
-        return [*lines, *mcp, "Ctrl-C stops it."]
+        return [*lines, *mcp, f"The data lie in {folder}. Ctrl-C stops it."]
 
     printer = JsonPrinter(sys.stdout) if settings.BEACON_LOG_FORMAT == logs.JSON else None
     url = f"http://{host}:{settings.BEACON_PORT}/livez"
@@ -193,17 +194,23 @@ def become(name: str) -> int:
     os.execve(arguments[0], arguments, {**os.environ, **own})  # noqa: S606
 
 
+ACTS: dict[str, Callable[[], int]] = {
+    "up": up,
+    "down": down,
+    "prepare": prepare_site,
+    **{name: partial(become, name) for name in ("web", "worker", "upkeep", "beat", "mcp")},
+}
+
+
 def main(arguments: list[str]) -> int:
     """Carry out what the one argument names (see the module); return the exit code."""
-    acts: dict[str, Callable[[], int]] = {"up": up, "down": down, "prepare": prepare_site}
-    acts |= {name: partial(become, name) for name in ("web", "worker", "upkeep", "beat", "mcp")}
     name = arguments[0] if arguments else "up"
-    if name not in acts or len(arguments) > 1:
-        print(f"usage: python -m beacon_site.up [{'|'.join(acts)}]", file=sys.stderr)
+    if name not in ACTS or len(arguments) > 1:
+        print(f"usage: beacon {'|'.join(ACTS)}, or python -m beacon_site.up …", file=sys.stderr)
         return 2
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
     try:
-        return acts[name]()
+        return ACTS[name]()
     except (CannotStart, ImproperlyConfigured, embedded.EmbeddedError) as exc:
         print(f"Beacon: {exc}", file=sys.stderr)
         return 1

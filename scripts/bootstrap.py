@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
         become("-m", "beacon_site.up", "down")
     if target == "vendor":
         become_program("bash", ["vendor-src/build.sh"])
-    environment("base", "embeddings", "extras", "dev")
+    environment("base", "embeddings", "extras", "build", "dev")
     targets = {
         "test": test,
         "faults": faults,
@@ -56,6 +56,8 @@ def main(arguments: list[str]) -> None:
         "screenshots": screenshots,
         "bench": bench,
         "lint": lint,
+        "dist": dist,
+        "sbom": sbom,
         "lock": lock,
         "audit": audit,
     }
@@ -294,16 +296,30 @@ def _checked(command: list[str], extra: dict[str, str]) -> subprocess.CompletedP
     )
 
 
+def dist(rest: list[str]) -> None:
+    """Build the wheel and the archive of sources into dist/, the client's wheel beside them."""
+    subprocess.run([str(PYTHON), "-m", "hatchling", "build", "-d", "dist"], check=True)
+    client = [str(PYTHON), "-m", "hatchling", "build", "-t", "wheel", "-d", str(ROOT / "dist")]
+    subprocess.run(client, check=True, cwd=ROOT / "clients" / "python")
+
+
+def sbom(rest: list[str]) -> None:
+    """Write what Beacon is made of into dist/: see sbom.py."""
+    environment("sbom")
+    become("-m", "scripts.sbom", *rest)
+
+
 def lock(rest: list[str]) -> None:
-    """Resolve each requirements/*.in, base first, since the others are bound by it."""
+    """Resolve each requirements/*.in, base first, since each is bound by those before it."""
     if not shutil.which("uv"):
         sys.exit("Beacon: `make lock` needs uv (https://docs.astral.sh/uv/): pipx install uv")
     options = ["--universal", "--python-version", "3.11", "--generate-hashes"]
     options += ["--no-emit-index-url", "--no-header", "--quiet"]
-    for name in ("base", "embeddings", "extras", "dev"):
-        if (ROOT / "requirements" / f"{name}.in").exists():
-            paths = [f"requirements/{name}.in", "-o", f"requirements/{name}.txt"]
-            subprocess.run(["uv", "pip", "compile", *options, *paths], check=True)
+    bounds: list[str] = []
+    for name in ("base", "embeddings", "extras", "build", "dev", "sbom"):
+        paths = [f"requirements/{name}.in", "-o", f"requirements/{name}.txt"]
+        subprocess.run(["uv", "pip", "compile", *options, *bounds, *paths], check=True)
+        bounds += ["-c", f"requirements/{name}.txt"]
 
 
 def audit(rest: list[str]) -> None:

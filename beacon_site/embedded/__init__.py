@@ -20,13 +20,13 @@ from beacon_site.embedded import locks, postgres, processes, valkey
 from beacon_site.embedded.account import Account, storage_of
 from beacon_site.embedded.errors import EmbeddedError
 from beacon_site.embedded.places import (
-    PROJECT,
     data_dir,
     load_env_file,
     prepare,
     read_state,
     write_state,
 )
+from beacon_site.installed import PROJECT
 
 __all__ = [
     "EmbeddedError",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from beacon_site import embedded
 from beacon_site.embedded.errors import EmbeddedError
 from beacon_site.embedded.places import read_state
+from beacon_site.installed import MAKE
 
 # These load the settings and touch no database: they get addresses at which nothing listens.
 NO_SERVERS = {
@@ -17,8 +18,8 @@ NO_SERVERS = {
     "REDIS_URL": "redis://127.0.0.1:1/0",
 }
 NOTHING_YET = (
-    "There is nothing in {place} yet: run `make up` first, or set BEACON_DATA_DIR to the folder of "
-    "the Beacon that you mean."
+    f"There is nothing in {{place}} yet: run `{MAKE} up` first, or set BEACON_DATA_DIR to the folder "
+    "of the Beacon that you mean."
 )
 COMMANDS_WITHOUT_SERVERS = frozenset(
     {"", "help", "--help", "-h", "version", "--version", "makemessages", "compilemessages"}

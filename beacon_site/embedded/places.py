@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from beacon_site import installed
 from beacon_site.embedded import locks
 from beacon_site.embedded.errors import EmbeddedError
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
-
 
 def data_dir() -> Path:
-    """Return the data folder as an absolute path: BEACON_DATA_DIR, else `data` beside manage.py.
+    """Return the data folder as an absolute path: BEACON_DATA_DIR, else the usual one.
 
     The folder need not exist yet.
     """
     named = os.environ.get("BEACON_DATA_DIR", "").strip()
-    return Path(named).expanduser().absolute() if named else PROJECT / "data"
+    return Path(named).expanduser().absolute() if named else installed.usual_data_dir()
 
 
 def load_env_file() -> None:

@@ -73,12 +73,16 @@ def _few(names: list[str]) -> str:
 def look_at_versions() -> Found:
     """Say what Beacon runs on."""
     told = {
+        "beacon": settings.BEACON_VERSION,
         "python": platform.python_version(),
         "django": django.get_version(),
         "celery": celery.__version__,
         "redis": _redis_version(),
     }
-    return Found(_("Python %(python)s, Django %(django)s, Celery %(celery)s, %(redis)s.") % told)
+    said = _(
+        "Beacon %(beacon)s on Python %(python)s, Django %(django)s, Celery %(celery)s, %(redis)s."
+    )
+    return Found(said % told)
 
 
 def _redis_version() -> str:

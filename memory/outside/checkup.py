@@ -53,6 +53,7 @@ def checks() -> list[Check]:
     """Return every part's state, in ten queries and one ping of Redis."""
     rows = connections.all_stored()
     return [
+        Check("Beacon", GOOD, _("Version %(version)s.") % {"version": settings.BEACON_VERSION}),
         _database(),
         _redis(),
         *_processes(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from memory.api import (
@@ -23,7 +24,7 @@ from research.api import corrections, reading, runs, sources, topics
 
 api = BeaconAPI(
     title="Beacon",
-    version="1.0.0",
+    version=settings.BEACON_VERSION,
     urls_namespace="research:api-1.0.0",
     description=str(
         _(

@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings as site
@@ -17,6 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
+from beacon_site import installed
 from memory.models import ModelCall
 from memory.texts.markdown import render
 from memory.texts.spreadsheets import cell
@@ -25,7 +25,7 @@ from research.reports import page as report_page
 from research.reports import sentences as report_sentences
 from research.runs import shown
 
-STYLE = Path(site.BASE_DIR) / "static/css/export.css"
+STYLE = installed.ASSETS / "static/css/export.css"
 CSV_FIELDS = (
     "state", "cited_as", "domain", "title", "url", "published_at", "reading", "reason", "service",
 )  # fmt: skip
