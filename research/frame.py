@@ -5,36 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import Count, QuerySet, Value
+from django.db.models import Count, F, FloatField, Func, Max, QuerySet, Value
+from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site import health
 from memory.models import Conflict, Proposal, User
-from research.models import Report, Run
+from research.models import Report, Run, Worker
 
+# As `health.ages` says it, which works before any app is loaded.
+_AGE = Func(
+    Max("seen_at"),
+    template="extract(epoch FROM now() - %(expressions)s)::double precision",
+    output_field=FloatField(),
+)
 WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Return `nav`, `health_banner` and what waits (`WAITING`) for a person's page.
 
-    Two queries: what is unread and what waits, and the ages of the processes.
+    One query: what is unread and what waits, and the ages of the processes.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"nav": [], "health_banner": "", **dict.fromkeys(WAITING, 0)}
-    waiting = _counts(user)
+    told = _told(user)
+    waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
-        "health_banner": _banner(health.silent(health.ages())),
+        "health_banner": _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         **waiting,
     }
 
 
-def _counts(user: User) -> dict[str, int]:
-    """Return how many there are of each of WAITING: one query."""
+def _told(user: User) -> dict[str, float]:
+    """Return how many there are of each of WAITING, and of each kind of process its age in seconds."""
     rows: dict[str, QuerySet[Any]] = {
         "unread_reports": Report.objects.of(user).unread(),
         "waiting_plans": Run.objects.of(user).waiting_for_a_person(),
@@ -42,11 +50,15 @@ def _counts(user: User) -> dict[str, int]:
         "waiting_conflicts": Conflict.objects.of(user).standing(),
     }
     counted = [
-        found.order_by().annotate(what=Value(name)).values("what").annotate(number=Count("pk"))
+        found.order_by()
+        .annotate(what=Value(name))
+        .values("what")
+        .annotate(number=Cast(Count("pk"), FloatField()))
         for name, found in rows.items()
     ]
-    told = {row["what"]: row["number"] for row in counted[0].union(*counted[1:], all=True)}
-    return {name: told.get(name, 0) for name in WAITING}
+    spoke = Worker.objects.order_by().values(what=F("kind")).annotate(number=_AGE)
+    told = counted[0].union(*counted[1:], spoke, all=True)
+    return {row["what"]: row["number"] for row in told}
 
 
 def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[str, Any]]:

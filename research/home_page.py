@@ -6,6 +6,7 @@ A fixed number of questions, however much a person has.
 from __future__ import annotations
 
 import calendar
+import heapq
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -88,13 +89,14 @@ class Unread:
 def unread_of(user: User) -> list[Unread]:
     """Return the topics with unread reports, what came last first.
 
-    Two queries; three more if what lists tell of a topic is to be counted anew.
+    Two queries; three or four more if what lists tell of topics is to be counted anew.
     """
     rows = TopicNews.objects.of(user).filter(topic__trashed_at=None)
-    told = topic_news.told_of(rows)
-    unread = [one for one in told.values() if one.unread and one.newest_at]
-    unread.sort(key=lambda one: (one.newest_at, one.newest), reverse=True)
-    newest = {one.newest: one for one in unread[:MOST_UNREAD]}
+    told = topic_news.told_of(rows, newest=MOST_UNREAD)
+    unread = heapq.nlargest(
+        MOST_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.came
+    )
+    newest = {one.newest: one for one in unread}
     if not newest:
         return []
     reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")

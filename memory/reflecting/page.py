@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import TextField, Value
+from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -68,7 +70,7 @@ class Shown:
 
 
 def shown_of(owner: User, source: str) -> Shown | None:
-    """Return the reflection on this source as it is shown, None if there is none: three queries."""
+    """Return the reflection on this source as it is shown, None if there is none: two queries."""
     reflection = Reflection.objects.of(owner).filter(source=source).first()
     if reflection is None or reflection.state == Reflection.State.WAITING:
         return None
@@ -89,29 +91,39 @@ def _tag(reflection: Reflection) -> str:
 
 
 def _changes(owner: User, changes: Sequence[dict[str, Any]]) -> list[ChangeRow]:
-    ids = [one["proposal"] for one in changes if one["act"] == HELD]
-    proposals = {str(one.pk): one for one in Proposal.objects.of(owner).filter(pk__in=ids)}
-    files = MemoryFile.objects.of(owner).live().filter(path__in={one["path"] for one in changes})
-    paths = set(files.values_list("path", flat=True))
+    states = _what_became(owner, changes)
     return [
-        _held(one, proposals.get(one["proposal"]))
+        _held(one, states.get(one["proposal"], ""))
         if one["act"] == HELD
-        else _written(one, is_there=one["path"] in paths)
+        else _written(one, is_there=one["path"] in states)
         for one in changes
     ]
 
 
-def _held(change: dict[str, Any], proposal: Proposal | None) -> ChangeRow:
-    if proposal is None:
+def _what_became(owner: User, changes: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the state of each proposal by its key, and each file that is there by its path."""
+    ids = [one["proposal"] for one in changes if one["act"] == HELD]
+    paths = {one["path"] for one in changes if one["act"] != HELD}
+    if not changes:
+        return {}
+    key = Cast("pk", TextField())
+    held = Proposal.objects.of(owner).filter(pk__in=ids).order_by().values_list(key, "state")
+    files = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by()
+    there = files.values_list("path", Value("there"))
+    return dict(held.union(there, all=True))
+
+
+def _held(change: dict[str, Any], state: str) -> ChangeRow:
+    if not state:
         return ChangeRow(change["path"], _("proposed; it is gone since"))
-    url = reverse("memory:proposal", args=[proposal.pk])
-    if proposal.state == Proposal.State.WAITING:
+    url = reverse("memory:proposal", args=[change["proposal"]])
+    if state == Proposal.State.WAITING:
         return ChangeRow(change["path"], _("waits for you"), url, waits=True)
     words = {
         Proposal.State.ACCEPTED.value: _("proposed, and accepted"),
         Proposal.State.REJECTED.value: _("proposed, and rejected"),
     }
-    said = words.get(proposal.state, _("proposed; it expired undecided"))
+    said = words.get(state, _("proposed; it expired undecided"))
     return ChangeRow(change["path"], said, url)
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Max, OuterRef, Q, Subquery
+from django.db.models import Window as RowWindow
 from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -154,15 +155,16 @@ def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, 
 
     `in_full` the runs come with the sources of their reports.
     """
-    read = Report.objects.live().exclude(read_at=None).exclude(run__number=None)
-    last = read.filter(run__topic=OuterRef("run__topic")).order_by().values("run__topic")
-    numbers = last.annotate(number=Max("run__number")).values("number")
-    moments = last.annotate(at=Max("read_at")).values("at")
+    was_read = Max("run__number", filter=Q(read_at__isnull=False))
     rows = (
         Report.objects.live()
         .filter(run__topic__in=list(topic_ids))
         .exclude(run__number=None)
-        .annotate(last_read=Subquery(numbers), last_at=Subquery(moments))
+        # Over all reports of the topic in one pass: a subquery of each report counted them again.
+        .annotate(
+            last_read=RowWindow(was_read, partition_by=F("run__topic")),
+            last_at=RowWindow(Max("read_at"), partition_by=F("run__topic")),
+        )
         .filter(Q(read_at=None) | Q(run__number=F("last_read")))
         .order_by("run__topic", "run__number")
         .values_list(

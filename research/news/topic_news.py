@@ -6,20 +6,26 @@ and their deltas (`since_read.py`) and stored.  The tick does so after a run, so
 
 from __future__ import annotations
 
+import heapq
 import json
+import time
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from django.db import connection
+from django.db.models import Count, Max, Q
 from django.utils.dateparse import parse_datetime
 
-from research.models import DeltaItem, TopicNews
+from research.models import DeltaItem, Report, TopicNews
 from research.news import since_read
 from research.news.since_read import News
 
-AT_ONCE = 20  # topics that a tick counts
+AT_ONCE = 20  # topics that are counted together
+SECONDS = 3.0  # for which a tick goes on counting
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _LINES = 2
 # Who is at a row keeps it: its next reader counts again, and nobody waits for anybody.
 _STORE = """
@@ -84,6 +90,11 @@ class Told:
         return stored
 
     @property
+    def came(self) -> tuple[datetime, int]:
+        """Return when the newest unread report came, and its run: what lists are ordered by."""
+        return self.newest_at or _NEVER, self.newest
+
+    @property
     def new(self) -> int:
         """Return how many facts are new."""
         return self.counts.get(DeltaItem.Status.NEW, 0)
@@ -122,17 +133,44 @@ class Told:
 _PARTS = {part.name for part in fields(Told)}
 
 
-def told_of(rows: Iterable[TopicNews]) -> dict[Any, Told]:
-    """Return of each topic what lists tell; three queries more if any of them is stale."""
+def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, Told]:
+    """Return of each topic what lists tell; three queries more if any of them is stale.
+
+    With `newest`, only so many topics whose unread reports came last need be told whole: of the
+    others, if more are stale, only how many reports are unread and since when, by one more query.
+    """
     found: dict[Any, Told] = {}
-    stale = []
+    stale = {}
     for row in rows:
         # What another version of Beacon stored may lack something, or hold more.
         if row.is_stale or set(row.told) != _PARTS:
-            stale.append(row)
+            stale[row.topic_id] = row
         else:
             found[row.topic_id] = Told.read(row.told)
-    return found | count(stale) if stale else found
+    if newest is not None and len(stale) > newest:
+        found |= _in_short(stale)
+        last = heapq.nlargest(newest, found, key=lambda topic: found[topic].came)
+        stale = {topic: stale[topic] for topic in last if topic in stale}
+    return found | count(list(stale.values())) if stale else found
+
+
+def _in_short(topic_ids: Iterable[Any]) -> dict[Any, Told]:
+    """Return of each topic that has reports how many are unread and when the last came: one query.
+
+    After an import all topics are stale at once: to count all of their deltas takes minutes.
+    """
+    reports = Report.objects.live().filter(run__topic__in=list(topic_ids))
+    unread = Q(read_at=None)
+    rows = reports.exclude(run__number=None).order_by().values("run__topic")
+    counted = rows.annotate(
+        unread=Count("pk", filter=unread),
+        newest_at=Max("created", filter=unread),
+        last_read_at=Max("read_at"),
+    )
+    return {
+        row["run__topic"]: Told(row["unread"], 0, row["newest_at"], row["last_read_at"])
+        for row in counted
+    }
 
 
 def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
@@ -156,8 +194,12 @@ def count(rows: Sequence[TopicNews]) -> dict[Any, Told]:
 
 
 def catch_up() -> int:
-    """Count what became stale, some topics at a time; return how many."""
-    rows = list(TopicNews.objects.stale().order_by("topic")[:AT_ONCE])
-    if rows:
-        count(rows)
-    return len(rows)
+    """Count what became stale, some topics at a time and for some seconds; return how many."""
+    done, last, until = 0, uuid.UUID(int=0), time.monotonic() + SECONDS
+    stale = TopicNews.objects.stale().order_by("topic")
+    # On from the last one: a row that somebody is at stays stale, and is left to the next tick.
+    while rows := list(stale.filter(topic__gt=last)[:AT_ONCE]):
+        done, last = done + len(count(rows)), rows[-1].topic_id
+        if time.monotonic() > until:
+            break
+    return done

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import UUIDField, Value
+from django.db.models.functions import Cast
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -79,14 +81,18 @@ class MemoryChanges:
 
 
 def of_run(run: Run, items: Sequence[DeltaItem]) -> MemoryChanges:
-    """Return what `run` changed in memory; three queries."""
+    """Return what `run` changed in memory; two queries."""
     written = Revision.objects.of(run.topic.owner).filter(source=run.source)
     revisions = list(written.order_by("id"))
     ours = [revision for revision in revisions if revision.record_type == FACT]
-    facts = _facts([*(r.record_id for r in ours), *(item.previous_fact_id for item in items)])
+    seen = [r for r in revisions if r.record_type == OBSERVATION and r.version == 1]
+    facts, observations = _as_of_now(
+        [*(r.record_id for r in ours), *(item.previous_fact_id for item in items)],
+        [r.record_id for r in seen],
+    )
     told = (FACT, OBSERVATION, "report")
     changes = MemoryChanges(
-        observations=_observed([r for r in revisions if r.record_type == OBSERVATION]),
+        observations=[_one_observed(r, observations.get(str(r.record_id))) for r in seen],
         others=[_other(revision) for revision in revisions if revision.record_type not in told],
     )
     for revision in ours:
@@ -117,15 +123,8 @@ def _other(revision: Revision) -> Other:
     return Other(revision.label, noun, url, revision.version)
 
 
-def _observed(revisions: Sequence[Revision]) -> list[Observed]:
-    """Return the observations that a run made, as they were then, with what became of each."""
-    made = [revision for revision in revisions if revision.version == 1]
-    rows = Observation.objects.select_related("near_duplicate_of")
-    found = rows.in_bulk([revision.record_id for revision in made])
-    return [_one_observed(revision, found.get(revision.record_id)) for revision in made]
-
-
 def _one_observed(revision: Revision, observation: Observation | None) -> Observed:
+    """Return an observation that the run made, as it was then, with what became of it."""
     text = revision.after.get("content", revision.label)
     if observation is None:
         return Observed(text, note=_("deleted since"))
@@ -134,16 +133,43 @@ def _one_observed(revision: Revision, observation: Observation | None) -> Observ
         note = _("in the trash since")
     elif observation.content != text:
         note = _("reworded since")
-    elif observation.near_duplicate_of is not None:
+    elif observation.near_duplicate_of_id is not None:
         note = _("almost the same as an older one")
     category = observation.get_category_display()
     return Observed(text, category, observation.get_absolute_url(), note)
 
 
-def _facts(ids: Iterable[Any]) -> dict[str, TopicFact]:
-    wanted = {key for key in ids if key}
-    found = TopicFact.objects.filter(pk__in=wanted).only("id", "text", "state", "trashed_at")
-    return {str(fact.pk): fact for fact in found}
+def _as_of_now(
+    fact_ids: Iterable[Any], observation_ids: Iterable[Any]
+) -> tuple[dict[str, TopicFact], dict[str, Observation]]:
+    """Return the facts and the observations as they are now, by their keys: one query for both."""
+    wanted, seen = {key for key in fact_ids if key}, set(observation_ids)
+    if not wanted and not seen:
+        return {}, {}
+    nothing = Cast(Value(None), UUIDField())
+    facts = TopicFact.objects.filter(pk__in=wanted).order_by()
+    rows = facts.values_list(Value(FACT), "pk", "text", "state", "trashed_at", nothing)
+    others = (
+        Observation.objects.filter(pk__in=seen)
+        .order_by()
+        .values_list(
+            Value(OBSERVATION), "pk", "content", "category", "trashed_at", "near_duplicate_of"
+        )
+    )
+    found: dict[str, TopicFact] = {}
+    observed: dict[str, Observation] = {}
+    for kind, key, text, word, trashed_at, twin in rows.union(others, all=True):
+        if kind == FACT:
+            found[str(key)] = TopicFact(pk=key, text=text, state=word, trashed_at=trashed_at)
+        else:
+            observed[str(key)] = Observation(
+                pk=key,
+                content=text,
+                category=word,
+                trashed_at=trashed_at,
+                near_duplicate_of_id=twin,
+            )
+    return found, observed
 
 
 def _change(kind: str, text: str, key: Any, facts: dict[str, TopicFact]) -> Change:

@@ -130,3 +130,21 @@ def test_a_topic_that_was_all_read_says_when(topic: Topic):
     Report.objects.filter(run__topic=topic).update(read_at=at)
 
     assert (told(topic).unread, told(topic).read_at) == (0, at)
+
+
+def test_of_many_stale_topics_only_the_newest_are_told_whole(
+    alice: User, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    topics = [make_topic(alice, f"Topic {number}") for number in range(4)]
+    for topic in topics:
+        make_item(make_report(make_run(topic)).run, "new", "A plant opens.")
+        make_report(make_run(topic))
+
+    with django_assert_max_num_queries(5):
+        found = topic_news.told_of(TopicNews.objects.of(alice), newest=2)
+
+    assert [found[topic.pk].runs for topic in topics] == [0, 0, 2, 2]
+    assert {one.unread for one in found.values()} == {2}
+    assert [row.is_stale for row in TopicNews.objects.order_by("topic__created")] == [
+        True, True, False, False,
+    ]  # fmt: skip
