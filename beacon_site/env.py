@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -31,16 +32,36 @@ DATABASE_WORDS = frozenset(
     }
 )  # fmt: skip
 DEFAULT_PORTS = {"http": 80, "https": 443}
+ANY_NUMBER = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How a variable was read: what it may hold, and what stands in for it."""
+
+    takes: str
+    default: str
+
+
+# Every variable that the settings read, for docs/reference/settings.md.
+READ: dict[str, Read] = {}
+
+
+def _given(name: str, takes: str, default: str = "") -> str:
+    """Return what the environment says, and note down how it was asked for first."""
+    READ.setdefault(name, Read(takes, default))
+    return os.environ.get(name, "").strip()
 
 
 def text(name: str, default: str = "") -> str:
     """Return the variable without surrounding space, or `default` if unset or empty."""
-    return os.environ.get(name, "").strip() or default
+    return _given(name, "text", default) or default
 
 
-def number(name: str, default: int, *, least: int = 0, most: int = 2**31) -> int:
+def number(name: str, default: int, *, least: int = 0, most: int = ANY_NUMBER) -> int:
     """Return the variable as a whole number within `least` and `most`."""
-    raw = text(name)
+    bounds = f"from {least:,}" if most == ANY_NUMBER else f"{least:,} to {most:,}"
+    raw = _given(name, f"number, {bounds}", str(default))
     if not raw:
         return default
     try:
@@ -54,7 +75,7 @@ def number(name: str, default: int, *, least: int = 0, most: int = 2**31) -> int
 
 def flag(name: str, default: bool = False) -> bool:
     """Return the variable as a yes (1) or no (0)."""
-    raw = text(name)
+    raw = _given(name, "0 or 1", str(int(default)))
     if raw not in {"", "0", "1"}:
         raise ImproperlyConfigured(f"{name} must be 0 or 1, not {raw!r}.")
     return default if not raw else raw == "1"
@@ -62,12 +83,12 @@ def flag(name: str, default: bool = False) -> bool:
 
 def words(name: str) -> list[str]:
     """Return the variable's parts, separated by commas or spaces."""
-    return text(name).replace(",", " ").split()
+    return _given(name, "words").replace(",", " ").split()
 
 
 def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
     """Return the variable, which must be one of `choices`."""
-    value = text(name, default)
+    value = _given(name, " or ".join(choices), default) or default
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return value
@@ -75,7 +96,7 @@ def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
 
 def folder(name: str, *, made: bool = False) -> str:
     """Return the variable as a folder that is there, or (`made`) is made once it is needed."""
-    value = text(name)
+    value = _given(name, "folder")
     if value and not Path(value).is_dir() and not (made and not Path(value).exists()):
         raise ImproperlyConfigured(f"{name} is no folder: {value}")
     return str(Path(value).absolute()) if value else ""
@@ -83,7 +104,7 @@ def folder(name: str, *, made: bool = False) -> str:
 
 def url(name: str, default: str = "") -> str:
     """Return the variable as an http(s) address without a trailing slash."""
-    value = text(name, default).rstrip("/")
+    value = (_given(name, "address", default) or default).rstrip("/")
     if value and urlsplit(value).scheme not in {"http", "https"}:
         raise ImproperlyConfigured(f"{name} must begin with http:// or https://, not {value!r}.")
     return value

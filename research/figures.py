@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -45,15 +46,68 @@ _SEARCHES = """
 """
 
 
-def _gauge(name: str, told: str, values: Values, labels: tuple[str, ...] = ()) -> GaugeMetricFamily:
-    made = GaugeMetricFamily(f"beacon_{name}", told, labels=labels)
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a figure tells, and by which labels."""
+
+    told: str
+    labels: tuple[str, ...] = ()
+
+
+# All of them, as Prometheus and docs/reference/metrics.md are told of them.
+FIGURES = {
+    "info": Figure("Which version answers.", ("version",)),
+    "database_up": Figure("Whether the database answers: 1 or 0."),
+    "redis_up": Figure("Whether Redis answers: 1 or 0."),
+    "database_bytes": Figure("Size of the database."),
+    "data_folder_free_bytes": Figure("Room on the disk of the data folder."),
+    "process_age_seconds": Figure(
+        "Seconds since a process of this kind (worker, upkeep, beat) spoke; missing if none ever did.",
+        ("kind",),
+    ),
+    "queue_messages": Figure("Messages that no worker has taken.", ("queue",)),
+    "queue_messages_taken": Figure("Messages that workers hold and have not ended."),
+    "runs": Figure("Runs that are stored, by state.", ("state",)),
+    "runs_ended_last_hour": Figure("Runs that ended within the last hour, by state.", ("state",)),
+    "runs_ready": Figure("Queued runs whose time has come."),
+    "runs_ready_oldest_seconds": Figure("Seconds that the oldest of them waits; 0 if none does."),
+    "runs_waiting_for_a_person": Figure("Runs that wait for a person to look at their plan."),
+    "runs_stalled": Figure("Running runs whose lease is over: their worker is lost."),
+    "follow_ups": Figure("Follow-ups of runs, by state.", ("state",)),
+    "deliveries": Figure("Messages to channels that are stored, by state.", ("state",)),
+    "deliveries_oldest_open_seconds": Figure(
+        "Seconds since the oldest message was made that is still to be sent."
+    ),
+    "model_calls_last_hour": Figure(
+        "Calls of models within the last hour, by what came of them: answered, or the kind of failure.",
+        ("model", "outcome"),
+    ),
+    "model_tokens_last_hour": Figure("Tokens of these calls: prompt or answer.", ("model", "kind")),
+    "model_seconds_last_hour": Figure("Seconds that these calls took together.", ("model",)),
+    "model_money_month": Figure(
+        "What models cost since the month began (UTC), in the money of their prices.", ("model",)
+    ),
+    "model_calls_unpriced_month": Figure(
+        "Calls since the month began whose price is not known.", ("model",)
+    ),
+    "search_queries_last_hour": Figure(
+        "Queries of runs that go on, or ended within the last hour, by what came of them.",
+        ("service", "outcome"),
+    ),
+    "embeddings_due": Figure("Records that wait for their vectors."),
+}
+
+
+def _gauge(name: str, values: Values) -> GaugeMetricFamily:
+    figure = FIGURES[name]
+    made = GaugeMetricFamily(f"beacon_{name}", figure.told, labels=figure.labels)
     for key, value in values.items():
         made.add_metric(list(key), float(value))
     return made
 
 
-def _one(name: str, told: str, value: float) -> GaugeMetricFamily:
-    return _gauge(name, told, {(): value})
+def _one(name: str, value: float) -> GaugeMetricFamily:
+    return _gauge(name, {(): value})
 
 
 class Figures(Collector):
@@ -62,16 +116,16 @@ class Figures(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Read everything once."""
         version: Values = {(str(settings.BEACON_VERSION),): 1.0}
-        yield _gauge("info", "Which version answers.", version, ("version",))
+        yield _gauge("info", version)
         free = shutil.disk_usage(settings.DATA_DIR).free
-        yield _one("data_folder_free_bytes", "Room on the disk of the data folder.", free)
+        yield _one("data_folder_free_bytes", free)
         yield from _queues()
         try:
             found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
         except DatabaseError as exc:
             logger.warning("figures not read, the database fails", why=str(exc))
             found = []
-        yield _one("database_up", "Whether the database answers: 1 or 0.", bool(found))
+        yield _one("database_up", bool(found))
         yield from found
 
 
@@ -87,18 +141,16 @@ def _queues() -> Iterator[GaugeMetricFamily]:
                 waiting[queue,] = float(server.llen(queue))
             taken = float(server.hlen("unacked"))
     except redis.RedisError:
-        yield _one("redis_up", "Whether Redis answers: 1 or 0.", 0)
+        yield _one("redis_up", 0)
         return
-    yield _one("redis_up", "Whether Redis answers: 1 or 0.", 1)
-    told = "Messages that no worker has taken."
-    yield _gauge("queue_messages", told, waiting, ("queue",))
-    yield _one("queue_messages_taken", "Messages that workers hold and have not ended.", taken)
+    yield _one("redis_up", 1)
+    yield _gauge("queue_messages", waiting)
+    yield _one("queue_messages_taken", taken)
 
 
 def _processes() -> Iterator[GaugeMetricFamily]:
     ages: Values = {(kind,): age for kind, age in health.ages().items() if age is not None}
-    told = "Seconds since a process of this kind spoke; missing if none ever did."
-    yield _gauge("process_age_seconds", told, ages, ("kind",))
+    yield _gauge("process_age_seconds", ages)
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -108,7 +160,7 @@ def _runs() -> Iterator[GaugeMetricFamily]:
     now = timezone.now()
     runs = Run.objects.order_by()
     states = dict(runs.values_list("status").annotate(n=Count("pk")))
-    yield _by_state("runs", "Runs that are stored, by state.", states, Run.Status.values)
+    yield _by_state("runs", states, Run.Status.values)
     ready = Q(status=Run.Status.QUEUED, waiting_since=None, not_before__lte=now)
     found = runs.unfinished().aggregate(
         ready=Count("pk", filter=ready),
@@ -117,40 +169,31 @@ def _runs() -> Iterator[GaugeMetricFamily]:
         stalled=Count("pk", filter=Q(status=Run.Status.RUNNING, lease_until__lt=now)),
     )
     oldest = (now - found["oldest"]).total_seconds() if found["oldest"] else 0.0
-    yield _one("runs_ready", "Queued runs whose time has come.", found["ready"])
-    told = "Seconds that the oldest of them waits; 0 if none does."
-    yield _one("runs_ready_oldest_seconds", told, oldest)
-    told = "Runs that wait for a person to look at their plan."
-    yield _one("runs_waiting_for_a_person", told, found["waiting"])
-    told = "Running runs whose lease is over: their worker is lost."
-    yield _one("runs_stalled", told, found["stalled"])
+    yield _one("runs_ready", found["ready"])
+    yield _one("runs_ready_oldest_seconds", oldest)
+    yield _one("runs_waiting_for_a_person", found["waiting"])
+    yield _one("runs_stalled", found["stalled"])
     ended = runs.filter(finished_at__gt=now - HOUR).values_list("status").annotate(n=Count("pk"))
     ends = [state for state in Run.Status.values if state not in Run.UNFINISHED]
-    told = "Runs that ended within the last hour, by state."
-    yield _by_state("runs_ended_last_hour", told, dict(ended), ends)
+    yield _by_state("runs_ended_last_hour", dict(ended), ends)
     late = Step.objects.order_by().filter(is_follow_up=True).values_list("state")
-    told = "Follow-ups of runs, by state."
     counted = dict(late.annotate(n=Count("pk")))
-    yield _by_state("follow_ups", told, counted, Step.State.values)
+    yield _by_state("follow_ups", counted, Step.State.values)
 
 
-def _by_state(
-    name: str, told: str, counted: Mapping[Any, int], states: Iterable[str]
-) -> GaugeMetricFamily:
+def _by_state(name: str, counted: Mapping[Any, int], states: Iterable[str]) -> GaugeMetricFamily:
     values: Values = {(str(state),): float(counted.get(state, 0)) for state in states}
-    return _gauge(name, told, values, ("state",))
+    return _gauge(name, values)
 
 
 def _deliveries() -> Iterator[GaugeMetricFamily]:
     rows = Delivery.objects.order_by().values_list("state")
     found = {state: (n, oldest) for state, n, oldest in rows.annotate(Count("pk"), Min("created"))}
     counted = {state: n for state, (n, _oldest) in found.items()}
-    told = "Messages to channels that are stored, by state."
-    yield _by_state("deliveries", told, counted, Delivery.State.values)
+    yield _by_state("deliveries", counted, Delivery.State.values)
     still = [found[state][1] for state in ("waiting", "sending") if state in found]
     age = (timezone.now() - min(still)).total_seconds() if still else 0.0
-    told = "Seconds since the oldest message was made that is still to be sent."
-    yield _one("deliveries_oldest_open_seconds", told, age)
+    yield _one("deliveries_oldest_open_seconds", age)
 
 
 # --- what is asked outside ------------------------------------------------------------------------
@@ -191,16 +234,11 @@ def _add(values: Values, key: tuple[str, ...], more: float) -> None:
 
 
 def _of_models(made: Mapping[str, Values]) -> Iterator[GaugeMetricFamily]:
-    told = "Calls of models within the last hour, by what came of them."
-    yield _gauge("model_calls_last_hour", told, made["calls"], ("model", "outcome"))
-    told = "Tokens of these calls."
-    yield _gauge("model_tokens_last_hour", told, made["tokens"], ("model", "kind"))
-    told = "Seconds that these calls took together."
-    yield _gauge("model_seconds_last_hour", told, made["seconds"], ("model",))
-    told = "What models cost since the month began (UTC), in the money of their prices."
-    yield _gauge("model_money_month", told, made["money"], ("model",))
-    told = "Calls since the month began whose price is not known."
-    yield _gauge("model_calls_unpriced_month", told, made["unpriced"], ("model",))
+    yield _gauge("model_calls_last_hour", made["calls"])
+    yield _gauge("model_tokens_last_hour", made["tokens"])
+    yield _gauge("model_seconds_last_hour", made["seconds"])
+    yield _gauge("model_money_month", made["money"])
+    yield _gauge("model_calls_unpriced_month", made["unpriced"])
 
 
 def _searches() -> Iterator[GaugeMetricFamily]:
@@ -210,14 +248,12 @@ def _searches() -> Iterator[GaugeMetricFamily]:
         for service, asked, failed in cursor.fetchall():
             values[service, "failed"] = failed
             values[service, "answered"] = asked - failed
-    told = "Queries that runs asked which go on, or ended within the last hour."
-    yield _gauge("search_queries_last_hour", told, values, ("service", "outcome"))
+    yield _gauge("search_queries_last_hour", values)
 
 
 def _rest() -> Iterator[GaugeMetricFamily]:
-    told = "Records that wait for their vectors."
-    yield _one("embeddings_due", told, EmbeddingDue.objects.count())
+    yield _one("embeddings_due", EmbeddingDue.objects.count())
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_database_size(current_database())")
         (size,) = cursor.fetchone() or (0,)
-    yield _one("database_bytes", "Size of the database.", size)
+    yield _one("database_bytes", size)

@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> None:
         "faults": faults,
         "attacks": attacks,
         "screenshots": screenshots,
+        "docs": docs,
         "bench": bench,
         "lint": lint,
         "dist": dist,
@@ -221,6 +222,11 @@ def screenshots(rest: list[str]) -> None:
     """Take a picture of every page in its states, or of those whose name holds a word."""
     os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
     become("-m", "tests.browser.screenshots", *rest)
+
+
+def docs(rest: list[str]) -> None:
+    """Write the reference anew from the code."""
+    become("manage.py", "document", *rest)
 
 
 def bench(rest: list[str]) -> None:

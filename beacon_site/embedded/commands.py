@@ -22,8 +22,11 @@ NOTHING_YET = (
     "of the Beacon that you mean."
 )
 COMMANDS_WITHOUT_SERVERS = frozenset(
-    {"", "help", "--help", "-h", "version", "--version", "makemessages", "compilemessages"}
-)
+    {
+        "", "help", "--help", "-h", "version", "--version", "makemessages", "compilemessages",
+        "document",
+    }
+)  # fmt: skip
 # Beacon's own commands work on what is there: they make no folder and no database.
 COMMANDS_ON_DATA = frozenset(
     {

@@ -25,7 +25,7 @@ class FilesCommand(OwnCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the account, which may be left out where there is one, and the place."""
         parser.add_argument("username", nargs="?", help="may be left out if there is one account")
-        parser.add_argument("place", type=_place, metavar="DIR|FILE.zip")
+        parser.add_argument("place", type=_place, metavar="DIR|FILE.zip", help="a folder, or a zip")
 
     def owner_named(self, username: str | None) -> User:
         """Return the account.  Raises CommandError."""

@@ -1,4 +1,4 @@
-"""The tools as the docs tell of them: docs/agents.md has a part that is written from the registry."""
+"""The tools as docs/reference/mcp-tools.md tells of them, from the registry."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from memory.toolkit.registry import REGISTRY, schema_of
 
-BEGINS, ENDS = "<!-- tools: begin -->", "<!-- tools: end -->"
-
 
 def as_markdown(names: Iterable[str] | None = None) -> str:
     """Return the tools, each with what it does and a table of its arguments."""
@@ -16,18 +14,11 @@ def as_markdown(names: Iterable[str] | None = None) -> str:
     return "\n\n".join(_tool(name) for name in wanted)
 
 
-def renewed(page: str) -> str:
-    """Return a page with the part between the two marks written anew."""
-    before, _mark, rest = page.partition(BEGINS)
-    _old, _mark, after = rest.partition(ENDS)
-    return f"{before}{BEGINS}\n\n{as_markdown()}\n\n{ENDS}{after}"
-
-
 def _tool(name: str) -> str:
     tool = REGISTRY[name]
     schema = schema_of(tool.arguments)
     writes = " *Writes.*" if tool.writes else ""
-    parts = [f"### `{name}`", f"{tool.description}{writes}"]
+    parts = [f"## `{name}`", f"{tool.description}{writes}"]
     if schema["properties"]:
         needed = set(schema.get("required", []))
         rows = [

@@ -19,7 +19,7 @@ from tests.api.cast import Program, problem
 from tests.research.factories import make_run, make_topic
 
 PAGE = "/metrics"
-HOSTING = Path(__file__).resolve().parents[2] / "docs" / "hosting.md"
+PAGE_OF_FIGURES = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
 ELSEWHERE = {"REMOTE_ADDR": "203.0.113.9"}
 
 
@@ -223,7 +223,7 @@ def test_the_number_of_queries_is_fixed(
 
 
 def test_each_figure_is_documented(db: None) -> None:
-    documented = set(re.findall(r"`(beacon_\w+)`", HOSTING.read_text()))
+    documented = set(re.findall(r"`(beacon_\w+)`", PAGE_OF_FIGURES.read_text()))
     told = {name for name, *_labels in figures()}
     plain = {re.sub(r"_(total|created|bucket|count|sum)$", "", name) for name in told}
 

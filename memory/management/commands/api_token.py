@@ -21,7 +21,7 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the owner, the scopes and the agent's name."""
-        parser.add_argument("username")
+        parser.add_argument("username", help="whose token it is")
         parser.add_argument(
             "--scopes",
             default="read,write",

@@ -22,7 +22,7 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the file."""
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="where to write it")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the file."""

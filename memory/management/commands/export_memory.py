@@ -22,8 +22,8 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the account and the file."""
-        parser.add_argument("username")
-        parser.add_argument("file", type=Path)
+        parser.add_argument("username", help="whose memory it is")
+        parser.add_argument("file", type=Path, help="the zip to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the archive; how many rows it holds goes to stderr."""

@@ -25,8 +25,8 @@ class Command(OwnCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take the account, the file, and how to read it."""
-        parser.add_argument("username")
-        parser.add_argument("file", type=Path)
+        parser.add_argument("username", help="whose memory it becomes")
+        parser.add_argument("file", type=Path, help="what is brought in")
         parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
         parser.add_argument(
             "--foreign",
@@ -34,8 +34,15 @@ class Command(OwnCommand):
             help="an archive that somebody else made: nothing in it is trusted",
         )
         parser.add_argument("--bullets", action="store_true", help="each bullet is an observation")
-        parser.add_argument("--kind", choices=Note.Kind.values[:3], default="log")
-        parser.add_argument("--category", choices=Observation.Category.values, default="finding")
+        parser.add_argument(
+            "--kind", choices=Note.Kind.values[:3], default="log", help="of the notes that are made"
+        )
+        parser.add_argument(
+            "--category",
+            choices=Observation.Category.values,
+            default="finding",
+            help="of the observations",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Import the file and print what became of its rows."""

@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Take the file, and how sure the caller is."""
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="what backup wrote")
         parser.add_argument("--check", action="store_true", help="read the file, change nothing")
         parser.add_argument("--replace", action="store_true", help="let go of what is there now")
         parser.add_argument("--yes", action="store_true", help="do not ask before that")

@@ -1,0 +1,29 @@
+"""`manage.py document`: the pages of docs/reference/ anew from the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from research.reference.pages import PAGES, stale
+
+
+class Command(BaseCommand):
+    """Write what differs; needs no database."""
+
+    help = "Write the pages of docs/reference/ anew from the code (make docs)."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write, and name each page with what became of it."""
+        folder = Path(settings.BASE_DIR) / "docs" / "reference"
+        folder.mkdir(parents=True, exist_ok=True)
+        changed = stale(folder)
+        for name, text in changed.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        for name in PAGES:
+            said = "renewed" if name in changed else "as it was"
+            self.stdout.write(f"docs/reference/{name}: {said}")

@@ -1,0 +1,34 @@
+"""The environment variables, as the settings read them."""
+
+from __future__ import annotations
+
+from beacon_site.env import READ
+from beacon_site.variables import VARIABLES, Variable
+from research.reference import markdown
+
+BEGUN = (
+    "Read from the environment, then from `beacon.env` in the data folder; "
+    "[how that goes, and what is set on the pages](../settings.md). Unset means the default."
+)
+
+
+def written() -> str:
+    """Return the page."""
+    parts = [BEGUN]
+    for group, variables in VARIABLES.items():
+        heads = ("variable", "may hold", "default", "what it does")
+        parts += [f"## {group}", markdown.table(heads, map(_row, variables))]
+    return markdown.page("Environment variables", *parts)
+
+
+def _row(one: Variable) -> tuple[str, ...]:
+    names = one.names.split()
+    read = [READ[name] for name in names if name in READ]
+    takes = dict.fromkeys(each.takes for each in read) or {"text": None}
+    usual = dict.fromkeys(f"`{each.default}`" if each.default else "none" for each in read)
+    return (
+        ", ".join(f"`{name}`" for name in names),
+        ", ".join(takes),
+        one.usual or ", ".join(usual) or "none",
+        one.does,
+    )
