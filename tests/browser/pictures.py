@@ -1,0 +1,124 @@
+"""`make pictures`: the tutorial walked from a fresh Beacon on, with the pictures of docs/pictures/.
+
+`--to FOLDER` puts them elsewhere.  A step that the tutorial names and the pages no longer have ends
+the walk with an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests import servers
+from tests.browser.site import BrowserSite, browser_site
+from tests.browser.visitor import PASSWORD, Visitor, chromium
+from tests.chromium import chromium as find_chromium
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+SIZE = {"width": 1120, "height": 760}
+MOST = 150_000  # bytes of one, since everybody who clones has them all
+TOPIC = "/topics/postgresql-releases/"
+WAIT = 120_000  # ms for a run, on a machine that does something else, too
+
+
+class Walk:
+    """The tutorial, step by step."""
+
+    def __init__(self, browser: Browser, site: BrowserSite, folder: Path) -> None:
+        self.site, self.folder = site, folder
+        self.visitor = Visitor(browser, site.base, viewport=SIZE)
+        self.visitor.context.set_default_timeout(WAIT)
+        self.page = self.visitor.page
+
+    def take(self, name: str, *, dark: bool = False) -> None:
+        """Save what is seen; `dark`: in the dark, too."""
+        for theme in ("light", "dark") if dark else ("light",):
+            self.page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            self.page.wait_for_timeout(100)  # a frame in the new colours
+            path = self.folder / (f"{name}-dark.jpg" if theme == "dark" else f"{name}.jpg")
+            self.page.screenshot(path=path, type="jpeg", quality=82, animations="disabled")
+            assert path.stat().st_size < MOST, f"{path.name} has {path.stat().st_size:,} bytes"
+        self.page.emulate_media(color_scheme="light")
+
+    def go(self) -> None:
+        """Walk it."""
+        self.make_the_account()
+        self.research()
+        self.believe()
+        self.correct()
+        self.recall()
+
+    def make_the_account(self) -> None:
+        """Step 1: the one-time link."""
+        self.visitor.goto(self.site.first_link())
+        self.page.get_by_label("Username").fill("ada")
+        for field in self.page.locator("[type=password]").all():
+            field.fill(PASSWORD)
+        self.visitor.press("Make the account")
+        expect(self.page.get_by_role("button", name="Try the sample topic")).to_be_visible()
+        self.take("home")
+
+    def research(self) -> None:
+        """Steps 2 and 3: a baseline, and what changed since."""
+        self.visitor.press("Try the sample topic")
+        expect(self.page.locator("main")).to_contain_text("pages read", timeout=WAIT)
+        self.take("run")
+        self.until_saved(1)
+        for number in (2, 3):
+            self.visitor.goto(TOPIC)
+            self.visitor.press("Run now")
+            self.until_saved(number)
+        self.visitor.goto(f"{TOPIC}runs/2/")
+        self.take("report", dark=True)
+
+    def until_saved(self, number: int) -> None:
+        """Wait for a run's report."""
+        expect(self.page).to_have_title(re.compile(rf"Run #{number}\b"), timeout=WAIT)
+
+    def believe(self) -> None:
+        """Step 4: what a sentence rests on."""
+        self.page.locator("article sup a[href^='#source-']").first.click()
+        expect(self.page.locator(".cite-card")).to_contain_text("read it in the kept page")
+        self.take("citation")
+
+    def correct(self) -> None:
+        """Step 5: a fact that is wrong is struck."""
+        self.visitor.goto(f"{TOPIC}facts/")
+        self.page.locator("summary", has_text="Strike").first.click()
+        self.page.get_by_label("Why is it wrong").first.fill("not what I want to know")
+        self.visitor.press("Strike it")
+        expect(self.page.locator("#facts .struck")).to_have_count(1)
+        self.take("facts")
+
+    def recall(self) -> None:
+        """Step 6: find what is remembered."""
+        self.visitor.goto("/recall/?q=when+does+support+end")
+        expect(self.page.locator("main")).to_contain_text("hits in")
+        self.take("recall")
+
+
+def main() -> None:
+    """Walk, and leave the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--to", type=Path, default=FOLDER)
+    folder: Path = parser.parse_args().to
+    path = find_chromium()
+    if not path:
+        sys.exit("Beacon: no Chromium was found: apt install chromium, or set BEACON_TEST_CHROMIUM")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with chromium(path) as browser, browser_site("web", "worker", "upkeep", "beat") as site:
+            walk = Walk(browser, site, folder)
+            walk.go()
+            assert walk.visitor.problems == [], walk.visitor.problems
+    finally:
+        servers.pytest_unconfigure()
+    print(f"{len(list(folder.glob('*.jpg')))} pictures lie in {folder}")
+
+
+if __name__ == "__main__":
+    main()
