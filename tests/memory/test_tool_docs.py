@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from memory.tool_docs import as_markdown
-from memory.tools import REGISTRY
+from memory.toolkit.docs import as_markdown
+from memory.toolkit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from django.core.management import call_command, load_command_class
 from beacon_site.env import READ
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.variables import VARIABLES
-from memory.tools import REGISTRY
+from memory.toolkit.registry import REGISTRY
 from research.api.joined import api
 from research.figures import FIGURES
 from research.reference import programs

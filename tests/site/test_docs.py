@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(
@@ -65,3 +66,57 @@ def test_every_document_is_reached_from_the_readme():
 
     docs = {page for page in PAGES if page.is_relative_to(ROOT / "docs")}
     assert sorted(page.name for page in docs - reached) == []
+
+
+# --- what is named in passing ---------------------------------------------------------------------
+
+# Decisions and changes tell of what was, figures of the commit that they were taken at.
+OF_THEN = {ROOT / "CHANGELOG.md", ROOT / "docs/decisions.md"}
+NOW = [page for page in PAGES if page not in PRINTED and page not in OF_THEN]
+
+
+def named(pattern: str) -> set[str]:
+    """Return what the pages name, their examples included."""
+    return {name for page in NOW for name in re.findall(pattern, page.read_text(), re.MULTILINE)}
+
+
+def test_every_make_that_is_named_is_one():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    told = named(r"(?:`|^)make ([a-z]+)\b")
+
+    assert {"up", "test", "docs"} <= told
+    assert sorted(told - targets) == []
+
+
+def test_every_command_of_manage_that_is_named_is_one():
+    told = named(r"manage\.py ([a-z_]+)\b")
+
+    assert {"backup", "research"} <= told
+    assert sorted(told - get_commands().keys()) == []
+
+
+def test_every_file_of_the_house_that_is_named_is_there():
+    rooms = "beacon_site|memory|research|templates|static|tests|benchmarks|scripts|requirements"
+    told = named(rf"`((?:{rooms})/[\w/.-]+\.\w+)(?:::\w+)?`")
+
+    assert len(told) > 20
+    places = (ROOT, ROOT / "templates", ROOT / "tests")  # so pages name templates and tests
+    assert [one for one in sorted(told) if not any((at / one).exists() for at in places)] == []
+
+
+def test_every_picture_that_is_shown_is_there_and_none_is_left_over():
+    pictures = {
+        (page.parent / shown).resolve()
+        for page in NOW
+        for shown in re.findall(
+            r"!\[[^\]]*\]\(([^)\s]+)\)|<(?:img|source)[^>]+src(?:set)?=\"([^\"]+)\"",
+            page.read_text(),
+        )
+        for shown in filter(None, shown)
+        if not re.match(r"[a-z]+:", shown)
+    }
+
+    assert sorted(path.name for path in pictures if not path.exists()) == []
+    stored = {*(ROOT / "docs" / "pictures").glob("*")}
+    assert sorted(path.name for path in stored - pictures) == []
+    assert [path.name for path in stored if path.stat().st_size > 150_000] == []
