@@ -30,8 +30,8 @@ screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (
 docs: ## write docs/reference/ anew from the code
 	@$(RUN) docs
 
-bench: ## how fast and how good recall is, and how fast a list, small sizes (all: docs/benchmarks.md)
-	@$(RUN) bench
+bench: ## all benchmarks and one report, bench/report.md (ARGS="--quick", ARGS="--only recall")
+	@$(RUN) bench $(ARGS)
 
 lint: ## style, types, templates, migrations, and Django's check of production settings
 	@$(RUN) lint

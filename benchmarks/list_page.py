@@ -78,9 +78,15 @@ SELECT md5('note' || n)::uuid, %(owner)s,
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
     stands)
-SELECT %(space)s, id, array_length(string_to_array(content, ' '), 1), to_tsvector('simple', content),
+SELECT %(space)s, id, array_length(string_to_array(content, ' '), 1),
+       to_tsvector('simple', content) || coalesce(levels.of_it, ''),
        kind, topic_id, created, expires_at, superseded_by_id IS NULL
-  FROM generate_series(%(first)s, %(last)s) n JOIN memory_note ON id = md5('note' || n)::uuid
+  FROM generate_series(%(first)s, %(last)s) n JOIN memory_note ON id = md5('note' || n)::uuid,
+       LATERAL (SELECT array_to_tsvector(array_agg('~' || level || word)) AS of_it
+                  FROM (SELECT word, count(*) AS times
+                          FROM unnest(string_to_array(content, ' ')) word GROUP BY 1) counted,
+                       unnest(%(levels)s::int[]) level
+                 WHERE times >= level) levels
  WHERE trashed_at IS NULL
 """
 CHUNK = 20_000
@@ -111,9 +117,11 @@ def _grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
     from django.db import connection
 
     from memory.models import SearchSpace
+    from memory.recall.terms import LEVELS
 
     space, _made = SearchSpace.objects.get_or_create(owner=owner, record_type="note")
     numbers = {"owner": owner.pk, "topics": topics, "size": size, "space": space.pk}
+    numbers |= {"levels": list(LEVELS)}
     with connection.cursor() as cursor:
         for start in range(first, size + 1, CHUNK):
             numbers |= {"first": start, "last": min(size, start + CHUNK - 1)}

@@ -230,15 +230,8 @@ def docs(rest: list[str]) -> None:
 
 
 def bench(rest: list[str]) -> None:
-    """Print how fast and how good recall is, and how fast a list, at a size that takes minutes."""
-    small = ["--sizes", "10000"]
-    failed = []
-    for name, options in (("recall", small), ("recall_quality", []), ("list_page", small)):
-        command = [str(PYTHON), "-m", f"benchmarks.{name}", *options]
-        say(f"$ python {' '.join(command[1:])}")
-        if subprocess.run(command, check=False).returncode != 0:
-            failed.append(name)
-    sys.exit("Failed: " + ", ".join(failed) if failed else 0)
+    """Measure how fast, how good and how frugal Beacon is, and write one report."""
+    become("-m", "benchmarks", *rest)
 
 
 def chromium() -> str:

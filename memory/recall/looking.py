@@ -34,13 +34,30 @@ class TermFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """The documents in which a term stands some times at least, and what it adds at most there.
+
+    That is: to those of them that are not of the next level.
+    """
+
+    query: str
+    documents: int
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
 class Term:
-    """A term that is asked for: `weight` is its times in the query x idf."""
+    """A term that is asked for: `weight` is its times in the query x idf; the levels rise."""
 
     lexeme: str
     weight: float
-    bound: float  # what it adds to a score at most
     figures: TermFigures
+    levels: tuple[Level, ...]
+
+    @property
+    def bound(self) -> float:
+        """Return what it adds to a score at most."""
+        return self.levels[-1].bound
 
     @property
     def query(self) -> str:

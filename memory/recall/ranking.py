@@ -4,7 +4,8 @@ The SELECT itself is in `looking.py`.
 
 Of a term it is known what it can add at most.  The documents of the rarest terms are looked at first:
 the score that the best `limit` of them reach tells which of the other terms a better document must
-hold together, if it can be better at all, and only such ones are looked at then (`_holding`).
+hold together, and how often, if it can be better at all, and only such ones are looked at then
+(`pruning.py`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from typing import Any
 
 from django.db import connection
 
-from memory.recall.looking import Among, Row, Scored, Term, TermFigures, Wanted, rows_of
-from memory.recall.terms import LABEL, MOST_TIMES, stemmed_as
+from memory.recall import pruning
+from memory.recall.looking import Among, Level, Row, Scored, Term, TermFigures, Wanted, rows_of
+from memory.recall.terms import LABEL, LEVELS, level_of, stemmed_as, tsquery_of
 
 MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
 LABEL_WEIGHT = 0.5
 FEW = 100  # documents that are looked at first, as far as the rarest terms have so many
 MANY = 4_000  # those of one term that are not all looked at before others told what for
 ENOUGH = 4  # times the documents wanted, of which a first look can make something
-TOGETHER = 3  # terms of which it is worked out that they must stand together ...
-LONG = 600  # ... one less where that makes a condition of more characters
+SEVERAL = 4  # times that, which are still looked at rather than fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,12 @@ class Ranked:
 
 
 def spaces_of(owner: Any, types: Iterable[str], lexemes: Iterable[str]) -> list[Space]:
-    """Return the owner's spaces of these types, with the figures of the terms; one query."""
+    """Return the owner's spaces of these types, with the figures of the terms; one query.
+
+    Those of the terms' levels are among them.
+    """
+    asked = list(dict.fromkeys(lexemes))
+    asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "
@@ -86,7 +92,7 @@ def spaces_of(owner: Any, types: Iterable[str], lexemes: Iterable[str]) -> list[
             "t.lexeme, t.documents, t.most, t.shortest FROM memory_searchspace s "
             "LEFT JOIN memory_searchterm t ON t.space_id = s.id AND t.lexeme = ANY(%s) "
             "AND t.documents > 0 WHERE s.owner_id = %s AND s.record_type = ANY(%s) ORDER BY s.id",
-            [list(dict.fromkeys(lexemes)), owner.pk, list(types)],
+            [asked, owner.pk, list(types)],
         )
         rows = cursor.fetchall()
     found: dict[int, Space] = {}
@@ -168,10 +174,10 @@ def _scored(jobs: Sequence[Job], place: int, terms: Sequence[Term], look: _Look)
 
 
 def _first_look(job: Job, terms: list[Term]) -> _Look:
-    """Return the documents of the rarest terms; where all are frequent those that hold two."""
+    """Return the documents of the rarest terms; where all are frequent those that hold several."""
     rest = sorted(terms, key=lambda term: (term.figures.documents, term.lexeme))
     room = max(FEW, ENOUGH * job.limit) * (4 if job.among.is_narrow else 1)
-    return _look(rest, room, ENOUGH * job.limit, with_pairs=True)
+    return _look(rest, room, ENOUGH * job.limit, job.space.documents)
 
 
 def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
@@ -179,23 +185,28 @@ def _next_look(job: Job, look: _Look, best: list[Ranked]) -> _Look | None:
     if look.is_last or not look.rest:
         return None
     if len(best) < job.limit:
-        return _look(look.rest, look.room * 8, 0, with_pairs=False)
+        return _look(look.rest, look.room * 8, 0, 0)
     sure = best[-1].score * (1 - 1e-9)
     if sum(term.bound for term in look.rest) < sure:
         return None
-    by_bound = sorted(look.rest, key=lambda term: (-term.bound, term.lexeme))
-    return _Look(_holding(by_bound, sure), is_last=True)
+    return _Look(pruning.holding(look.rest, job.space.documents, sure), is_last=True)
 
 
-def _look(rest: Sequence[Term], room: int, wanted: int, *, with_pairs: bool) -> _Look:
-    """Return the documents of the first terms as far as there is room, but of one at least."""
+def _look(rest: Sequence[Term], room: int, wanted: int, documents: int) -> _Look:
+    """Return the documents of the first terms as far as there is room, but of one at least.
+
+    Of a term of many those that are likely the best do, if `documents` (of the space) is told.
+    """
     totals = [*accumulate(term.figures.documents for term in rest)]
     taken = sum(total <= room for total in totals)
     queries = [term.query for term in rest[:taken]]
     others = rest[taken:]
     if others and (not taken or totals[taken - 1] < wanted):
-        if with_pairs and len(others) > 1 and others[0].figures.documents > MANY:
-            queries.append(f"({others[0].query} & {others[1].query})")
+        some = ""
+        if documents and others[0].figures.documents > MANY:
+            some = pruning.likely(others, documents, room // 2, SEVERAL * room)
+        if some:
+            queries.append(f"({some})")
         else:
             queries.append(others[0].query)
             others = others[1:]
@@ -232,6 +243,10 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
         return []
     times = Counter(words)
     b = formula.b_of(space.average)
+
+    def norm_of(length: int) -> float:
+        return formula.k1 * (1 - b + b * max(1, length) / space.average)
+
     terms = []
     for word, count in times.items():
         for lexeme in (word, LABEL + word) if formula.labels else (word,):
@@ -239,38 +254,10 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
                 weight = count * _idf(space, figures.documents)
                 if lexeme[0] == LABEL:
                     weight *= LABEL_WEIGHT
-                    terms.append(Term(lexeme, weight, weight, figures))
-                    continue
-                norm = formula.k1 * (1 - b + b * max(1, figures.shortest) / space.average)
-                most = min(MOST_TIMES, figures.most)
-                terms.append(Term(lexeme, weight, weight * most / (most + norm), figures))
+                    query = tsquery_of([lexeme])
+                    levels = (Level(query, figures.documents, weight),)
+                else:
+                    levels = pruning.levels_of(lexeme, weight, space.terms, norm_of)
+                terms.append(Term(lexeme, weight, figures, levels))
     terms.sort(key=lambda term: (term.figures.documents, term.lexeme))
     return sorted(terms[:MOST_TERMS], key=lambda term: (-term.bound, term.lexeme))
-
-
-def _holding(terms: Sequence[Term], need: float) -> str:
-    """Return the tsquery of documents that may score `need`: it lets all of them through.
-
-    The index reads all of it for each place that it comes by, so one that is short and lets a few
-    more through is the quicker.
-    """
-    queries = [term.query for term in terms]
-    rest = [*accumulate((term.bound for term in reversed(terms)), initial=0.0)][::-1]
-
-    def holds(at: int, missing: float, together: int) -> str:
-        """Return the condition on the terms from `at` on, which can add up to what is missing."""
-        end = next((n for n in range(at + 1, len(terms)) if rest[n] < missing), len(terms))
-        if together == 1:
-            return " | ".join(queries[at:end])  # those behind them are too little by themselves
-        parts: list[str] = []
-        for n in range(at, end):
-            left = missing - terms[n].bound
-            if left <= 0:
-                parts.append(queries[n])
-            elif rest[n + 1] >= left:
-                parts.append(f"{queries[n]} & ({holds(n + 1, left, together - 1)})")
-        return " | ".join(parts or queries[at:end])  # none: what is left is less by a last digit
-
-    missing = need * (1 - 1e-9)
-    exact = holds(0, missing, TOGETHER)
-    return exact if len(exact) <= LONG else holds(0, missing, TOGETHER - 1)

@@ -21,6 +21,8 @@ LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
 MOST_TIMES = 255  # a tsvector keeps at most so many positions of one term
 LAST_POSITION = 16_383  # and none beyond this one
 LABEL = "@"  # no term of a text begins with it
+LEVEL = "~"  # nor with this
+LEVELS = (2, 3, 5, 8)  # times from which a term that stands so often in a text is found by that too
 MOST_LABELS = 300  # terms of one record's labels
 VECTOR_BYTES = 1_000_000  # a tsvector holds 1,048,575 bytes of terms and positions
 
@@ -221,7 +223,9 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
     """Return the text as a tsvector literal, and how many positions it holds.
 
     Terms of the labels (who said it, tags) stand in it behind `LABEL` and without a position: a
-    search can ask for them, and no figure of the text depends on them.
+    search can ask for them, and no figure of the text depends on them.  So do the terms that stand
+    in it two, three, five times (`level_of`): where a word is frequent, the ranking asks for the
+    few records that say it often instead of reading all.
 
     Positions are those of the words, for phrases.  What a tsvector cannot hold is bounded here:
     a term counts at most 255 times, and past a megabyte new terms are left out.  A position past
@@ -237,7 +241,9 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
                 break
             places[term] = [place]
         elif len(known) < MOST_TIMES:
-            room -= 2
+            room -= 2 + (len(term.encode()) + 8) * (len(known) + 1 in LEVELS)
+            if room < 0:  # a level is never left out: the ranking trusts that there is none
+                break
             known.append(place)
     words = [
         f"{_quoted(term)}:{at[0]}"
@@ -245,8 +251,19 @@ def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str
         else f"{_quoted(term)}:{','.join(map(str, _held(at)))}"
         for term, at in places.items()
     ]
+    words += [
+        _quoted(level_of(term, times))
+        for term, at in places.items()
+        for times in LEVELS
+        if len(at) >= times
+    ]
     words += map(_quoted, label_terms(labels, language)[:MOST_LABELS])
     return " ".join(words), sum(map(len, places.values()))
+
+
+def level_of(term: str, times: int) -> str:
+    """Return the term by which the texts are found in which this one stands so often at least."""
+    return f"{LEVEL}{times}{term}"
 
 
 @lru_cache(maxsize=1_000)

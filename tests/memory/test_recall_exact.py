@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 
 from memory.models import Note, Observation, SearchSpace, SearchTerm
-from memory.recall import ranking
+from memory.recall import pruning, ranking
 from memory.recall.following import rebuild
 from memory.recall.recalling import recall
 from memory.recall.terms import counts_of, query_terms
@@ -210,7 +210,7 @@ FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4
 
 
 @pytest.mark.parametrize("many", [0, ranking.MANY])
-@pytest.mark.parametrize("long", [0, ranking.LONG])
+@pytest.mark.parametrize("long", [0, pruning.LONG])
 def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
     alice: Any, monkeypatch: Any, many: int, long: int
 ) -> None:
@@ -218,7 +218,7 @@ def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
     store(alice, texts(1200, seed=9))
     monkeypatch.setattr(ranking, "FEW", 0)
     monkeypatch.setattr(ranking, "MANY", many)
-    monkeypatch.setattr(ranking, "LONG", long)
+    monkeypatch.setattr(pruning, "LONG", long)
     assert_is_exact(alice, FREQUENT)
 
 

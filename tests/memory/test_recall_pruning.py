@@ -1,0 +1,89 @@
+"""Levels of a term let the ranking leave records out; no record that may be among the best goes."""
+
+from __future__ import annotations
+
+import importlib
+from itertools import product
+from typing import Any
+
+import pytest
+from django.db import connection
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.models import SearchEntry, SearchTerm
+from memory.recall import pruning
+from memory.recall.looking import Level, Term, TermFigures
+from memory.recall.recalling import recall
+from memory.recall.terms import LEVELS, level_of
+from tests.memory.test_recall_exact import store
+
+BOUNDS = st.lists(st.floats(0.01, 5), min_size=1, max_size=4).map(sorted)
+
+
+def term(name: str, bounds: list[float], documents: int = 500) -> Term:
+    levels = [
+        Level(f"'{name}{n}'", documents // (n + 1) ** 2, bound) for n, bound in enumerate(bounds)
+    ]
+    return Term(name, bounds[-1], TermFigures(documents, 9, 3), tuple(levels))
+
+
+def lets_through(condition: str, held: set[str]) -> bool:
+    """Evaluate a tsquery as Postgres would: a document holds these lexemes."""
+    names = {f"'{name}{n}'" for name in "abcd" for n in range(4)}
+    for name in names:
+        condition = condition.replace(name, str(name.strip("'") in held))
+    return bool(eval(condition.replace("&", "and").replace("|", "or")))  # noqa: S307  True, False
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(BOUNDS, min_size=1, max_size=4), st.floats(0.05, 1), st.sampled_from([40, 600]))
+def test_whatever_may_score_enough_is_let_through(
+    bounds: list[list[float]], share: float, longest: int
+) -> None:
+    terms = [term(name, some) for name, some in zip("abcd", bounds, strict=False)]
+    need = share * sum(one.bound for one in terms)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pruning, "LONG", longest)
+        condition = pruning.holding(terms, 1_000, need)
+    for reached in product(*(range(len(one.levels) + 1) for one in terms)):
+        score = sum(one.levels[n - 1].bound for one, n in zip(terms, reached, strict=True) if n)
+        held = {
+            f"{one.lexeme}{level}"
+            for one, n in zip(terms, reached, strict=True)
+            for level in range(n)
+        }
+        if score >= need:
+            assert lets_through(condition, held), (condition, held)
+
+
+def test_a_frequent_word_alone_is_looked_for_where_it_stands_often() -> None:
+    one = term("a", [1.0, 1.4, 1.6], documents=900_000)
+    assert pruning.likely([one], 1_000_000, wanted=400, room=300_000) == "'a1'"
+    assert pruning.holding([one], 1_000_000, need=1.5) == "'a2'"
+    assert pruning.likely([term("b", [1.0])], 1_000, wanted=40, room=100) == ""
+
+
+def test_a_text_is_found_by_how_often_it_says_a_word(alice: Any) -> None:
+    store(alice, [f"{'zulu ' * times}end" for times in (1, 2, 4, 9)])
+    told = {
+        times: SearchTerm.objects.filter(lexeme=level_of("zulu", times)).values_list(
+            "documents", "shortest"
+        )[0]
+        for times in LEVELS
+    }
+    assert told == {2: (3, 3), 3: (2, 5), 5: (1, 10), 8: (1, 10)}
+
+
+def test_the_migration_gives_old_entries_the_levels_that_new_ones_have(alice: Any) -> None:
+    store(alice, ["zulu alpha zulu", "alpha beta", "beta " * 9])
+    words = dict(SearchEntry.objects.values_list("record_id", "words"))
+    levels = [level_of(word, n) for word in ("zulu", "beta") for n in LEVELS]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE memory_searchentry SET words = ts_delete(words, %s::text[])", [levels]
+        )
+        assert dict(SearchEntry.objects.values_list("record_id", "words")) != words
+        cursor.execute(importlib.import_module("memory.migrations.0015_search_levels")._LEVELS)
+    assert dict(SearchEntry.objects.values_list("record_id", "words")) == words
+    assert len(recall(alice, "beta", "exact")) == 2
