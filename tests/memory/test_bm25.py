@@ -17,7 +17,7 @@ from django.db import connection, transaction
 import memory
 from memory.models import SearchEntry, SearchSpace, SearchTerm
 from memory.recall import bm25
-from memory.recall.terms import MOST_TIMES, counts_of, query_terms
+from memory.recall.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",
@@ -213,6 +213,13 @@ def _figures() -> tuple[int, int, dict[str, int]]:
 def _figures_of(texts: list[Text]) -> tuple[int, int, dict[str, int]]:
     counts = [counts_of(text.text) for text in texts]
     found_in = Counter(term for found in counts for term in found)
+    found_in += Counter(
+        level_of(term, least)
+        for found in counts
+        for term, times in found.items()
+        for least in LEVELS
+        if times >= least
+    )
     return len(texts), sum(sum(found.values()) for found in counts), dict(found_in)
 
 
