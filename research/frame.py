@@ -31,12 +31,13 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"nav": [], "health_banner": "", **dict.fromkeys(WAITING, 0)}
+        return {"nav": [], "health_banner": "", "waiting_in_all": 0, **dict.fromkeys(WAITING, 0)}
     told = _told(user)
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
         "health_banner": _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
+        "waiting_in_all": sum(waiting.values()),
         **waiting,
     }
 

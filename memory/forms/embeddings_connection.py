@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy
 
 from beacon_site.providers.addresses import surplus_in
@@ -24,8 +25,11 @@ class EmbeddingsForm(ConnectionForm):
         label=gettext_lazy("Embedding model"),
         required=False,
         max_length=120,
-        help_text=gettext_lazy("Empty: %(model)s, where an address or a key is given.")
-        % {"model": DEFAULT_MODEL},
+        # With % it would be put together, in English, when this module is loaded.
+        help_text=format_lazy(
+            gettext_lazy("Empty: {model}, where an address or a key is given."),
+            model=DEFAULT_MODEL,
+        ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 

@@ -1,0 +1,104 @@
+"""No page holds words that bypass gettext: rendered in a pseudo-language, all of them are marked.
+
+The pseudo-language puts ⟦ and ⟧ round everything that is translated.  What a person wrote is Greek
+here, so Latin letters outside the marks are words that somebody forgot, or names (NAMES).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lxml.html
+import pytest
+from django.test import Client
+from django.utils import translation
+
+from memory.models import MemoryFile, Note, Topic, User
+from tests.pages.test_urls import PUBLIC, routes
+from tests.research.factories import make_topic
+
+pytestmark = pytest.mark.timeout(600)  # every page of the frame: on a crowded machine that takes
+
+MARKED = re.compile(r"⟦[^⟦⟧]*⟧")
+ADDRESS = re.compile(r"https?://\S+")
+LATIN = re.compile(r"[A-Za-z]{2,}")
+SHOWN = ("aria-label", "title", "placeholder", "alt", "data-hotkey-label")
+# Code, keys and names are what they are in every language; an option's or a time zone's name too.
+NOT_WORDS = (
+    "//*[self::script or self::style or self::template or self::code or self::pre or self::kbd"
+    " or self::bdi or contains(concat(' ', @class, ' '), ' mono ')"
+    " or @translate='no' or (self::select and @name='language')]"
+)
+NAMES = frozenset(
+    LATIN.findall(
+        "Beacon Wikipedia arXiv Hacker News GDELT Tavily Brave SerpAPI SearXNG Google Bing Scholar"
+        " Jobs Feeds OpenAI Azure Ollama vLLM LM Studio llama.cpp server Redis UTC Claude Code"
+        " Cursor VS claude research facts memory user md text-embedding-3-small"
+    )
+)
+# Where a record is from, as programs call it; and Activity, which names each record it tells of.
+AS_CALLED = "not(contains(@class, 'record-source') or ancestor::ol[contains(@class, 'stream')])"
+
+
+def _pseudo(real: Callable[..., str]) -> Callable[..., str]:
+    return lambda *args: f"⟦{real(*args)}⟧"
+
+
+@pytest.fixture
+def pseudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mark whatever is translated, by whichever door."""
+    for name in ("gettext", "ngettext", "pgettext", "npgettext"):
+        real = getattr(translation._trans, name)
+        monkeypatch.setattr(translation._trans, name, _pseudo(real))
+
+
+def _bare(text: str) -> str:
+    """Return what of a text stands outside all marks."""
+    while MARKED.search(text):
+        text = MARKED.sub(" ", text)
+    return text
+
+
+def forgotten(html: str) -> Iterator[str]:
+    """Yield the texts of a page that no translation could reach."""
+    page = lxml.html.document_fromstring(html)
+    for part in page.xpath(NOT_WORDS):
+        part.drop_tree()
+    texts = _bare(" ".join(page.itertext())).splitlines()
+    texts += [
+        _bare(part.get(name)) for name in SHOWN for part in page.xpath(f"//*[@{name}][{AS_CALLED}]")
+    ]
+    for text in texts:
+        if set(LATIN.findall(ADDRESS.sub(" ", text))) - NAMES:
+            yield " ".join(text.split())
+
+
+def test_what_is_not_translated_is_noticed(pseudo: None) -> None:
+    said = translation.gettext("Said in every language")
+    page = f"<p title='a hint'>{said} and <b>left</b> out, Δοκιμή</p><code>is code</code>"
+    assert list(forgotten(page)) == ["and left out, Δοκιμή", "a hint"]
+
+
+def test_no_page_holds_words_that_were_never_given_to_translators(
+    pseudo: None, alice: User, client_of: Callable[[Any], Client]
+) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=True, username="αλίκη")
+    topic: Topic = make_topic(alice, title="Δοκιμή")
+    # What a new account is given as its first words is its own from then on.
+    Note.objects.of(alice).update(content="Ψυχή")
+    MemoryFile.objects.of(alice).update(content="# Αρχείο", summary="Αρχείο")
+    browser = client_of(User.objects.get(pk=alice.pk))
+    found = {}
+    for name, address, entry in routes():
+        if name in PUBLIC or set(entry.pattern.converters) - {"slug"}:
+            continue
+        if entry.pattern.converters:
+            address = address.replace("/x/", f"/{topic.slug}/")
+        answer = browser.get(address, follow=True)
+        is_page = answer.status_code == 200 and "html" in answer["Content-Type"]
+        texts = set(forgotten(answer.content.decode())) if is_page else ()
+        if texts:
+            found[address] = texts
+    assert found == {}
