@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from memory.models import ModelCall, Note, Topic, User
 from memory.outside import connections
+from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step, TopicNews
 from research.news import topic_news
 from research.news.topic_news import Told
@@ -375,5 +376,6 @@ def context(user: User) -> dict[str, Any]:
         "expiring": expiring_soon(user),
         "notes_expiring": notes,
         "month": month_of(user, runs),
+        "first_steps": first_steps(user),
     }
     return found | failed_of(user) | beside

@@ -68,9 +68,9 @@ def test_a_reason_that_all_queries_of_a_service_met_is_said_once(browser: Client
 
     text = page(browser, run)
 
-    assert (text.count(why), text.count("brave: not asked any more")) == (1, 1)
-    assert text.index(f"brave: {why}") < text.index("not asked any more")
-    assert text.count("brave: failed likewise") == 1
+    assert (text.count(why), text.count("Brave: not asked any more")) == (1, 1)
+    assert text.index(f"Brave: {why}") < text.index("not asked any more")
+    assert text.count("Brave: failed likewise") == 1
 
 
 def test_it_shows_queries_with_what_came_of_each(browser: Client, run: Run):
