@@ -18,7 +18,7 @@ from research.frame import sections
 @vary_on_headers("HX-Request")
 def palette(request: BeaconRequest) -> HttpResponse:
     """Show what the words may mean; over htmx the rows alone."""
-    words = rows.asked(request.GET.get("q", ""))
+    words = rows.asked(request.GET.get("words", ""))
     groups = rows.offered(request.user, words, sections(request.path))
     context = {"words": words, "groups": groups, "found": sum(len(one.rows) for one in groups)}
     template = "research/_palette_rows.html" if request.htmx else "research/palette.html"

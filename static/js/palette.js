@@ -2,7 +2,7 @@
 // opens the first row, as soon as the rows are those of what was typed.
 (() => {
   const dialog = document.getElementById("palette");
-  const field = dialog.querySelector("[name=q]");
+  const field = dialog.querySelector("[name=words]");
   const rows = document.getElementById("palette-rows");
   const found = document.getElementById("palette-found");
   let fresh = false; // whether the rows answer the words in the field

@@ -112,7 +112,7 @@ def _keys(visitor: Visitor) -> None:
 
 def _palette(visitor: Visitor) -> None:
     visitor.page.keyboard.press("Control+k")
-    visitor.page.locator("#palette [name=q]:focus").wait_for()
+    visitor.page.locator("#palette [name=words]:focus").wait_for()
     visitor.page.keyboard.type("postgres")
     visitor.page.locator("#palette-rows a", has_text="Recall “postgres”").wait_for()
 
@@ -303,7 +303,7 @@ def _rest(cast: dict[str, str]) -> list[Place]:
     return [
         Place("home", "/"),
         Place("keys", "/topics/", FULL, _keys),
-        Place("palette", "/palette/?q=postgresql"),
+        Place("palette", "/palette/?words=postgresql"),
         Place("palette open", "/topics/", FULL, _palette),
         Place("reports", "/reports/"),
         Place("reports unread", "/reports/?show=unread"),

@@ -119,7 +119,7 @@ def test_the_palette_leads_to_a_page_by_keys_alone(visitor: Visitor) -> None:
     page = visitor.page
     visitor.goto("/topics/new/")
     page.locator("[name=title]").press("Control+k")  # out of a field too
-    expect(page.locator("#palette [name=q]")).to_be_focused()
+    expect(page.locator("#palette [name=words]")).to_be_focused()
     page.keyboard.type("conflicts")
     keys(visitor, "Enter")  # before the rows are there: it goes when they are
     page.wait_for_url("**/conflicts/")

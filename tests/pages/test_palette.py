@@ -23,7 +23,7 @@ def make_note(owner: User, words: str) -> Note:
 
 def links(browser: Client, words: str = "") -> dict[str, str]:
     """Return the address of each row by its words."""
-    html = browser.get(URL, {"q": words}, headers=HTMX).content.decode()
+    html = browser.get(URL, {"words": words}, headers=HTMX).content.decode()
     found = re.findall(r'<a href="([^"]+)">.*?<bdi class="clip">(.*?)</bdi>', html, re.S)
     return {label: address for address, label in found}
 
@@ -86,13 +86,13 @@ def test_it_knows_every_tab_of_settings_that_the_person_has(
 
 def test_any_words_are_a_question(browser: Client) -> None:
     for words in ("\x00", "%", "'\"\\", "a" * 5_000, " ".join("ab" * 300), "۞ 人工智能"):
-        assert browser.get(URL, {"q": words}).status_code == 200
+        assert browser.get(URL, {"words": words}).status_code == 200
 
 
 def test_without_scripts_it_is_a_page_that_the_rail_leads_to(browser: Client) -> None:
     home = browser.get("/").content.decode()
     assert f'class="palette-open" href="{reverse("research:palette")}"' in home
-    page = browser.get(URL, {"q": "spend"}).content.decode()
+    page = browser.get(URL, {"words": "spend"}).content.decode()
     assert '<a href="/settings/spending/">' in page
     assert '<form method="get" class="search"' in page
 
@@ -104,4 +104,4 @@ def test_it_takes_few_queries(
         make_topic(alice, title=f"Pier {number}")
         make_note(alice, f"Pier {number} is long.")
     with django_assert_max_num_queries(10):
-        browser.get(URL, {"q": "pier"}, headers=HTMX)
+        browser.get(URL, {"words": "pier"}, headers=HTMX)
