@@ -13,13 +13,13 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memory.actors import MAINTENANCE
 from memory.content import clearing
-from memory.doctor import examining
+from memory.doctor import examining, triggers
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, ContentItem, Lock, Trust
 from memory.models.content import ContentQuerySet
 from memory.outside.checkup import BAD, WARN
 from research import doctor_due
-from research.models import Delivery, Hit, Run
+from research.models import Delivery, Hit, Run, TopicNews
 from research.notices import sending
 from research.running import outbox
 
@@ -168,8 +168,14 @@ def mend_money() -> str:
     return _("Reservations taken back: %(n)d.") % {"n": _of_ended_runs().delete()[0]}
 
 
+def count_news_anew() -> None:
+    """Let what lists tell of unread reports be counted again: a trigger may have missed a change."""
+    TopicNews.objects.update(counted=None)
+
+
 def register() -> None:
     """Have the doctor look at these, too."""
+    triggers.AFTER[:] = [count_news_anew]
     examining.register(
         Examination(
             "runs", gettext_lazy("Runs"),

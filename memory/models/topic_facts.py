@@ -31,6 +31,12 @@ class TopicFactQuerySet(RememberedQuerySet):
         """Keep what a person struck: it is not to be repeated."""
         return self.live().filter(state=TopicFact.State.STRUCK)
 
+    def current_and_struck(self) -> tuple[list[TopicFact], list[TopicFact]]:
+        """Return what is known now, in order, and what a person struck: one query for both."""
+        told = (TopicFact.State.CURRENT, TopicFact.State.STRUCK)
+        facts = list(self.live().filter(state__in=told).order_by("position", "created"))
+        return tuple([fact for fact in facts if fact.state == state] for state in told)  # type: ignore[return-value]
+
     def retired(self) -> Self:
         """Keep what was known once, the latest retired first."""
         found = self.live().filter(state=TopicFact.State.RETIRED)

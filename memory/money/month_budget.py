@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
+from django.db.models import F, QuerySet, Sum, Value
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
@@ -38,7 +40,7 @@ def check_month(user: User) -> None:
     limits = limits_of(user)
     if not limits:
         return
-    tokens, money = _used(spending.spent_this_month(user), reserving.under_way(user))
+    tokens, money = _used(user)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
             _("this month's budget of %(most)d tokens is used up") % {"most": limits.tokens}
@@ -53,8 +55,7 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
     """Raise BudgetReached if the topic's own month has nothing left, as check_month does."""
     if not limits:
         return
-    spent = spending.spent_this_month(topic.owner, topic)
-    tokens, money = _used(spent, reserving.under_way(topic.owner, topic.pk))
+    tokens, money = _used(topic.owner, topic)
     if limits.tokens is not None and tokens >= limits.tokens:
         raise BudgetReached(
             _("this topic's budget of %(most)d tokens a month is used up") % {"most": limits.tokens}
@@ -65,8 +66,17 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
         )
 
 
-def _used(spent: spending.Spent, under_way: tuple[int, Decimal]) -> tuple[int, Decimal]:
-    return spent.tokens + under_way[0], spent.money + under_way[1]
+def _used(user: User, topic: Topic | None = None) -> tuple[int, Decimal]:
+    """Return the tokens and money of the month: what is spent, and what is under way; one query."""
+    spent = _sums(spending.calls_of_month(user, topic), F("prompt_tokens") + F("completion_tokens"))
+    held = _sums(reserving.held_by(user, topic), F("tokens"))
+    rows = list(spent.union(held, all=True))
+    return sum(row[0] or 0 for row in rows), sum((row[1] or Decimal(0) for row in rows), Decimal(0))
+
+
+def _sums(rows: QuerySet[Any], tokens: Any) -> QuerySet[Any]:
+    summed = rows.order_by().values(of=Value(1)).annotate(tokens=Sum(tokens), cost=Sum("money"))
+    return summed.values_list("tokens", "cost")
 
 
 class MonthMeter:

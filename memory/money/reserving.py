@@ -15,10 +15,10 @@ from typing import Any
 
 import structlog
 from django.db import DatabaseError, connection, transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from beacon_site.providers.llm import Usage
-from memory.models import CallReservation, ModelCall, User
+from memory.models import CallReservation, ModelCall, Topic, User
 
 logger = structlog.get_logger(__name__)
 
@@ -55,13 +55,10 @@ def settle(row: CallReservation | None) -> None:
         logger.exception("reservation not settled", source=row.source)
 
 
-def under_way(user: User, topic_id: Any = None) -> tuple[int, Decimal]:
-    """Return the tokens and the money reserved by the user's calls, or by those of one topic."""
+def held_by(user: User, topic: Topic | None = None) -> QuerySet[Any]:
+    """Return what the user's calls, or those of one topic, hold of budgets."""
     rows: QuerySet[Any] = CallReservation.objects.of(user).held()
-    if topic_id is not None:
-        rows = rows.filter(topic=topic_id)
-    sums = rows.aggregate(tokens=Sum("tokens"), money=Sum("money"))
-    return sums["tokens"] or 0, sums["money"] or Decimal(0)
+    return rows if topic is None else rows.filter(topic=topic)
 
 
 @contextmanager

@@ -162,10 +162,13 @@ def month_began(user: User) -> datetime:
 
 def spent_this_month(user: User, topic: Topic | None = None) -> Spent:
     """Return what the person's calls, or those for one topic, spent since the month's first."""
+    return Spent.of(calls_of_month(user, topic).aggregate(**_SUMS))
+
+
+def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
+    """Return the person's calls since the month's first, or those for one topic."""
     calls = calls_of(user).filter(created__gte=month_began(user))
-    if topic is not None:
-        calls = calls.filter(topic=topic)
-    return Spent.of(calls.aggregate(**_SUMS))
+    return calls if topic is None else calls.filter(topic=topic)
 
 
 def spent_by_topic(user: User, topic_ids: Iterable[Any]) -> dict[Any, Spent]:

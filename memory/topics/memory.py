@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 from django.db import transaction
+from django.db.models import Count
 from django.template.loader import render_to_string
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.translation import gettext as _
@@ -123,10 +124,10 @@ def load(topic: Topic) -> Loaded:
 
 
 def _read(topic: Topic) -> Loaded:
-    fresh = Topic.objects.get(pk=topic.pk)
+    fresh = Topic.objects.annotate(seen_count=Count("seen_urls")).get(pk=topic.pk)
     if not fresh.memory_is_live():
         return Loaded()
-    current = list(TopicFact.objects.filter(topic=topic).current())
+    current, struck = TopicFact.objects.filter(topic=topic).current_and_struck()
     stale = fact_age.stale_days(current)
     facts = tuple(
         KnownFact(
@@ -142,15 +143,14 @@ def _read(topic: Topic) -> Loaded:
         )
         for fact in current
     )
-    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
     memory = TopicMemory(
         topic=fresh.title,
         facts=facts,
-        struck=tuple(struck),
+        struck=tuple(fact.text for fact in struck),
         summary=fresh.summary,
         last_run_at=fresh.last_run_at,
         run_count=fresh.run_count,
-        seen_count=SeenUrl.objects.filter(topic=topic).count(),
+        seen_count=fresh.seen_count,
         batch=fresh.memory_runs + 1,
     )
     return Loaded(memory=memory, expires_at=fresh.expires_at)

@@ -51,16 +51,19 @@ UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 
 class RunInTheWay(Exception):
-    """The topic has an unfinished run already: one at a time (R53)."""
+    """The topic has an unfinished run already: one at a time (R53).
 
-    def __init__(self, run: Run | None) -> None:
-        waits = run is not None and run.waiting_since is not None
-        super().__init__(
-            _("A run of this topic waits for somebody to look at its plan.")
-            if waits
-            else _("A run of this topic is going on already.")
-        )
-        self.run = run
+    Or one that has ended was started by the same button, pressed before (`is_over`).
+    """
+
+    def __init__(self, run: Run | None, *, is_over: bool = False) -> None:
+        said = _("A run of this topic is going on already.")
+        if is_over:
+            said = _("You started a run from that page already, so a second press started none.")
+        elif run is not None and run.waiting_since is not None:
+            said = _("A run of this topic waits for somebody to look at its plan.")
+        super().__init__(said)
+        self.run, self.is_over = run, is_over
 
 
 class RunLost(Exception):

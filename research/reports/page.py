@@ -14,6 +14,9 @@ from datetime import date, datetime
 from html import unescape
 from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, OuterRef, Q
+from django.db.models.functions import JSONObject
 from django.utils.dateparse import parse_date, parse_datetime
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString, mark_safe
@@ -27,6 +30,7 @@ from research.deep import call_rows
 from research.deltas.rows import changed_of
 from research.finding import searching
 from research.models import DeltaItem, Hit, Report, Run
+from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
 from research.reports import sentences as report_sentences
 from research.reports.sentences import Said
@@ -137,15 +141,14 @@ def article(
 
 
 def context(run: Run) -> dict[str, Any]:
-    """Return what the report's page shows of a saved run, read in twelve queries.
+    """Return what the report's page shows of a saved run, as `with_neighbours` found it.
 
-    One more is asked where the searches returned nothing.
+    It is read in eight queries; one more for a deep run, and one where a reflection changed something.
     """
     found = article(run)
-    steps = list(run.steps.defer("output"))
+    steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
     hits = _groups(found_hits)
-    neighbours = _neighbours(run)
     return found | {
         "steps": shown.step_rows(
             run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
@@ -156,7 +159,7 @@ def context(run: Run) -> dict[str, Any]:
         "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
         "hit_count": sum(len(group.rows) for group in hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
-        "asked_at_home": [] if found_hits else asked_at_home(run),
+        "asked_at_home": [] if found_hits else asked_at_home(steps),
         "memory": memory_changes.of_run(run, found["changed"].items),
         "reflection": reflection_page.shown_of(run.topic.owner, run.source),
         "memory_words": shown.memory_words(run.topic),
@@ -165,8 +168,8 @@ def context(run: Run) -> dict[str, Any]:
         "cost": shown.cost(run),
         "tokens": f"{run.tokens:,}",
         "started_by": shown.started_by(run),
-        "previous": neighbours.get((run.number or 0) - 1),
-        "next": neighbours.get((run.number or 0) + 1),
+        "previous": _neighbour(run, -1),
+        "next": _neighbour(run, 1),
     }
 
 
@@ -174,21 +177,29 @@ def _follow_ups(steps: Iterable[Any]) -> list[Any]:
     return [step for step in steps if step.is_follow_up]
 
 
-def asked_at_home(run: Run) -> list[str]:
+def asked_at_home(steps: Iterable[Any]) -> list[str]:
     """Return in words the services that a run asked, if none of them searches the web at large.
 
     Those are the ones that need a key or an address; the sample is asked alone, and on purpose.
     """
-    step = run.steps.filter(name="search").only("output").first()
-    asked = {entry["service"] for entry in step.output.get("asked", [])} if step else set()
+    searches = [step for step in steps if step.name == "search"]
+    asked = {entry["service"] for step in searches[:1] for entry in step.asked or []}
     at_large = {service.name for service in CATALOGUE if service.needs} | {"sample"}
     return [] if asked & at_large else [searching.label_of(name) for name in sorted(asked)]
 
 
-def _neighbours(run: Run) -> dict[int, Run]:
-    number = run.number or 0
-    beside = Run.objects.kept().filter(topic=run.topic_id, number__in=[number - 1, number + 1])
-    return {other.number: other for other in beside.only("id", "number", "finished_at")}
+def _neighbour(run: Any, step: int) -> dict[str, Any] | None:
+    """Return the run before (-1) or after it (1), if there is one."""
+    found = next((other for other in run.beside if other["number"] == run.number + step), None)
+    return found and found | {"finished_at": parse_datetime(found["finished_at"] or "")}
+
+
+def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
+    """Add to each run those before and after it, as `beside`: `{pk, number, finished_at}`."""
+    near = Q(number=OuterRef("number") - 1) | Q(number=OuterRef("number") + 1)
+    others = Run.objects.kept().filter(near, topic=OuterRef("topic")).order_by("number")
+    told = JSONObject(pk="pk", number="number", finished_at="finished_at")
+    return runs.annotate(beside=ArraySubquery(others.values(told=told)))
 
 
 # --- sources and the body -------------------------------------------------------------------------

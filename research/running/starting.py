@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
@@ -23,7 +24,7 @@ from memory.outside.asking import BudgetReached
 from memory.texts.slugs import slug_of
 from memory.texts.text import shorten
 from research.budgets.budget import DEFAULTS
-from research.models import Run, Schedule, TopicSettings
+from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from research.models.runs import RETRIED
 from research.running import outbox, repeating
 from research.topics import editing as topic_editing
@@ -105,12 +106,29 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
     return found
 
 
-def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "", **fields: Any) -> Run:
+def loaded_at(form: Mapping[str, str]) -> datetime | None:
+    """Return when the page was made whose form this is (`research/_loaded.html`), if it says so."""
+    try:
+        return datetime.fromtimestamp(float(form.get("loaded", "")), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def start_run(
+    topic: Topic,
+    *,
+    trigger: str,
+    by: Actor,
+    depth: str = "",
+    loaded: datetime | None = None,
+    **fields: Any,
+) -> Run:
     """Queue a run of `topic` and nudge a worker once that is committed.
 
-    `fields` are further ones of the run, as Run.objects.start takes them.
+    `fields` are further ones of the run, as Run.objects.start takes them.  `loaded` is when the page
+    was made whose button was pressed: a short run may have ended before a second press comes.
 
-    Raises RunInTheWay if a run is unfinished, and NotNow if the topic is archived or in the trash
+    Raises RunInTheWay if a run is unfinished, or was started from that page, and NotNow if the topic is archived or in the trash
     or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).  InvalidValue for a
     depth that there is not.
     """
@@ -121,12 +139,23 @@ def start_run(topic: Topic, *, trigger: str, by: Actor, depth: str = "", **field
     with transaction.atomic():
         # Whoever starts holds the owner's row: two tabs must not pass the hourly limit together.
         User.objects.select_for_update().get(pk=topic.owner_id)
+        _check_not_pressed_before(topic, by, loaded)
         check_may_start(topic)
         wanted = depth or TopicSettings.objects.values_list("depth", flat=True).get(topic=topic)
         run = Run.objects.start(topic, trigger=trigger, by=by, depth=wanted, **fields)
         transaction.on_commit(lambda: outbox.nudge(run.pk))
     logger.info("run queued", run=run.pk, topic=topic.slug, trigger=trigger)
     return run
+
+
+def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) -> None:
+    """Raise RunInTheWay if `by` has started a run, over by now, since the page was made."""
+    if loaded is None:
+        return
+    by_hand = Run.objects.filter(topic=topic, actor=str(by), trigger=Run.Trigger.PERSON)
+    run = by_hand.kept().filter(created__gt=loaded).order_by("-id").first()
+    if run is not None and not run.is_unfinished:
+        raise RunInTheWay(run, is_over=True)
 
 
 def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
@@ -145,7 +174,7 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
     return done
 
 
-def rerun(run: Run, *, by: Actor) -> Run:
+def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
     """Queue a run with the settings and the very queries of `run`, which was saved.
 
     What it finds is told as news against the memory of now.  Its plan asks no model and waits for
@@ -155,7 +184,8 @@ def rerun(run: Run, *, by: Actor) -> Run:
         raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
     asked = run.manifest.get("services") or run.settings.get("services", [])
     was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
-    return start_run(run.topic, trigger=Run.Trigger.PERSON, by=by, depth=run.depth, **was)
+    asked = {"trigger": Run.Trigger.PERSON, "by": by, "depth": run.depth, "loaded": loaded}
+    return start_run(run.topic, **asked, **was)
 
 
 # --- limits ---------------------------------------------------------------------------------------

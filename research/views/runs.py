@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -44,7 +45,8 @@ def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> Ru
     return mine if removed_too else mine.kept()
 
 
-def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = False) -> Run:
+def _run(request: BeaconRequest, slug: str, run_id: int, *, in_full: bool = False) -> Run:
+    """Return the person's run; `in_full` also a removed one, and with its neighbours."""
     related = (
         "topic__owner",
         "topic__settings",
@@ -53,9 +55,8 @@ def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = 
         "removed",
         "rerun_of",
     )
-    run: Run = get_object_or_404(
-        _runs(request, slug, removed_too=removed_too).select_related(*related), pk=run_id
-    )
+    runs = _runs(request, slug, removed_too=in_full).select_related(*related)
+    run: Run = get_object_or_404(report_page.with_neighbours(runs) if in_full else runs, pk=run_id)
     return run
 
 
@@ -64,7 +65,7 @@ def _run(request: BeaconRequest, slug: str, run_id: int, *, removed_too: bool = 
 @login_required
 def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the run as it goes on, or what it wrote."""
-    run = _run(request, slug, run_id, removed_too=True)
+    run = _run(request, slug, run_id, in_full=True)
     if run_trash.is_removed(run):
         return render(request, "research/run_trashed.html", run_trash.page_of_removed(run))
     if hasattr(run, "report"):
@@ -192,8 +193,11 @@ def run_rerun(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Start a run with the settings and queries of this one, and show it."""
     run = _run(request, slug, run_id)
     try:
-        again = starting.rerun(run, by=request.actor)
+        again = starting.rerun(run, by=request.actor, loaded=starting.loaded_at(request.POST))
     except RunInTheWay as exc:
+        if exc.is_over and exc.run is not None:
+            messages.info(request, str(exc))
+            return go_to(request, reverse("research:run", args=[run.topic.slug, exc.run.pk]))
         return refused(request, _in_the_way(run, exc))
     except NotNow as exc:
         return not_now(request, exc)

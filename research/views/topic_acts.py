@@ -18,7 +18,7 @@ from memory.models import Topic
 from memory.trash import acts as trash_acts
 from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
-from research.running.starting import NotNow, start_run
+from research.running.starting import NotNow, loaded_at, start_run
 from research.schedules import scheduling
 from research.topics import editing as topic_editing
 
@@ -48,7 +48,11 @@ def topic_run(request: BeaconRequest, slug: str) -> HttpResponse:
     depth = request.POST.get("depth", "")
     try:
         run: Run | None = start_run(
-            topic, trigger=Run.Trigger.PERSON, by=request.actor, depth=depth
+            topic,
+            trigger=Run.Trigger.PERSON,
+            by=request.actor,
+            depth=depth,
+            loaded=loaded_at(request.POST),
         )
     except RunInTheWay as exc:
         messages.info(request, _("%(what)s This is it.") % {"what": exc})

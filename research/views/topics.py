@@ -20,7 +20,13 @@ from memory.models import Topic
 from research.answers import go_back, go_to, not_now, refused, said_read
 from research.models import Report, Run, RunInTheWay
 from research.news import reading_marks
-from research.running.starting import NotNow, create_sample_topic, limits_in_words, start_run
+from research.running.starting import (
+    NotNow,
+    create_sample_topic,
+    limits_in_words,
+    loaded_at,
+    start_run,
+)
 from research.topics import bulk_acts
 from research.topics import list as topic_list
 
@@ -114,7 +120,8 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Make the sample topic, or find it, and start its next run."""
     try:
         topic = create_sample_topic(request.user, by=request.actor)
-        run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, by=request.actor)
+        asked = {"by": request.actor, "loaded": loaded_at(request.POST)}
+        run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, **asked)
     except RunInTheWay as exc:
         messages.info(request, str(exc))
         run = exc.run

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic
@@ -124,3 +126,39 @@ def test_how_long_it_waited_for_a_person_is_not_how_long_it_took(browser: Client
     )  # fmt: skip
 
     assert "42 s" in page(browser, run)
+
+
+# --- pressed twice ------------------------------------------------------------------------------------
+
+
+def pressed(browser: Client, address: str, loaded: str) -> str:
+    """Press a page's button, and let the run end before anybody presses again."""
+    answer = browser.post(address, {"loaded": loaded}, follow=True)
+    ended = {"status": Run.Status.FAILED, "finished_at": timezone.now()}
+    Run.objects.unfinished().update(**ended)
+    return answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["topic-run", "run-rerun"])
+def test_a_button_that_is_pressed_twice_starts_one_run(browser: Client, saved: Run, name: str):
+    from_page = re.search(r'name="loaded" value="([\d.]+)"', page(browser, saved))
+    key = {} if name == "topic-run" else {"run_id": saved.pk}
+    address = reverse(f"research:{name}", kwargs={"slug": saved.topic.slug, **key})
+    assert from_page is not None
+
+    pressed(browser, address, from_page[1])
+    said = pressed(browser, address, from_page[1])
+
+    assert "a second press started none" in said
+    assert Run.objects.filter(topic=saved.topic).count() == 2
+    pressed(browser, address, f"{timezone.now().timestamp()}")
+    assert Run.objects.filter(topic=saved.topic).count() == 3
+
+
+@pytest.mark.parametrize("loaded", ["", "yesterday", "1e999", "nan"])
+def test_a_form_that_does_not_say_when_it_was_made_starts_a_run(
+    browser: Client, saved: Run, loaded: str
+):
+    pressed(browser, url("run-rerun", saved), loaded)
+
+    assert Run.objects.filter(rerun_of=saved).count() == 1
