@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
@@ -34,8 +34,12 @@ class Page(Protocol):
     def published_at(self) -> date | None: ...
 
 
-def near_duplicates(pages: Sequence[Page]) -> dict[int, int]:
+def near_duplicates(
+    pages: Sequence[Page], marks_of: Mapping[int, set[int]] | None = None
+) -> dict[int, int]:
     """Return the number of each page that repeats another -> the number of the one it repeats.
+
+    `marks_of` holds the shingles of those pages, by number, for which they were made before.
 
     The earliest is kept, by date and then by number; pages without a date come last.  A kept
     page is never itself a copy, so the answer needs no following.
@@ -44,7 +48,7 @@ def near_duplicates(pages: Sequence[Page]) -> dict[int, int]:
     holding: defaultdict[int, list[int]] = defaultdict(list)
     copies: dict[int, int] = {}
     for page in sorted(pages, key=lambda page: (page.published_at or date.max, page.number)):
-        marks = shingles(page.text)
+        marks = (marks_of or {}).get(page.number) or shingles(page.text)
         if len(marks) < FEWEST_SHINGLES:
             continue
         original = _original(marks, kept, holding)

@@ -23,9 +23,9 @@ from memory.models import ContentItem, Trust
 from memory.texts import injection
 from memory.texts.text import clean
 from research.deep import found
+from research.finding import duplicates
 from research.finding.depth import depth_of
 from research.models import Hit
-from research.reporting import extractive
 from research.reporting.extractive import Reading
 from research.running import obeying
 from research.running.stepping import StepResult, Work
@@ -44,6 +44,8 @@ def read(work: Work) -> StepResult:
     A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
     """
     wanted = _to_read(work)
+    marks: dict[int, set[int]] = {}
+    most = depth_of(work.settings).text
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
     calls = fetching(work, left)
     done = len(wanted) - len(left)
@@ -60,7 +62,9 @@ def read(work: Work) -> StepResult:
                 read=done,
                 pages=len(wanted),
             )
-    return _read(work, wanted)
+        if hit.content_item is not None:  # other pages are still on their way
+            marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
+    return _read(work, wanted, marks)
 
 
 def _to_read(work: Work) -> list[Hit]:
@@ -144,10 +148,10 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
     return item
 
 
-def _read(work: Work, wanted: list[Hit]) -> StepResult:
+def _read(work: Work, wanted: list[Hit], marks: dict[int, set[int]]) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
     most = depth_of(work.settings).text
-    repeated = extractive.near_duplicates([_reading(hit, most) for hit in read_hits])
+    repeated = duplicates.near_duplicates([_reading(hit, most) for hit in read_hits], marks)
     by_place = {hit.place: hit for hit in read_hits}
     for place, of in repeated.items():
         hit = by_place[place]
@@ -214,6 +218,7 @@ def _reading(hit: Hit, most: int) -> Reading:
         text=text,
         snippet=hit.snippet,
         published_at=hit.published_at,
+        is_judged=hit.reading == Hit.Reading.READ,
     )
 
 

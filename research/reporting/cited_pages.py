@@ -6,7 +6,8 @@ quote stands, which other pages carry it, and which pages only repeat another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -19,6 +20,7 @@ from memory.texts.text import one_line, width
 from research.comparing.matching import match
 from research.comparing.statements import numbers
 from research.comparing.terms import terms
+from research.finding.duplicates import shingles
 from research.models import Hit, Run
 from research.reporting.quoting import Folded, Span, around, fold
 from research.sources import independence
@@ -27,6 +29,8 @@ from research.sources.independence import Origins
 __all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]
 
 CLOSE = 88.0  # rapidfuzz ratio from which a source's sentence counts as the quoted one
+SLICE = 0.05  # seconds for which `Ahead` works at a time
+_READ = (Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE)
 MOST_CARRIERS = 8  # other pages with the same text that are named
 
 
@@ -81,6 +85,11 @@ class CitedPage:
     def numbers(self) -> frozenset[str]:
         """Return the numbers that stand there."""
         return numbers(self.text)
+
+    @cached_property
+    def marks(self) -> set[int]:
+        """Return the shingles of its text."""
+        return shingles(self.text)
 
     @cached_property
     def _terms(self) -> frozenset[str]:
@@ -186,27 +195,67 @@ class Pages:
         }
 
 
-def load(run: Run, sources: Iterable[Mapping[str, Any]]) -> Pages:
-    """Return the pages of a run: those of `sources`, the numbered list, and all that it read."""
+class Ahead:
+    """The pages that a run read, gone through while its model writes.
+
+    What is told of a page whoever cites it takes milliseconds each, which the run then need not
+    spend behind the model.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.pages: dict[int, CitedPage] = {}  # by their hits
+        self._work: Iterator[None] | None = None
+
+    def go_on(self) -> None:
+        """Go through some more pages, for a twentieth of a second at most.
+
+        The first call does nothing: the model's call, in another thread, is to set out first.
+        """
+        if self._work is None:
+            self._work = self._each()
+            return
+        until = time.monotonic() + SLICE
+        for _page in self._work:
+            if time.monotonic() >= until:
+                return
+
+    def _each(self) -> Iterator[None]:
+        hits = self._run.hits.filter(reading__in=_READ).select_related("content_item")
+        for hit in hits.order_by("place"):
+            page = self.pages[hit.pk] = _page_of(hit)
+            _ahead = page.read.text, page.said.text, page.marks, page.numbers
+            yield
+
+
+def load(
+    run: Run, sources: Iterable[Mapping[str, Any]], known: Mapping[int, CitedPage] | None = None
+) -> Pages:
+    """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
+
+    Those in `known`, by their hits, are taken as they are: see `Ahead`.
+    """
     links = {source["link"]: source["n"] for source in sources}
     hits = run.hits.select_related("content_item").order_by("place")
-    wanted = hits.filter(link__in=links) | hits.filter(
-        reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE]
-    )
+    wanted = hits.filter(link__in=links) | hits.filter(reading__in=_READ)
     cited, others = {}, []
     for hit in wanted:
-        item = hit.content_item
-        page = CitedPage(
-            item.content if item else "",
-            f"{hit.snippet}\n{hit.title}",
-            number=hit.place,
-            domain=hit.domain,
-            published_at=hit.published_at,
-            trust=item.trust if item else "external",
-            link=hit.link,
-        )
+        page = (known or {}).get(hit.pk) or _page_of(hit)
         if hit.link in links:
             cited[links[hit.link]] = page
         else:
             others.append(page)
     return Pages(cited, others)
+
+
+def _page_of(hit: Hit) -> CitedPage:
+    item = hit.content_item
+    return CitedPage(
+        item.content if item else "",
+        f"{hit.snippet}\n{hit.title}",
+        number=hit.place,
+        domain=hit.domain,
+        published_at=hit.published_at,
+        trust=item.trust if item else "external",
+        link=hit.link,
+    )

@@ -77,6 +77,7 @@ class Reading:
     text: str
     snippet: str = ""
     published_at: date | None = None
+    is_judged: bool = False  # its text was looked through for orders to its reader when it was read
 
 
 @dataclass(frozen=True, slots=True)

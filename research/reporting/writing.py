@@ -32,6 +32,7 @@ from research.finding import reading
 from research.finding.depth import depth_of
 from research.models import TopicSettings
 from research.reporting import composing, extractive, report_text, styles
+from research.reporting.cited_pages import Ahead
 from research.reporting.composing import Draft
 from research.reporting.drafting import LiveDraft
 from research.reporting.extractive import Reading
@@ -121,6 +122,13 @@ def _by_model(
     work: Work, memory: TopicMemory | None, pages: list[Reading], live: LiveDraft
 ) -> Draft | None:
     """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
+    ahead = Ahead(work.run)
+    work.pages = ahead.pages
+
+    def meanwhile() -> None:
+        live.keep()
+        ahead.go_on()
+
     try:
         answer = ask_model(
             "write",
@@ -131,7 +139,7 @@ def _by_model(
             schema=WrittenReport,
             max_tokens=ANSWER_TOKENS,
             meter=work.meter,
-            wait_for=partial(work.wait_for, meanwhile=live.keep),
+            wait_for=partial(work.wait_for, meanwhile=meanwhile),
             on_text=live.take,
         )
     except ProviderNonsense as exc:
@@ -182,7 +190,9 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "notes": notes,
         "pages": [
             replace(
-                page, title=_harmless(one_line(page.title), 300), text=_harmless(page.text, share)
+                page,
+                title=_harmless(one_line(page.title), 300),
+                text=_harmless(page.text, share, is_judged=page.is_judged),
             )
             for page in pages
         ],
@@ -206,10 +216,15 @@ def _share(lengths: list[int], room: int) -> int:
     return max(lengths, default=0)
 
 
-def _harmless(text: str, most: int) -> str:
-    """Return the beginning of a page without the sentences that give orders, and without marks."""
-    text = for_prompt(text)[: most * 2]
-    if injection.smells_of_instructions(text):
+def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
+    """Return the beginning of a page without the sentences that give orders, and without marks.
+
+    The whole of an `is_judged` text gave none; looking again takes milliseconds a page.
+    """
+    whole, text = text, for_prompt(text)
+    is_as_judged = is_judged and text == whole
+    text = text[: most * 2]
+    if not is_as_judged and injection.smells_of_instructions(text):
         kept = [s for s in split_sentences(text) if not injection.smells_of_instructions(s)]
         text = " ".join(kept)
     return text[:most]

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -31,6 +31,7 @@ from memory.outside.asking import BudgetReached
 from memory.texts.text import clean
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
+from research.reporting.cited_pages import CitedPage
 from research.running import parallel
 from research.running.parallel import Outcome
 
@@ -92,6 +93,7 @@ class Work:
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
         self.stop_reason = run.stop_reason
+        self.pages: dict[int, CitedPage] = {}  # gone through while the model writes, by their hits
         self._lost = threading.Event()
         self._looked_at = 0.0
         self._began = time.monotonic()
@@ -216,6 +218,8 @@ class Work:
 
         So each stands on the step that it came of, and a retry that keeps the step keeps it.
         """
+        if not self.run.warnings:
+            return []
         others = self.run.steps.filter(is_follow_up=False).exclude(pk=self.step.pk)
         told = [*others.values_list("warning", flat=True), result.warning, self.stop_reason]
         return [one for one in self.run.warnings if not any(one in text for text in told)]
@@ -229,12 +233,13 @@ class Work:
 
     def _put_step(self, **fields: Any) -> None:
         # The step is written only while this worker holds the run: the fence of every write.
-        written = Step.objects.filter(
-            pk=self.step.pk, run__attempt=self.run.attempt, run__status=Run.Status.RUNNING
-        ).update(**fields)
-        if not written:
-            raise RunLost(str(self.run.pk))
-        self.run.held().update(progress=F("progress") + 1)
+        with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
+            written = Step.objects.filter(
+                pk=self.step.pk, run__attempt=self.run.attempt, run__status=Run.Status.RUNNING
+            ).update(**fields)
+            if not written:
+                raise RunLost(str(self.run.pk))
+            self.run.held().update(progress=F("progress") + 1)
         for name, value in fields.items():
             setattr(self.step, name, value)
 

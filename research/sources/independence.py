@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
-from research.finding.duplicates import shingles
-
 # From this share of a page's runs of words that an earlier page holds too, it is derived from it.
 PART = 0.2
 FEWEST_SHARED = 10  # runs of five words: a sentence or two
@@ -40,12 +38,12 @@ _SHARED_HOSTS = frozenset(
 
 
 class Page(Protocol):
-    """What is compared: a numbered page with its text, its host, and its date if that is known."""
+    """What is compared: a numbered page with the shingles of its text, its host, and its date if that is known."""
 
     @property
     def number(self) -> int: ...
     @property
-    def text(self) -> str: ...
+    def marks(self) -> set[int]: ...
     @property
     def domain(self) -> str: ...
     @property
@@ -87,7 +85,7 @@ def origins(pages: Sequence[Page]) -> Origins:
     of_publisher: dict[str, int] = {}
     for page in sorted(pages, key=lambda page: (page.published_at or date.max, page.number)):
         found.order.append(page.number)
-        marks, owner = shingles(page.text), publisher(page.domain)
+        marks, owner = page.marks, publisher(page.domain)
         other = _most_shared(marks, holding)
         if other is not None:
             found.derived_from[page.number], found.why[page.number] = other, "text"

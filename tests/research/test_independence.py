@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.utils.dateparse import parse_date
 
+from research.finding.duplicates import shingles
 from research.reporting.cited_pages import CitedPage, Pages
 from research.sources.independence import origins, publisher
 
@@ -25,6 +26,10 @@ class Page:
     text: str
     domain: str
     published_at: date | None
+
+    @property
+    def marks(self) -> set[int]:
+        return shingles(self.text)
 
 
 def pages_of(labelled: dict[str, Any]) -> list[Page]:
