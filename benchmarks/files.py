@@ -46,7 +46,7 @@ def main() -> int:
         return _measure(asked.revisions)
 
 
-def _text(seed: int, size: int) -> str:
+def text_of(seed: int, size: int) -> str:
     """Return entries of drawn words, as many as fit into `size` bytes."""
     rng = random.Random(seed)
     words = ["".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _word in range(8_000)]
@@ -70,14 +70,12 @@ def _measure(revisions: int) -> int:
 
     from memory.files.limits import MOST_EPISODES
     from memory.files.saving import save_file
-    from memory.models import MemoryFile
 
     owner = get_user_model().objects.create_user("bench")
-    file = save_file(owner, PATH, _text(1, MOST_EPISODES), by=owner.actor).file
+    file = save_file(owner, PATH, text_of(1, MOST_EPISODES), by=owner.actor).file
     began = time.perf_counter()
+    give_revisions(file, revisions)
     with connection.cursor() as cursor:
-        cursor.execute(OLDER, {"size": revisions, "file": file.pk})
-        MemoryFile.objects.filter(pk=file.pk).update(version=revisions)
         cursor.execute("VACUUM ANALYZE memory_revision")
     made = time.perf_counter() - began
     print(f"{file.size:,} bytes, {revisions:,} revisions made in {made:.0f} s", flush=True)
@@ -88,6 +86,17 @@ def _measure(revisions: int) -> int:
     return _told(acts, pages)
 
 
+def give_revisions(file: Any, count: int) -> None:
+    """Let a file of one version have so many revisions, each with its whole text."""
+    from django.db import connection
+
+    from memory.models import MemoryFile
+
+    with connection.cursor() as cursor:
+        cursor.execute(OLDER, {"size": count, "file": file.pk})
+    MemoryFile.objects.filter(pk=file.pk).update(version=count)
+
+
 def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from memory.files.limits import MOST_EPISODES
     from memory.files.reading import index_text, read_file
@@ -95,7 +104,7 @@ def _acts(owner: Any) -> dict[str, Callable[[int], object]]:
     from memory.texts.diff import diff, folded
 
     by = owner.actor
-    texts = [_text(seed, MOST_EPISODES) for seed in (1, 2, 3)]
+    texts = [text_of(seed, MOST_EPISODES) for seed in (1, 2, 3)]
     lesson = "- Lesson: "
 
     def edit(turn: int) -> object:

@@ -77,10 +77,10 @@ SELECT md5('note' || n)::uuid, %(owner)s,
 # As memory.recall.terms makes them of such words: each is its own stem.
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
-    stands)
+    stands, trust, sensitivity)
 SELECT %(space)s, id, array_length(string_to_array(content, ' '), 1),
        to_tsvector('simple', content) || coalesce(levels.of_it, ''),
-       kind, topic_id, created, expires_at, superseded_by_id IS NULL
+       kind, topic_id, created, expires_at, superseded_by_id IS NULL, trust, sensitivity
   FROM generate_series(%(first)s, %(last)s) n JOIN memory_note ON id = md5('note' || n)::uuid,
        LATERAL (SELECT array_to_tsvector(array_agg('~' || level || word)) AS of_it
                   FROM (SELECT word, count(*) AS times
@@ -112,7 +112,7 @@ def _owner_with_topics() -> tuple[Any, list[Any]]:
     return owner, [factories.make_topic(owner, f"Topic {n}").pk for n in range(40)]
 
 
-def _grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
+def grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
     """Let there be `size` notes, the first ones kept, each in the search index."""
     from django.db import connection
 
@@ -143,7 +143,7 @@ def _measure(sizes: list[int]) -> int:
     made = 0
     for size in sizes:
         began = time.perf_counter()
-        _grow(owner, topics, made + 1, size)
+        grow(owner, topics, made + 1, size)
         made = size
         print(f"{size:,} notes made in {time.perf_counter() - began:.0f} s", flush=True)
         for name, query in PAGES.items():

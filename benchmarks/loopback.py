@@ -2,7 +2,8 @@
 
 `python -m benchmarks.loopback` prints its port and serves until its standard input closes.
 Delays are those of the run-overhead benchmark: plan 800 ms, a query 300 ms, pages 200 to 900 ms,
-the report 2 s; LOOPBACK_PACE=0.01 makes each a hundredth of that.
+the report 2 s; LOOPBACK_PACE=0.01 makes each a hundredth of that, LOOPBACK_LARGEST=5000000 the
+last page of each round as long.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ QUERIES, PAGES = 6, 24
 WIKI_PAGES = 4
 FASTEST, SLOWEST = 0.2, 0.9
 PACE = float(os.environ.get("LOOPBACK_PACE", "1"))
+LARGEST = int(os.environ.get("LOOPBACK_LARGEST", "0"))  # bytes of the last page of a round
 
 _WORDS = (
     "harbour", "ledger", "copper", "meadow", "signal", "lantern", "glacier", "orchard",
@@ -43,6 +45,8 @@ def page_text(round_: str, number: int) -> str:
         for k in range(30)
     ]
     paragraphs = "".join(f"<p>{line}</p>" for line in lines)
+    if LARGEST and number == PAGES - 1:
+        paragraphs *= max(1, LARGEST // len(paragraphs))
     title = f"Plant {number} of round {round_}"
     return f"<html><head><title>{title}</title></head><body><article><h1>{title}</h1>{paragraphs}</article></body></html>"
 

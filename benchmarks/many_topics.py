@@ -37,14 +37,23 @@ def main() -> int:
 def _data() -> Any:
     """Return a person with topics whose reports nobody read."""
     from django.contrib.auth import get_user_model
+
+    owner = get_user_model().objects.create_user("bench")
+    grow(owner, TOPICS, RUNS)
+    return owner
+
+
+def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
+    """Give a person topics of so many runs, with their reports, none read; return the topics."""
     from django.db import connection
     from django.utils import timezone
 
     from research.models import DeltaItem, Report, Run
     from tests.research import factories
 
-    owner, now = get_user_model().objects.create_user("bench"), timezone.now()
-    for n in range(TOPICS):
+    now = timezone.now()
+    made = []
+    for n in range(topics):
         topic = factories.make_topic(owner, f"Topic {n} of those that nobody looks into")
         runs = [
             Run(
@@ -53,9 +62,9 @@ def _data() -> Any:
                 number=number,
                 status=Run.Status.SUCCEEDED,
                 is_baseline=number == 1,
-                finished_at=now - timedelta(hours=RUNS - number),
+                finished_at=now - timedelta(hours=runs_each - number),
             )
-            for number in range(1, RUNS + 1)
+            for number in range(1, runs_each + 1)
         ]
         runs = Run.objects.bulk_create(runs)
         Report.objects.bulk_create(
@@ -73,11 +82,12 @@ def _data() -> Any:
             for run in runs
             for place in range(1, ITEMS + 1)
         )
-        topic.run_count, topic.last_run_at = RUNS, now
+        topic.run_count, topic.last_run_at = runs_each, now
         topic.save(update_fields=["run_count", "last_run_at"])
+        made.append(topic)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    return owner
+    return made
 
 
 def _measure(owner: Any) -> int:

@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.soak_book import Book, heading, row, told  # noqa: E402
+from benchmarks.stack import beacon, configure, free_port, loopback  # noqa: E402
 
 WEIGH_EVERY = 2.0  # s
 EDIT_EVERY = 0.5  # s, of each of the two programs
@@ -54,32 +55,13 @@ def main() -> int:
 
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="beacon-soak-")))
-        origin = stack.enter_context(_loopback())
-        port = _free_port()
-        _configure(folder, origin, port)
+        origin = stack.enter_context(loopback(0.01))
+        port = free_port()
+        configure(folder, origin, port)
         servers = embedded.ensure(folder)
         stack.callback(servers.close)
         os.environ |= servers.urls
         return _soaked(asked, folder, port)
-
-
-def _configure(folder: Path, origin: str, port: int) -> None:
-    os.environ |= {
-        "BEACON_DATA_DIR": str(folder),
-        "BEACON_PORT": str(port),
-        "BEACON_MCP_PORT": str(_free_port()),
-        "BEACON_LLM_BASE_URL": f"{origin}/v1",
-        "BEACON_LLM_MODEL": "loopback",
-        "SERPAPI_BASE_URL": origin,
-        "SERPAPI_API_KEY": "soak-key-1234",
-        "BEACON_SEARCH": "serpapi",
-        "BEACON_FETCH_ALLOW_HOSTS": origin.removeprefix("http://"),
-        "BEACON_EMBEDDINGS": "none",
-        "BEACON_RUNS_PER_HOUR": "1000000",
-        "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
-        "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
-        "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
-    }
 
 
 def _soaked(asked: argparse.Namespace, folder: Path, port: int) -> int:
@@ -93,9 +75,8 @@ def _soaked(asked: argparse.Namespace, folder: Path, port: int) -> int:
     call_command("migrate", verbosity=0)
     topics, owner, token = _made(asked.topics)
     book = Book()
-    with _processes(folder, port) as running:
+    with beacon(folder, port) as running:
         base = f"http://127.0.0.1:{port}"
-        _wait_for(base, running["web"])
         with (
             _beside(book, lambda: _weigh(book, running), WEIGH_EVERY),
             _beside(book, _editor(book, base, token, "one"), EDIT_EVERY),
@@ -108,32 +89,6 @@ def _soaked(asked: argparse.Namespace, folder: Path, port: int) -> int:
 
 
 # --- what is there --------------------------------------------------------------------------------
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def _loopback() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.loopback"],
-        cwd=ROOT,
-        env={**os.environ, "LOOPBACK_PACE": "0.01"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin and process.stdout
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.stdin.close()
-        process.wait(timeout=10)
 
 
 def _made(count_: int) -> tuple[list[Any], Any, str]:
@@ -152,45 +107,6 @@ def _made(count_: int) -> tuple[list[Any], Any, str]:
     ]  # fmt: skip
     _token, text = issue(owner, name="soak", scopes=["read", "write"], by=owner.actor)
     return topics, owner, text
-
-
-@contextmanager
-def _processes(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Run what `make up` runs."""
-    from beacon_site import runner
-
-    running: dict[str, subprocess.Popen[bytes]] = {}
-    try:
-        for name, (arguments, more) in runner.commands(
-            "127.0.0.1", port, folder / "beat-schedule"
-        ).items():
-            with (folder / f"{name}.log").open("ab") as log:
-                running[name] = subprocess.Popen(
-                    arguments, cwd=ROOT, env={**os.environ, **more}, stdout=log, stderr=log
-                )
-        yield running
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            try:
-                process.wait(timeout=40)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-def _wait_for(base: str, web: subprocess.Popen[bytes]) -> None:
-    import httpx
-
-    until = time.monotonic() + 120
-    while time.monotonic() < until and web.poll() is None:
-        try:
-            httpx.get(f"{base}/livez", trust_env=False).raise_for_status()
-        except httpx.HTTPError:
-            time.sleep(0.2)
-        else:
-            return
-    raise SystemExit("web did not start")
 
 
 @contextmanager

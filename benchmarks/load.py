@@ -1,0 +1,345 @@
+"""Whether pages and the interface keep up with a person who has years of memory, and many programs.
+
+    python -m benchmarks.load [--quick] [--only mix,polls,saves,api,runs,weight,start]
+
+It makes 100,000 notes, 500 topics, 10,000 runs and 20 files of 2,000 revisions in an embedded Postgres of its
+own (`--quick`: a twentieth), starts what `make up` starts, and has locust (installed into an environment
+of its own at the first call) send requests from this machine: so users and server share its
+processors.  It prints one table: what, its reach, what was measured, kept or missed.  Ends with exit
+code 1 if a reach was missed.  Whole: some ten minutes; each measurement takes `--seconds`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import load_data, stack  # noqa: E402  the script's own folder first
+
+LOCUST = ("locust==2.47.0",)
+PART_NAMES = ("mix", "polls", "saves", "api", "runs", "weight", "start")
+LARGE_PAGE = 5_000_000  # bytes of the largest page that a worker is given to read
+
+
+@dataclass
+class Row:
+    """One line of the table; `kept` is None where nothing was promised."""
+
+    what: str
+    reach: str
+    measured: str
+    kept: bool | None
+
+
+@dataclass
+class Bench:
+    """What the parts share, and the rows that they leave."""
+
+    asked: argparse.Namespace
+    world: load_data.World
+    base: str
+    folder: Path
+    running: dict[str, subprocess.Popen[bytes]]
+    rows: list[Row] = field(default_factory=list)
+
+    def row(self, what: str, reach: str, measured: str, kept: bool | None) -> None:
+        """Note a line and print it at once: what comes later may fail."""
+        self.rows.append(Row(what, reach, measured, kept))
+        print(f"  {what}: {measured} ({reach}) {_word(kept)}", flush=True)
+
+
+def main() -> int:
+    """Start everything, measure the parts, print the table; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="little data and 10 s each")
+    parser.add_argument("--seconds", type=int, default=0, help="of each measurement (60)")
+    parser.add_argument("--only", default=",".join(PART_NAMES), help="parts, with commas")
+    asked = parser.parse_args()
+    asked.seconds = asked.seconds or (10 if asked.quick else 60)
+    parts = asked.only.split(",")
+    if unknown := set(parts) - set(PART_NAMES):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    rows: list[Row] = []
+    if served := [name for name in parts if name != "start"]:
+        rows += _served(asked, served)
+    if "start" in parts:
+        rows.append(_start())
+    _print(rows)
+    return int(any(row.kept is False for row in rows))
+
+
+def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
+    from beacon_site import embedded
+
+    with ExitStack() as block:
+        folder = Path(block.enter_context(tempfile.TemporaryDirectory(prefix="beacon-load-")))
+        origin = block.enter_context(stack.loopback(LOOPBACK_LARGEST=str(LARGE_PAGE)))
+        port = stack.free_port()
+        base = f"http://127.0.0.1:{port}"
+        stack.configure(folder, origin, port)
+        servers = embedded.ensure(folder)
+        block.callback(servers.close)
+        os.environ |= servers.urls
+        world = _world(asked, folder, base)
+        subprocess.run(
+            [sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, check=True
+        )
+        running = block.enter_context(stack.beacon(folder, port))
+        bench = Bench(asked, world, base, folder, running)
+        for name in parts:
+            print(name, flush=True)
+            PARTS[name](bench)
+        return bench.rows
+
+
+def _world(asked: argparse.Namespace, folder: Path, base: str) -> load_data.World:
+    import django
+
+    django.setup()
+    import structlog
+    from django.core.management import call_command
+
+    structlog.configure(processors=[structlog.testing.LogCapture()])
+    call_command("migrate", verbosity=0)
+    sizes = load_data.Sizes.quick() if asked.quick else load_data.Sizes()
+    return load_data.make(sizes, folder, base)
+
+
+# --- what locust sends ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What locust tells of the requests of one name."""
+
+    count: int
+    failed: int
+    median: float
+    p95: float
+
+
+def _locust(bench: Bench, user: str, rate: float, users: int, seconds: int = 0) -> dict[str, Told]:
+    """Let `users` of a kind send `rate` requests a second together; return what came, by name."""
+    prefix = bench.folder / f"{user}-{time.monotonic_ns()}"
+    command = [
+        str(stack.environment_of("locust", LOCUST) / "locust"),
+        "-f", str(ROOT / "benchmarks" / "load_users.py"), "--headless", "--only-summary",
+        "--host", bench.base, "--users", str(users), "--spawn-rate", str(users),
+        "--run-time", f"{seconds or bench.asked.seconds}s", "--csv", str(prefix), user,
+    ]  # fmt: skip
+    more = {"LOAD_GIVEN": str(bench.world.place), "LOAD_EACH": str(rate / users)}
+    done = subprocess.run(
+        command, env={**os.environ, **more}, capture_output=True, text=True, check=False
+    )
+    with Path(f"{prefix}_stats.csv").open() as file:
+        told = {line["Name"]: _told(line) for line in csv.DictReader(file)}
+    if any(one.failed for one in told.values()):
+        print(Path(f"{prefix}_failures.csv").read_text(), flush=True)
+    if not told.get("Aggregated", Told(0, 0, 0, 0)).count:
+        raise SystemExit(f"locust sent nothing: {done.stderr[-2000:]}")
+    return told
+
+
+def _told(line: dict[str, str]) -> Told:
+    figures = [line[name] for name in ("50%", "95%")]
+    median, p95 = (float(one) if one not in ("", "N/A") else 0.0 for one in figures)
+    return Told(int(line["Request Count"]), int(line["Failure Count"]), median, p95)
+
+
+def _mix(bench: Bench) -> None:
+    told = _locust(bench, "Reader", 20, 40)
+    slow = sorted(((one.p95, name) for name, one in told.items() if name != "Aggregated"))[-3:]
+    named = ", ".join(f"{name} {p95:.0f}" for p95, name in reversed(slow))
+    _speed(bench, "mix of lists, searches and details, 20 a second", told["Aggregated"], 300, named)
+
+
+def _polls(bench: Bench) -> None:
+    runs = load_data.watched_runs(bench.world)
+    told = _locust(bench, "Watcher", 25, 50)
+    for run in runs:
+        type(run).objects.filter(pk=run.pk).update(status="cancelled")
+    _speed(bench, "50 run pages that poll every 2 s", told["idle poll"], 150)
+
+
+def _saves(bench: Bench) -> None:
+    told = _locust(bench, "Writer", 5, 20)
+    _speed(bench, "saves of 20 files, 5 a second", told["save"], 400)
+    saved, lost = load_data.lost_saves(bench.world)
+    bench.row("saves that are lost", "0", f"{lost} of {saved}", lost == 0 and saved > 0)
+
+
+def _api(bench: Bench) -> None:
+    """Both kinds at once, as two programs of locust."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as threads:
+        recalls = threads.submit(_locust, bench, "Asker", 30, 30)
+        notes = threads.submit(_locust, bench, "Rememberer", 5, 5)
+    _speed(bench, "API: recall, 30 a second", recalls.result()["recall"], 200)
+    _speed(bench, "API: remember, 5 a second", notes.result()["remember"], 300)
+
+
+def _speed(bench: Bench, what: str, told: Told, most: float, more: str = "") -> None:
+    measured = f"p50 {told.median:.0f}, p95 {told.p95:.0f} ms, {told.failed} of {told.count} failed"
+    kept = told.p95 < most and not told.failed
+    bench.row(what, f"p95 < {most:.0f} ms, 0 errors", f"{measured}{more and f' ({more})'}", kept)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _runs(bench: Bench) -> None:
+    """Let 50 topics be due together, so that four runs are always under way, and look at pages."""
+    from django.utils import timezone
+
+    from research.models import Run, Schedule
+
+    topics = bench.world.topics[:50]
+    Schedule.objects.filter(topic__in=topics).update(
+        preset="weekly", next_run_at=timezone.now(), paused=False
+    )
+    began = timezone.now()
+    mine = Run.objects.filter(topic__in=topics, created__gte=began)
+    _until(lambda: mine.filter(status="running").count() >= 4)
+    heaviest = _Heaviest(bench.running["worker"])
+    with heaviest:
+        told = _locust(bench, "Reader", 5, 10)
+    ended = mine.exclude(status__in=Run.UNFINISHED)
+    _speed(
+        bench, "pages (5 a second) while four runs go on and 50 topics are due",
+        told["Aggregated"], 500, f"{mine.count()} runs began, {ended.count()} ended",
+    )  # fmt: skip
+    good = ended.filter(status="succeeded").count()
+    bench.row(
+        "of those runs",
+        "all that ended succeeded",
+        f"{good} of {ended.count()}",
+        good == ended.count() > 0,
+    )
+    bench.row(
+        f"heaviest process of the worker, with pages of {LARGE_PAGE / 1e6:.0f} MB",
+        "< 500 MiB", f"{heaviest.mib:.0f} MiB ({heaviest.name})", heaviest.mib < 500,
+    )  # fmt: skip
+
+
+def _until(is_so: Callable[[], bool], within: float = 90) -> None:
+    end = time.monotonic() + within
+    while not is_so():
+        if time.monotonic() > end:
+            raise SystemExit("four runs did not begin")
+        time.sleep(0.2)
+
+
+class _Heaviest:
+    """Weighs a process and all below it every half second, and keeps the heaviest one."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        import threading
+
+        self.mib, self.name = 0.0, ""
+        self._process = psutil.Process(process.pid)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._weigh)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _weigh(self) -> None:
+        while not self._over.wait(0.5):
+            for one in [self._process, *self._process.children(recursive=True)]:
+                try:
+                    weight, name = one.memory_info().rss / 2**20, " ".join(one.cmdline()[-3:])[:60]
+                except psutil.Error:
+                    continue  # it ended meanwhile, as a reading child does
+                if weight > self.mib:
+                    self.mib, self.name = weight, name
+
+
+# --- the first view, and the start ----------------------------------------------------------------
+
+
+def _weight(bench: Bench) -> None:
+    from benchmarks.load_weight import weigh
+
+    weights = weigh(bench.base, bench.world.given)
+    for limit, pages in (
+        (100, [w for w in weights if not w.is_editor]),
+        (300, [w for w in weights if w.is_editor]),
+    ):
+        most = max(pages, key=lambda one: one.kilobytes)
+        what = "an editor" if limit == 300 else f"any of {len(pages)} pages"
+        bench.row(
+            f"first view of {what}, cold cache", f"< {limit} KB",
+            f"at most {most.kilobytes:.0f} KB ({most.name})", most.kilobytes < limit,
+        )  # fmt: skip
+    moved = max(weights, key=lambda one: one.shift)
+    bench.row("layout shift", "0", f"{moved.shift:.4f} ({moved.name})", moved.shift == 0)
+
+
+def _start() -> Row:
+    """Time `make up` the second time in a folder."""
+    with tempfile.TemporaryDirectory(prefix="beacon-load-start-") as folder:
+        port = stack.free_port()
+        more = {
+            "BEACON_DATA_DIR": folder, "BEACON_PORT": str(port), "BEACON_MCP_PORT": str(stack.free_port()),
+        }  # fmt: skip
+        drop = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "SECRET_KEY")
+        env = {name: value for name, value in os.environ.items() if name not in drop} | more
+        took = [_one_start(env, port, Path(folder)) for _time in range(2)]
+    return Row(
+        "start of `make up` after the first",
+        "< 10 s",
+        f"{took[1]:.1f} s (first: {took[0]:.1f} s)",
+        took[1] < 10,
+    )
+
+
+def _one_start(env: dict[str, str], port: int, folder: Path) -> float:
+    with (folder / "up.log").open("ab") as log:
+        process = subprocess.Popen(["make", "up"], cwd=ROOT, env=env, stdout=log, stderr=log)
+    try:
+        return stack.answers(f"http://127.0.0.1:{port}", process, within=300)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def _word(kept: bool | None) -> str:
+    return {True: "kept", False: "MISSED", None: ""}[kept]
+
+
+def _print(rows: list[Row]) -> None:
+    print("\n| what | reach | measured | |\n|---|---|---|---|")
+    for row in rows:
+        print(f"| {row.what} | {row.reach} | {row.measured} | {_word(row.kept)} |")
+
+
+PARTS: dict[str, Callable[[Bench], Any]] = {
+    "mix": _mix, "polls": _polls, "saves": _saves, "api": _api, "runs": _runs, "weight": _weight,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""How heavy the first view of each page is, and whether anything on it moves: by Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_WATCH = """
+window.__shift = 0;
+new PerformanceObserver(list => {
+  for (const one of list.getEntries()) if (!one.hadRecentInput) window.__shift += one.value;
+}).observe({type: "layout-shift", buffered: true});
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """One page as a browser got it that had nothing of it."""
+
+    name: str
+    kilobytes: float
+    shift: float
+
+    @property
+    def is_editor(self) -> bool:
+        """Whether it holds a text of any length, and an editor for it."""
+        return self.name.endswith("/edit/")
+
+
+def weigh(base: str, given: dict[str, Any]) -> list[Weight]:
+    """Load one page of each kind with an empty cache; return what came over the wire."""
+    from playwright.sync_api import sync_playwright
+
+    paths = [addresses[0] for addresses in given["pages"].values()]
+    paths += [given["files"][0] + "edit/", "/notes/new/", "/topics/new/", "/settings/", "/context/"]
+    paths += ["/schedule/", "/search/"]
+    program = os.environ.get("BEACON_TEST_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            return [_one(browser, base, given["session"], path) for path in dict.fromkeys(paths)]
+        finally:
+            browser.close()
+
+
+def _one(browser: Any, base: str, session: str, path: str) -> Weight:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_cookies([{"name": "sessionid", "value": session, "url": base}])
+    page = context.new_page()
+    page.add_init_script(_WATCH)
+    wire = context.new_cdp_session(page)
+    wire.send("Network.enable")
+    wire.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    took = [0.0]
+    wire.on(
+        "Network.loadingFinished",
+        lambda event: took.__setitem__(0, took[0] + event["encodedDataLength"]),
+    )
+    answer = page.goto(base + path, wait_until="networkidle")
+    assert answer is not None
+    if answer.status != 200:
+        print(f"  {path}: HTTP {answer.status}, left out", flush=True)
+        weight = Weight(path, 0, 0)
+    else:
+        weight = Weight(path, took[0] / 1000, float(page.evaluate("window.__shift")))
+    context.close()
+    return weight

@@ -1,0 +1,131 @@
+"""Beacon as it is served, for benchmarks: its processes, the loopback services, other programs.
+
+Everything works in a folder that goes when the benchmark ends.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = Path(os.environ.get("BEACON_BENCH_ENVIRONMENTS", tempfile.gettempdir())) / "beacon-bench-env"
+
+
+def free_port() -> int:
+    """Return a port of loopback that is free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def configure(folder: Path, origin: str, port: int, **more: str) -> None:
+    """Set the environment of a Beacon that asks the loopback services and nobody else."""
+    os.environ |= {
+        "BEACON_DATA_DIR": str(folder),
+        "BEACON_PORT": str(port),
+        "BEACON_MCP_PORT": str(free_port()),
+        "BEACON_LLM_BASE_URL": f"{origin}/v1",
+        "BEACON_LLM_MODEL": "loopback",
+        "SERPAPI_BASE_URL": origin,
+        "SERPAPI_API_KEY": "benchmark-key-1234",
+        "BEACON_SEARCH": "serpapi",
+        "BEACON_FETCH_ALLOW_HOSTS": origin.removeprefix("http://"),
+        "BEACON_EMBEDDINGS": "none",
+        "BEACON_RUNS_PER_HOUR": "1000000",
+        "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
+        "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
+        "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
+        **more,
+    }
+
+
+@contextmanager
+def loopback(pace: float = 1.0, **more: str) -> Iterator[str]:
+    """Run the loopback model, search services and web site; yield their address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.loopback"],
+        cwd=ROOT,
+        env={**os.environ, "LOOPBACK_PACE": str(pace), **more},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin and process.stdout
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.stdin.close()
+        process.wait(timeout=10)
+
+
+@contextmanager
+def beacon(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Run what `make up` runs, until the site answers and to the end of the block."""
+    from beacon_site import runner
+
+    with ExitStack() as stack:
+        running: dict[str, subprocess.Popen[bytes]] = {}
+        stack.callback(_end, running)
+        commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
+        for name, (arguments, more) in commands.items():
+            first = [] if name == "web" else ["nice", "-n", "5"]  # as `make up` starts them
+            with (folder / f"{name}.log").open("ab") as log:
+                running[name] = subprocess.Popen(
+                    [*first, *arguments],
+                    cwd=ROOT,
+                    env={**os.environ, **more},
+                    stdout=log,
+                    stderr=log,
+                )
+        answers(f"http://127.0.0.1:{port}", running["web"])
+        yield running
+
+
+def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
+    for process in running.values():
+        process.terminate()
+    for process in running.values():
+        try:
+            process.wait(timeout=40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def answers(base: str, process: subprocess.Popen[bytes], *, within: float = 120) -> float:
+    """Wait until the site answers; return the seconds that took."""
+    import httpx
+
+    began = time.monotonic()
+    while time.monotonic() < began + within and process.poll() is None:
+        try:
+            httpx.get(f"{base}/livez", trust_env=False).raise_for_status()
+        except httpx.HTTPError:
+            time.sleep(0.1)
+        else:
+            return time.monotonic() - began
+    raise SystemExit("the site did not start")
+
+
+def environment_of(name: str, packages: Sequence[str], python: str = sys.executable) -> Path:
+    """Return the folder of programs of an environment that holds these packages and no others.
+
+    It is made where there is none yet (BEACON_BENCH_ENVIRONMENTS, else the system's folder for
+    temporary files), so that what a benchmark needs does not become a part of Beacon's own.
+    """
+    place = KEPT / name
+    done = place / "installed"
+    if not done.exists() or done.read_text().split() != list(packages):
+        print(f"installing {' '.join(packages)} into {place} …", flush=True)
+        subprocess.run([python, "-m", "venv", "--clear", str(place)], check=True)
+        pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", *packages]
+        subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
+        done.write_text("\n".join(packages))
+    return place / "bin"
