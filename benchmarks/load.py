@@ -12,6 +12,7 @@ code 1 if a reach was missed.  Whole: some ten minutes; each measurement takes `
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import os
 import subprocess
@@ -68,6 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="little data and 10 s each")
     parser.add_argument("--seconds", type=int, default=0, help="of each measurement (60)")
+    parser.add_argument("--singly", action="store_true", help="tell each page's time alone too")
     parser.add_argument("--only", default=",".join(PART_NAMES), help="parts, with commas")
     asked = parser.parse_args()
     asked.seconds = asked.seconds or (10 if asked.quick else 60)
@@ -101,6 +103,7 @@ def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
         )
         running = block.enter_context(stack.beacon(folder, port))
         bench = Bench(asked, world, base, folder, running)
+        _warm(bench)
         for name in parts:
             print(name, flush=True)
             PARTS[name](bench)
@@ -118,6 +121,33 @@ def _world(asked: argparse.Namespace, folder: Path, base: str) -> load_data.Worl
     call_command("migrate", verbosity=0)
     sizes = load_data.Sizes.quick() if asked.quick else load_data.Sizes()
     return load_data.make(sizes, folder, base)
+
+
+def _warm(bench: Bench) -> None:
+    """Ask for each kind of page eight times, so that both processes of the site know all of them."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    import httpx
+
+    given = bench.world.given
+    paths = [addresses[0] for addresses in given["pages"].values() for _time in range(8)]
+    cookies = {"sessionid": given["session"]}
+    with (
+        httpx.Client(base_url=bench.base, cookies=cookies, timeout=60, trust_env=False) as client,
+        ThreadPoolExecutor(4) as threads,
+    ):
+        for path, answer in zip(paths, threads.map(client.get, paths), strict=True):
+            assert answer.status_code == 200, (path, answer.status_code)
+        if bench.asked.singly:
+            for path in dict.fromkeys(paths):
+                took = min(_seconds(client, path) for _time in range(5))
+                print(f"  {path}: {took * 1000:.0f} ms at best, alone", flush=True)
+
+
+def _seconds(client: Any, path: str) -> float:
+    began = time.perf_counter()
+    client.get(path)
+    return time.perf_counter() - began
 
 
 # --- what locust sends ----------------------------------------------------------------------------
@@ -161,8 +191,33 @@ def _told(line: dict[str, str]) -> Told:
     return Told(int(line["Request Count"]), int(line["Failure Count"]), median, p95)
 
 
+def _spent(bench: Bench) -> tuple[float, float]:
+    """Return the seconds of processor that the web processes and Postgres' have taken so far."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        server = psutil.Process(cursor.fetchone()[0]).parent()
+    assert server is not None
+    return _taken(psutil.Process(bench.running["web"].pid)), _taken(server)
+
+
+def _taken(process: psutil.Process) -> float:
+    """Return what a process and its children took; of children that ended too."""
+    own = process.cpu_times()
+    total = own.user + own.system + own.children_user + own.children_system
+    for child in process.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total += sum(child.cpu_times()[:2])
+    return float(total)
+
+
 def _mix(bench: Bench) -> None:
+    before = _spent(bench)
     told = _locust(bench, "Reader", 20, 40)
+    spent = [now - then for now, then in zip(_spent(bench), before, strict=True)]
+    each = [1000 * one / told["Aggregated"].count for one in spent]
+    print(f"  processor, each request: web {each[0]:.0f} ms, Postgres {each[1]:.0f} ms", flush=True)
     slow = sorted(((one.p95, name) for name, one in told.items() if name != "Aggregated"))[-3:]
     named = ", ".join(f"{name} {p95:.0f}" for p95, name in reversed(slow))
     _speed(bench, "mix of lists, searches and details, 20 a second", told["Aggregated"], 300, named)

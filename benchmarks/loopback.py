@@ -13,16 +13,19 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from benchmarks import search_shapes
+from benchmarks.peers import prompts as peers
 
 PLAN, QUERY, WRITE = 0.8, 0.3, 2.0
 QUERIES, PAGES = 6, 24
 WIKI_PAGES = 4
 FASTEST, SLOWEST = 0.2, 0.9
 PACE = float(os.environ.get("LOOPBACK_PACE", "1"))
+SAME_PAGES = bool(os.environ.get("LOOPBACK_SAME_PAGES"))  # each search of a process finds those
 LARGEST = int(os.environ.get("LOOPBACK_LARGEST", "0"))  # bytes of the last page of a round
 
 _WORDS = (
@@ -53,6 +56,8 @@ def page_text(round_: str, number: int) -> str:
 
 def _chat(body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
     prompt = "\n".join(str(message["content"]) for message in body["messages"])
+    if (plain := peers.said(prompt, QUERIES)) is not None:
+        return (PLAN if plain.startswith("[") else WRITE), _completion(body, prompt, plain)
     if '{"queries"' in prompt:
         answer: dict[str, Any] = {"queries": [f"overhead topic part {n}" for n in range(QUERIES)]}
         delay = PLAN
@@ -66,11 +71,15 @@ def _chat(body: dict[str, Any]) -> tuple[float, dict[str, Any]]:
             "findings": findings,
         }
         delay = WRITE
-    return delay, {
+    return delay, _completion(body, prompt, json.dumps(answer))
+
+
+def _completion(body: dict[str, Any], prompt: str, said: str) -> dict[str, Any]:
+    return {
         "id": "x", "object": "chat.completion", "created": 1, "model": body["model"],
         "choices": [{"index": 0, "finish_reason": "stop",
-                     "message": {"role": "assistant", "content": json.dumps(answer)}}],
-        "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": 300, "total_tokens": 0},
+                     "message": {"role": "assistant", "content": said}}],
+        "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(said) // 4, "total_tokens": 0},
     }  # fmt: skip
 
 
@@ -108,7 +117,7 @@ class Server:
     def __init__(self) -> None:
         self.origin = ""
         self.round = 0
-        self.under_way = 0
+        self.counted: Counter[str] = Counter()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read a request, wait as long as is set, answer, close."""
@@ -132,22 +141,31 @@ class Server:
     def respond(self, method: str, target: str, body: bytes) -> tuple[float, str, bytes]:
         """Return the delay in seconds, the content type and the body for a request."""
         parts = urlsplit(target)
+        if parts.path == "/counted":
+            return 0, "application/json", json.dumps(self.counted).encode()
         if parts.path.endswith("/chat/completions"):
-            delay, answer = _chat(json.loads(body))
-            if delay == PLAN:
+            asked_for = json.loads(body)
+            delay, answer = _chat(asked_for)
+            if delay == PLAN and not (SAME_PAGES and self.round):
                 self.round += 1
+            self.counted["model calls"] += 1
+            self.counted["tokens"] += sum(answer["usage"].values())
+            if asked_for.get("stream"):
+                return delay, "text/event-stream", peers.as_stream(answer)
             return delay, "application/json", json.dumps(answer).encode()
         if service := search_shapes.service_of(method, parts.path):
             asked = parse_qs(parts.query)
             words = next(
                 (asked[name][0] for name in ("q", "query", "srsearch") if name in asked), ""
             )
+            self.counted["searches"] += 1
             words = words or (json.loads(body)["query"] if body else "")
             return (QUERY, *_search(service, words, self.origin, str(self.round)))
         if parts.path.startswith("/wiki/"):
             _plant, number, _of, _round, round_ = unquote(parts.path[6:]).split("_")
         else:
             _empty, _page, round_, number = parts.path.split("/")
+        self.counted["pages"] += 1
         return (
             page_delay(int(number)),
             "text/html; charset=utf-8",

@@ -237,9 +237,10 @@ class Work:
             written = Step.objects.filter(
                 pk=self.step.pk, run__attempt=self.run.attempt, run__status=Run.Status.RUNNING
             ).update(**fields)
-            if not written:
-                raise RunLost(str(self.run.pk))
-            self.run.held().update(progress=F("progress") + 1)
+            if written:
+                self.run.held().update(progress=F("progress") + 1)
+        if not written:
+            raise RunLost(str(self.run.pk))
         for name, value in fields.items():
             setattr(self.step, name, value)
 
