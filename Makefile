@@ -4,7 +4,7 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test faults attacks screenshots docs bench lint dist sbom lock audit vendor help
+.PHONY: up down test faults attacks screenshots pictures docs bench lint dist sbom lock audit vendor help
 
 help: ## say what there is
 	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -26,6 +26,9 @@ attacks: ## attack every sink for minutes and print what was refused, neutralise
 
 screenshots: ## every page, light and dark, wide and narrow, into screenshots/ (ARGS="word" for some)
 	@$(RUN) screenshots $(ARGS)
+
+pictures: ## walk docs/tutorial.md in a browser and take the pictures of docs/pictures/
+	@$(RUN) pictures $(ARGS)
 
 docs: ## write docs/reference/ anew from the code
 	@$(RUN) docs

@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> None:
         "faults": faults,
         "attacks": attacks,
         "screenshots": screenshots,
+        "pictures": pictures,
         "docs": docs,
         "bench": bench,
         "lint": lint,
@@ -222,6 +223,12 @@ def screenshots(rest: list[str]) -> None:
     """Take a picture of every page in its states, or of those whose name holds a word."""
     os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
     become("-m", "tests.browser.screenshots", *rest)
+
+
+def pictures(rest: list[str]) -> None:
+    """Walk the tutorial, and take its pictures."""
+    os.environ.setdefault("BEACON_TEST_CHROMIUM", chromium())
+    become("-m", "tests.browser.pictures", *rest)
 
 
 def docs(rest: list[str]) -> None:

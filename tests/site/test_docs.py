@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
@@ -102,6 +103,22 @@ def test_every_file_of_the_house_that_is_named_is_there():
     assert len(told) > 20
     places = (ROOT, ROOT / "templates", ROOT / "tests")  # so pages name templates and tests
     assert [one for one in sorted(told) if not any((at / one).exists() for at in places)] == []
+
+
+def test_every_module_of_the_house_that_is_named_is_there():
+    told = named(r"`((?:beacon_site|memory|research)\.[\w.]+)`") - {"memory.md", "research.md"}
+
+    assert len(told) > 5
+    assert [name for name in sorted(told) if not resolves(name)] == []
+
+
+def resolves(name: str) -> bool:
+    """Say whether a dotted name is a module, or what stands in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
 
 
 def test_every_picture_that_is_shown_is_there_and_none_is_left_over():
