@@ -1,31 +1,49 @@
-# Beacon's image: web, worker and beat are the same image with another command.
-FROM python:3.11-slim-bookworm
+# Beacon's image: web, worker, upkeep, beat and mcp are the same image with another command.
+# Three stages, so that neither what builds nor what was built from is left in it (BuildKit).
 
-ENV PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1 \
-    PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 \
-    BEACON_DATA_DIR=/data
-
-WORKDIR /app
-
-# The packages first: they change seldom, so this layer is kept.
-COPY requirements/base.txt requirements/embeddings.txt requirements/
-RUN pip install --upgrade pip && pip install --require-hashes -r requirements/base.txt
+FROM python:3.11-slim-bookworm AS packages
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+RUN pip install --upgrade pip && python -m venv --without-pip /opt/beacon
+# What changes seldom comes first, so this stage is kept. A lock names all: nothing is resolved.
+COPY requirements/base.txt requirements/
+RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/base.txt
 # Vectors on this machine (200 MB); without them recall finds by words alone.
-RUN pip install --require-hashes -r requirements/embeddings.txt
+COPY requirements/embeddings.txt requirements/
+RUN pip --python /opt/beacon/bin/python install --no-deps --require-hashes -r requirements/embeddings.txt
 
-COPY manage.py manage.py
+FROM python:3.11-slim-bookworm AS wheel
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+COPY requirements/build.txt requirements/
+RUN pip install --no-deps --require-hashes -r requirements/build.txt
+COPY requirements/base.in requirements/embeddings.in requirements/extras.in requirements/
+COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE.md ./
 COPY beacon_site beacon_site
 COPY memory memory
 COPY research research
 COPY templates templates
 COPY static static
+RUN python -m hatchling build -t wheel -d /dist
 
-RUN useradd --system --uid 10001 --no-create-home beacon \
+FROM python:3.11-slim-bookworm
+LABEL org.opencontainers.image.title="Beacon" org.opencontainers.image.licenses="MIT"
+ENV PATH=/opt/beacon/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    BEACON_DATA_DIR=/data
+COPY --from=packages /opt/beacon /opt/beacon
+# Whoever gets in finds no installer.
+RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
+    /usr/local/bin/python -m pip --python /opt/beacon/bin/python install --no-cache-dir --no-deps --no-index /dist/*.whl \
+    && /usr/local/bin/python -m pip uninstall --yes --root-user-action=ignore setuptools wheel pip \
+    && useradd --system --uid 10001 --no-create-home beacon \
     && mkdir /data && chown beacon /data && chmod 700 /data
 USER beacon
+WORKDIR /
 VOLUME /data
-EXPOSE 8000
+EXPOSE 8000 8001
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 \
+    CMD ["python", "-m", "beacon_site.health", "web"]
 
-CMD ["python", "-m", "beacon_site.up", "web"]
+CMD ["beacon", "web"]

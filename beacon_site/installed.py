@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+from beacon_site import __version__
 
 PACKAGE = Path(__file__).resolve().parent
 PROJECT = PACKAGE.parent  # what `import beacon_site` is found in
@@ -17,7 +20,22 @@ ASSETS = PACKAGE if IS_WHEEL else PROJECT
 # How one starts and stops it, and carries out a command, in the words of whoever installed it.
 MAKE = "beacon" if IS_WHEEL else "make"
 MANAGE = "beacon" if IS_WHEEL else "manage.py"
+BY_HAND = {
+    "make": MAKE,
+    "manage": MANAGE,
+    "program": "beacon" if IS_WHEEL else ".venv/bin/python manage.py",
+    "embedder": (
+        f"pip install 'beacon-{__version__}-py3-none-any.whl[embeddings]'"
+        if IS_WHEEL
+        else "make up"
+    ),
+}
 COMMAND = (sys.executable, "-m", "beacon_site.command")
+
+
+def by_hand(request: Any) -> dict[str, dict[str, str]]:
+    """Give every page what to type, as its texts say it."""
+    return {"by_hand": BY_HAND}
 
 
 def usual_data_dir() -> Path:

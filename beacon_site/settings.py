@@ -125,6 +125,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
+                "beacon_site.installed.by_hand",
                 "research.frame.frame",
             ],
         },

@@ -27,7 +27,7 @@ from beacon_site import embedded, logs, runner
 from beacon_site.embedded import janitor, locks, processes
 from beacon_site.embedded.commands import NO_SERVERS
 from beacon_site.embedded.places import note, prepare, read_state
-from beacon_site.installed import MAKE
+from beacon_site.installed import MAKE, PROJECT
 from beacon_site.json_lines import JsonPrinter
 
 DOWN_SECONDS = 45.0
@@ -189,6 +189,8 @@ def prepare_site() -> int:
 def become(name: str) -> int:
     """Turn this process into one of those that `make up` runs, in the foreground."""
     os.environ["BEACON_PROCESS"] = "worker" if name == "upkeep" else name
+    os.environ["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
+    os.chdir(PROJECT)  # gunicorn and Celery import from where they stand, whatever lies there
     schedule = settings.DATA_DIR / "celerybeat-schedule"
     arguments, own = runner.commands(settings.BEACON_BIND, settings.BEACON_PORT, schedule)[name]
     os.execve(arguments[0], arguments, {**os.environ, **own})  # noqa: S606

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from beacon_site import health
+from beacon_site.installed import BY_HAND
 from memory.models import Conflict, Proposal, User
 from research.models import Report, Run, Worker
 
@@ -136,13 +137,19 @@ def _item(
 
 def _banner(gone: list[str]) -> str:
     if gone and "worker" not in gone:
-        return _(
-            "Schedules stand still: what starts them (beat, upkeep) is not heard of any more. "
-            "Runs started by hand still work. “make up” starts it."
+        return (
+            _(
+                "Schedules stand still: what starts them (beat, upkeep) is not heard of any more. "
+                "Runs started by hand still work. “%(make)s up” starts it."
+            )
+            % BY_HAND
         )
     if gone:
-        return _(
-            "No worker is running, so new runs wait in the queue and start when one is back. "
-            "“make up” starts it."
+        return (
+            _(
+                "No worker is running, so new runs wait in the queue and start when one is back. "
+                "“%(make)s up” starts it."
+            )
+            % BY_HAND
         )
     return ""

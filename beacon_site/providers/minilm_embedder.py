@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from django.utils.translation import gettext as _
 
+from beacon_site.installed import BY_HAND
 from beacon_site.providers.embeddings import unit_vectors
 from beacon_site.providers.errors import ProviderRejected
 
@@ -152,7 +153,7 @@ def _loaded() -> tuple[Any, Any]:
     Raises ProviderRejected where a package is missing or a file is not the one that was reviewed.
     """
     if not is_installed():
-        text = _("The local embedder is not installed. “make up” installs it.")
+        text = _("The local embedder is not installed. “%(embedder)s” installs it.") % BY_HAND
         raise ProviderRejected(text)
     import onnxruntime
     import tokenizers

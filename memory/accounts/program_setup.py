@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.utils.translation import gettext as _
+
+from beacon_site import installed
 
 PLACE = "bcn_…"  # where the token belongs
 MCP_PATH = "/mcp"
@@ -98,14 +101,13 @@ def _by_address(token: str) -> list[Setup]:
 
 
 def _by_pipe(token: str, *, with_paths: bool) -> Setup:
-    folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
-    python = sys.executable if with_paths else f"{folder}/.venv/bin/python"
+    start, mcp = _program(with_paths=with_paths)
     environment = {"BEACON_API_TOKEN": token}
     if with_paths:
         environment["BEACON_DATA_DIR"] = str(settings.DATA_DIR)
     server = {
-        "command": python,
-        "args": [f"{folder}/manage.py", "mcp", "--stdio"],
+        "command": start,
+        "args": [*mcp, "mcp", "--stdio"],
         "env": environment,
     }
     return Setup(
@@ -117,10 +119,20 @@ def _by_pipe(token: str, *, with_paths: bool) -> Setup:
     )
 
 
+def _program(*, with_paths: bool) -> tuple[str, list[str]]:
+    """Return what starts Beacon's commands on this machine, and what comes before their names."""
+    if installed.IS_WHEEL:
+        # Beside the Python that runs: a program that starts it may have another PATH.
+        return (str(Path(sys.executable).with_name("beacon")) if with_paths else "beacon"), []
+    folder = str(settings.BASE_DIR) if with_paths else "/path/to/beacon"
+    python = sys.executable if with_paths else f"{folder}/.venv/bin/python"
+    return python, [f"{folder}/manage.py"]
+
+
 def _by_compose(token: str) -> Setup:
     """Return the same where Beacon runs in containers, whose folders are not this machine's."""
     wanted = ["compose", "-f", "/path/to/beacon/docker-compose.yml", "exec", "-T"]
-    wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "python", "manage.py", "mcp", "--stdio"]
+    wanted += ["-e", f"BEACON_API_TOKEN={token}", "mcp", "beacon", "mcp", "--stdio"]
     return Setup(
         "compose",
         _("By standard input and output, where Beacon runs by docker compose"),

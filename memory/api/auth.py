@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from ninja.security import HttpBearer
 
+from beacon_site.installed import BY_HAND
 from memory.accounts import tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
@@ -94,9 +95,9 @@ def _token_in(request: HttpRequest) -> ApiToken:
     if kind.lower() != "bearer" or not text.strip():
         words = _(
             "Send the header Authorization: Bearer bcn_…, with a token made in Settings → API "
-            "tokens or by `manage.py api_token`."
+            "tokens or by `%(manage)s api_token`."
         )
-        raise Problem(401, words, headers={"WWW-Authenticate": REALM})
+        raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": REALM})
     token = tokens.find(text.strip())
     if token is None:
         words = _(
@@ -104,7 +105,7 @@ def _token_in(request: HttpRequest) -> ApiToken:
             "tokens."
         )
         told = f'{REALM}, error="invalid_token"'
-        raise Problem(401, words, headers={"WWW-Authenticate": told})
+        raise Problem(401, words % BY_HAND, headers={"WWW-Authenticate": told})
     return token
 
 

@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from beacon_site import health
+from beacon_site.installed import BY_HAND
 from memory.outside import checkup
 from memory.outside.checkup import BAD, GOOD, LAST_EXAMINED, WARN, Check
 
@@ -129,7 +130,7 @@ def _parts() -> Iterator[Finding]:
             WARN,
             _("None of Beacon's processes runs: it is stopped."),
             _("Runs, schedules and upkeep wait until it is started."),
-            _("Start it (make up, or its services) where it should run."),
+            _("Start it (%(make)s up, or its services) where it should run.") % BY_HAND,
         )
 
 
@@ -151,7 +152,7 @@ def _examined(one: Examination, *, fix: bool) -> Finding:
     todo = found.todo
     if one.mend is not None and _can_be_mended(found):
         again = _("Some of it stays: it is changing just now, or cannot be written. Ask again.")
-        todo = again if fix else _("“manage.py doctor --fix” mends it.")
+        todo = again if fix else _("“%(manage)s doctor --fix” mends it.") % BY_HAND
     matters = str(one.matters) if found.state != GOOD or mended else ""
     return Finding(one.key, str(one.name), found.state, found.said, matters, todo, mended)
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from beacon_site.installed import BY_HAND
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, User
 from memory.models.reservations import LIFETIME
@@ -33,7 +34,8 @@ def look_at_migrations() -> Found:
     foreign = executor.loader.applied_migrations.keys() - executor.loader.disk_migrations.keys()
     if due:
         said = _("Not applied yet: %(names)s.") % {"names": _few(due)}
-        return Found(said, BAD, _("Start Beacon anew (make up), or run “manage.py migrate”."))
+        todo = _("Start Beacon anew (%(make)s up), or run “%(manage)s migrate”.") % BY_HAND
+        return Found(said, BAD, todo)
     if foreign:
         names = _few(sorted(f"{app}.{name}" for app, name in foreign))
         said = _("The database was brought up to date by a newer version: it has %(names)s.")

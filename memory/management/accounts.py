@@ -6,6 +6,7 @@ from django.core.management.base import CommandError
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from beacon_site.installed import BY_HAND
 from memory.models import User
 
 NAMED = 20  # usernames that an error lists
@@ -37,5 +38,8 @@ def only_account(people: QuerySet[User], ask: str) -> User:
 def _those_there_are(people: QuerySet[User]) -> str:
     names = list(people.order_by("username").values_list("username", flat=True)[:NAMED])
     if not names:
-        return _("There is no account yet: make the first by `make up` or createsuperuser.")
+        return (
+            _("There is no account yet: make the first by `%(make)s up` or createsuperuser.")
+            % BY_HAND
+        )
     return _("The accounts are: %(names)s.") % {"names": ", ".join(names)}

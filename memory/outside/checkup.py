@@ -22,6 +22,7 @@ from django.utils.translation import ngettext
 from redis.exceptions import RedisError
 
 from beacon_site import health
+from beacon_site.installed import BY_HAND
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.llm import LlmProfile
 from memory.files import mirror_folder
@@ -85,7 +86,7 @@ def _redis() -> Check:
         "Does not answer (%(why)s). Pages and edits go on; runs wait in the database and start "
         "when it is back."
     )
-    todo = _("Start the server at REDIS_URL; “make up” starts Beacon's own.")
+    todo = _("Start the server at REDIS_URL; “%(make)s up” starts Beacon's own.") % BY_HAND
     return Check("Redis", BAD, said % {"why": problem}, todo)
 
 
@@ -105,8 +106,10 @@ def _processes() -> Iterator[Check]:
             yield Check(name, GOOD, said, key=kind)
             continue
         said = _("Never heard of.") if age is None else _spoke(age)
-        todo = _("“make up” starts it; with Docker, “docker compose up -d”. Then look at its log.")
-        yield Check(name, BAD, f"{said} {meaning}", todo, key=kind)
+        todo = _(
+            "“%(make)s up” starts it; with Docker, “docker compose up -d”. Then look at its log."
+        )
+        yield Check(name, BAD, f"{said} {meaning}", todo % BY_HAND, key=kind)
 
 
 def _spoke(age: float) -> str:
@@ -125,14 +128,14 @@ def _drift() -> Check:
         told = None
     if not isinstance(told, dict):
         said = _("It has not looked yet whether what belongs together still does.")
-        todo = _("It looks each day; “manage.py doctor” looks now.")
+        todo = _("It looks each day; “%(manage)s doctor” looks now.") % BY_HAND
         return Check(name, GOOD, said, todo, key=DRIFT)
     found = [*told["bad"], *told["warned"]]
     if not found:
         said = _("Found nothing that does not belong together.")
         return Check(name, GOOD, said, at=told["at"], key=DRIFT)
     said = _("Found something about: %(names)s.") % {"names": ", ".join(found)}
-    todo = _("“manage.py doctor” explains it; with --fix it mends what can be mended.")
+    todo = _("“%(manage)s doctor” explains it; with --fix it mends what can be mended.") % BY_HAND
     return Check(name, BAD if told["bad"] else WARN, said, todo, told["at"], DRIFT)
 
 
@@ -181,7 +184,7 @@ def _vectors(rows: Mapping[str, Connection]) -> Check:
         return Check(name, BAD, f"{said} {told}", todo, at=found.since)
     if not vector_tables.extension_version():
         told = _("The database has no extension “vector”, so recall finds by words alone.")
-        todo = _("Install pgvector there and run “manage.py vectors”.")
+        todo = _("Install pgvector there and run “%(manage)s vectors”.") % BY_HAND
         return Check(name, WARN, f"{said} {told}", todo)
     return Check(name, GOOD, said)
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.installed import BY_HAND
 from beacon_site.providers import embeddings
 from beacon_site.providers.embeddings import (
     DEFAULT_MODEL,
@@ -70,9 +71,12 @@ def why_none() -> str:
             "No endpoint for vectors is set up, and BEACON_EMBEDDINGS allows nothing else: found "
             "by words alone. Staff can name one in Settings, Connections."
         )
-    return _(
-        "There is no embedder: found by words alone. “make up” installs a local one, or staff can "
-        "name an endpoint in Settings, Connections."
+    return (
+        _(
+            "There is no embedder: found by words alone. “%(embedder)s” installs a local one, or staff "
+            "can name an endpoint in Settings, Connections."
+        )
+        % BY_HAND
     )
 
 

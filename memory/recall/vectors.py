@@ -23,6 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
+from beacon_site.installed import BY_HAND
 from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.in_time import ended_within
@@ -84,8 +85,9 @@ def nearest(
         return Unavailable(
             _(
                 "The database has no extension “vector”: found by words alone. Install pgvector "
-                "there and run “manage.py vectors”."
+                "there and run “%(manage)s vectors”."
             )
+            % BY_HAND
         )
     vector = _vector_of(asked, embedder)
     if isinstance(vector, Unavailable):

@@ -77,7 +77,7 @@ def test_who_runs_containers_is_told_the_command_in_them(browser: Client, settin
     services = (settings.BASE_DIR / "docker-compose.yml").read_text()
     assert server["command"] == "docker"
     assert server["args"][3:] == [
-        "exec", "-T", "-e", "BEACON_API_TOKEN=bcn_…", "mcp", "python", "manage.py", "mcp", "--stdio",
+        "exec", "-T", "-e", "BEACON_API_TOKEN=bcn_…", "mcp", "beacon", "mcp", "--stdio",
     ]  # fmt: skip
     assert "\n  mcp:\n" in services
 

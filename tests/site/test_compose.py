@@ -52,8 +52,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 
 def command(words: list[str]) -> list[str]:
-    """Return a command of the image for this machine: its python is ours."""
-    return [sys.executable if word == "python" else word for word in words if word != "CMD"]
+    """Return a command of the image for this machine: its programs are ours."""
+    ours = {"python": [sys.executable], "beacon": [sys.executable, "-m", "beacon_site.command"]}
+    return [one for word in words if word != "CMD" for one in ours.get(word, [word])]
 
 
 def is_healthy(name: str, environment: dict[str, str]) -> bool:
@@ -106,7 +107,7 @@ def test_the_database_has_pgvector():
 
 def copied() -> list[str]:
     """Return the sources of the Dockerfile's COPY lines."""
-    lines = re.findall(r"^COPY (.+)$", (ROOT / "Dockerfile").read_text(), re.M)
+    lines = re.findall(r"^COPY (?!--from)(.+)$", (ROOT / "Dockerfile").read_text(), re.M)
     return [source for line in lines for source in line.split()[:-1]]
 
 
@@ -126,8 +127,26 @@ def test_what_the_image_copies_is_not_ignored_by_docker():
     assert kept == set(copied())
 
 
-def test_the_image_starts_as_the_web_service_does():
-    said = re.search(r"^CMD (\[.+\])$", (ROOT / "Dockerfile").read_text(), re.M)
+def test_the_image_starts_as_the_web_service_does_and_is_asked_as_it_is():
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    said = re.search(r"^CMD (\[.+\])$", dockerfile, re.M)
+    asked = re.search(r"^HEALTHCHECK .+\\\n +CMD (\[.+\])$", dockerfile, re.M)
 
-    assert said is not None
+    assert said is not None and asked is not None
     assert yaml.safe_load(said[1]) == OURS["web"]["command"]
+    assert ["CMD", *yaml.safe_load(asked[1])] == OURS["web"]["healthcheck"]["test"]
+
+
+def test_the_last_stage_runs_as_nobody_in_particular_and_is_handed_only_what_was_built():
+    last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+
+    assert re.findall(r"^USER (.+)$", last, re.M) == ["beacon"]
+    assert re.findall(r"^COPY (.+)$", last, re.M) == ["--from=packages /opt/beacon /opt/beacon"]
+    assert "pip uninstall" in last
+
+
+def test_a_container_of_ours_writes_to_its_volume_alone():
+    for service in OURS.values():
+        assert service["read_only"] is True and service["tmpfs"] == ["/tmp"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]

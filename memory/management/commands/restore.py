@@ -22,6 +22,7 @@ from beacon_site import backups, dumps
 from beacon_site.backups import Manifest
 from beacon_site.dumps import DumpFailed
 from beacon_site.embedded import locks
+from beacon_site.installed import BY_HAND
 from memory.files import mirror_left
 from memory.topics import publishing
 
@@ -112,8 +113,9 @@ class Command(BaseCommand):
             raise CommandError(
                 _(
                     "Nothing was restored: the database is in use. Stop Beacon first "
-                    "(make down, or its services), then restore, then start it again."
+                    "(%(make)s down, or its services), then restore, then start it again."
                 )
+                % BY_HAND
             )
         if not people:
             return
@@ -159,9 +161,9 @@ class Command(BaseCommand):
             raise CommandError(
                 _(
                     "The backup was restored, but could not be brought up to date: %(why)s. Start "
-                    "Beacon with the version that made it, or mend that and run “manage.py migrate”."
+                    "Beacon with the version that made it, or mend that and run “%(manage)s migrate”."
                 )
-                % {"why": str(exc).strip()}
+                % {"why": str(exc).strip(), **BY_HAND}
             ) from exc
 
 
@@ -185,7 +187,8 @@ def _alone() -> Iterator[None]:
         yield
         return
     if not locks.take(lock, wait=False):
-        raise CommandError(_("Nothing was restored: Beacon runs. Stop it first (make down)."))
+        said = _("Nothing was restored: Beacon runs. Stop it first (%(make)s down).")
+        raise CommandError(said % BY_HAND)
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
+from beacon_site.installed import BY_HAND
 from beacon_site.own_command import OwnCommand
 from memory.accounts import tokens
 from memory.accounts.program_setup import mcp_url
@@ -54,8 +55,9 @@ class Command(OwnCommand):
             raise CommandError(
                 _(
                     "BEACON_API_TOKEN holds no token that opens anything: make one under Settings, "
-                    "API tokens, or by `manage.py api_token USERNAME`."
+                    "API tokens, or by `%(manage)s api_token USERNAME`."
                 )
+                % BY_HAND
             )
         give_back()
         anyio.run(server.serve_stdio, Caller(find=lambda: tokens.find(text)))
