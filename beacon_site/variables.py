@@ -36,7 +36,7 @@ VARIABLES = {
         Variable(
             "BEACON_DATA_DIR",
             "where the embedded servers, the made secret and the schedule's state lie",
-            usual="`./data`",
+            usual="`./data`; of a wheel `~/.local/share/beacon`",
         ),
         Variable("BEACON_BIND", "the address at which the web server listens"),
         Variable("BEACON_PORT", "the port at which it does"),
