@@ -156,7 +156,7 @@ def test_the_number_of_queries_does_not_grow_with_tokens(
         token = _token(alice, f"program {number}")
         if number % 2:
             tokens.revoke(token, by=alice.actor)
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(5):
         browser.get(PAGE)
 
 
@@ -224,7 +224,7 @@ def test_the_number_of_queries_does_not_grow_with_agents(
 ) -> None:
     for number in range(8):
         _token(alice, f"program {number}")
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(4):
         body = browser.get(AGENTS).content.decode()
     assert "program 7" in body
     assert "built in" in body

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import urllib.request
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from django.db import connection
 
 import beacon_site
+from beacon_site.embedded import processes
+from tests.site.waiting import eventually, let_others_through
 
 ROOT = Path(__file__).parents[2]
 ASSETS = ("templates/", "static/")
@@ -167,3 +170,36 @@ def test_a_page_and_its_hashed_styles_are_served_from_the_wheel(
     assert told["code"] == 200 and told["title"], told
     assert told["style"] > 1000 and "immutable" in told["kept"]
     assert told["from"].startswith(installed.as_posix())
+
+
+@pytest.mark.long
+@pytest.mark.faults
+@pytest.mark.timeout(240)
+def test_beacon_up_from_the_wheel_shows_its_first_page_and_beacon_down_stops_it(
+    installed: Path, tmp_path: Path
+):
+    let_others_through(tmp_path)
+    site = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(installed),
+        "BEACON_DATA_DIR": str(tmp_path / "data"),
+        "BEACON_PORT": str(processes.free_port()),
+        "BEACON_MCP_PORT": "0",
+        "BEACON_EMBEDDINGS": "none",
+    }
+    log = tmp_path / "up.log"
+    with log.open("wb") as out:
+        start = [str(installed / "bin" / "beacon"), "up"]
+        up = subprocess.Popen(start, cwd=installed, env=site, stdout=out, stderr=out)
+    try:
+        ready = "Beacon is ready at"
+        eventually(lambda: ready in log.read_text() or up.poll() is not None, 180)
+        assert ready in log.read_text(), log.read_text()
+        assert f"The data lie in {tmp_path / 'data'}." in log.read_text()
+        link = re.search(r"once, at (http\S+)", log.read_text())[1]
+        with urllib.request.urlopen(link) as page:
+            assert b"password" in page.read()
+    finally:
+        stopped = beacon(installed, "beacon", "down", **site)
+        up.wait(timeout=60)
+    assert stopped.stdout == "Beacon has stopped.\n"
