@@ -48,6 +48,7 @@ class Part:
 
 PARTS = (
     Part("recall", "Recall: how fast, beside others", ("--large",), ("--sizes", "3000")),
+    Part("recall_peer", "Recall: beside basic-memory", (), ("--size", "300", "--questions", "5")),
     Part("recall_quality", "Recall: how good", (), ("--without-vectors",)),
     Part("growth", "Growth: how each figure rises with what is stored", (), ("--quick",)),
     Part("list_page", "Pages: lists of notes", (), ("--sizes", "3000")),
@@ -56,6 +57,7 @@ PARTS = (
     Part("api", "The API", (), ("--size", "3000", "--seconds", "10")),
     Part("files", "Memory files", (), ()),
     Part("run_overhead", "Runs: what they cost beyond what they wait for", (), ("--runs", "2")),
+    Part("hosts", "Runs: workers on one host and on two", (), ("--runs", "4")),
     Part("tokens", "The content store: tokens sent"),
     Part("delta", "Deltas: what a run tells as new", (), ("--no-vectors",)),
     Part("hot_queries", "The dearest queries, and their plans", (), ("--size", "3000")),

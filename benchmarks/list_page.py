@@ -103,7 +103,8 @@ def main() -> int:
         return _measure(sizes)
 
 
-def _owner_with_topics() -> tuple[Any, list[Any]]:
+def owner_with_topics() -> tuple[Any, list[Any]]:
+    """Return a new owner and the ids of 40 topics of theirs."""
     from django.contrib.auth import get_user_model
 
     from tests.research import factories
@@ -134,7 +135,7 @@ def grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
 def _measure(sizes: list[int]) -> int:
     from django.test import Client
 
-    owner, topics = _owner_with_topics()
+    owner, topics = owner_with_topics()
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
     found: dict[str, list[Figures]] = {name: [] for name in PAGES}

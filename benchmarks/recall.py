@@ -2,11 +2,12 @@
 
     .venv/bin/python benchmarks/recall.py [--large] [--sizes 10000,100000] [--texts DIR]
 
-It prints what building took (Beacon's figure: storing the notes too), p50 and p95 of `recall()` in
-this process (from the question to loaded records, with and without filters) for questions of 1 to 8
-words, what one more memory costs alone and in batches of 100, each committed and on disk, and the
-index's size; and the same questions asked of bm25s, tantivy and SQLite's FTS5, which return numbers
-only, where they are installed:
+It prints, an engine a line: what building took (Beacon's figure: storing the notes too), the disk
+and the memory that the index takes, what one more memory costs alone and in hundreds, each
+committed and on disk, p50 and p95 for questions of 1 to 8 words, and p50 over that of SQLite's
+FTS5, by the clock and of the processor: of one run, so that it holds on other machines.  Beacon's
+time is `recall()` in this process, from the question to loaded records with their reasons; bm25s,
+tantivy and FTS5 return numbers only, without filters, and are there if they are installed:
 
     .venv/bin/pip install --target /tmp/others bm25s PyStemmer tantivy
     PYTHONPATH=/tmp/others .venv/bin/python benchmarks/recall.py
@@ -16,9 +17,9 @@ twenty is superseded.  Three questions are asked before the clock runs; then eac
 plan is new, what it reads lies in memory as far as the machine has it.
 
 The data lie in a throw-away database with the settings that Beacon ships (DATABASE_URL's server if
-set, else an embedded one).  Times are wall time: on a machine that does nothing else.  `cpu` is what
-a question cost Postgres' process and this one together (Linux): beside other work it says more than
-the wall does, though it rises too, by what they take of caches and memory.
+set, else an embedded one).  `cpu` is what a question cost Postgres' process and this one together
+(Linux): beside other work it says more than the wall does, though it rises too, by what they take
+of caches and memory.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -65,16 +67,60 @@ def _told(sizes: Sequence[int], folder: Path | None) -> None:
 
     pool = pool_of(folder)
     for size in sizes:
-        print(f"\n{size:,} memories")
-        columns = ("build s", "size MB", "p50 ms", "p95 ms", "p50 cpu", "p95 cpu")
-        print(" " * 30 + "".join(f"{name:>9}" for name in columns))
         texts = memories(pool, size)
         _emptied()
-        _ours(texts)
-        _others(texts)
+        rows = [*ours(texts), *_others(texts)]
+        _show(size, rows)
 
 
-def _ours(texts: list[str]) -> None:
+@dataclass(slots=True)
+class Figures:
+    """One line of the table: an engine, or Beacon asked in one way."""
+
+    name: str
+    build: float | None = None  # seconds
+    disk: float | None = None  # megabytes
+    memory: float | None = None  # megabytes
+    alone: float | None = None  # milliseconds for one more memory
+    batch: float | None = None  # the same among a hundred
+    wall: dict[int, list[float]] = field(default_factory=dict)  # milliseconds by number of words
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def all_wall(self) -> list[float]:
+        """Return the milliseconds of all questions."""
+        return [one for some in self.wall.values() for one in some]
+
+
+def _show(size: int, rows: Sequence[Figures]) -> None:
+    """Print the table of one size, and the medians by length of question."""
+    beside = next((row for row in rows if row.name == "SQLite FTS5"), None)
+    print(f"\n### {size:,} memories\n")
+    print(
+        "| engine | build s | disk MB | memory MB | one more, ms | among 100 | p50 / p95 ms "
+        "| p50 / p95 cpu | p50 over FTS5 | cpu |\n|" + "---|" * 10
+    )
+    for row in rows:
+        figures = (row.build, row.disk, row.memory, row.alone, row.batch)
+        cells = ["" if one is None else f"{one:,.1f}" for one in figures]
+        cells += [
+            f"{statistics.median(some):.1f} / {_p95(some):.1f}" for some in (row.all_wall, row.cpu)
+        ]
+        cells += [_ratio(row.all_wall, beside and beside.all_wall)]
+        cells += [_ratio(row.cpu, beside and beside.cpu)]
+        print(f"| {row.name} | {' | '.join(cells)} |")
+    print("\nMedian and p95 in ms by the number of words:\n")
+    print("| engine | " + " | ".join(map(str, LENGTHS)) + " |\n|" + "---|" * (1 + len(LENGTHS)))
+    for row in rows:
+        told = (f"{statistics.median(some):.1f} / {_p95(some):.1f}" for some in row.wall.values())
+        print(f"| {row.name} | {' | '.join(told)} |", flush=True)
+
+
+def _ratio(ours: list[float], theirs: list[float] | None) -> str:
+    return f"{statistics.median(ours) / statistics.median(theirs):.2f}" if theirs else ""
+
+
+def ours(texts: list[str]) -> list[Figures]:
     from django.contrib.auth import get_user_model
 
     from memory.models import Note, SearchEntry, SearchTerm
@@ -89,18 +135,21 @@ def _ours(texts: list[str]) -> None:
         Note.objects.bulk_create(some)
         bm25.index(some)
     built = time.perf_counter() - began
+    del notes
     _analysed()
     size = _size_of(SearchEntry._meta.db_table) + _size_of(SearchTerm._meta.db_table)
 
     def ask(mode: str, more: str = "") -> Callable[[str], object]:
         return lambda question: recall(owner, question + more, mode)
 
-    print(f"{'beacon':30}{built:9.1f}{size:9.1f}")
-    _asked("  lexical", texts, ask("lexical"))
-    _asked("  exact", texts, ask("exact"))
-    for label, more in FILTERS.items():
-        _asked(f"  {label}", texts, ask("lexical", more))
-    _inserts(owner, texts)
+    first = Figures("Beacon lexical", build=built, disk=size)
+    asked = [(first, ask("lexical")), (Figures("Beacon exact"), ask("exact"))]
+    asked += [(Figures(f"Beacon {name}"), ask("lexical", more)) for name, more in FILTERS.items()]
+    for row, act in asked:
+        _ask(row, texts, act)
+    first.memory = _resident("self") + _resident(_backend())
+    first.alone, first.batch = _inserts(_storing(owner), texts)
+    return [row for row, _act in asked]
 
 
 def _notes(owner: Any, texts: list[str]) -> list[Any]:
@@ -122,8 +171,8 @@ def _notes(owner: Any, texts: list[str]) -> list[Any]:
     return notes
 
 
-def _inserts(owner: Any, texts: list[str]) -> None:
-    """Print what one more memory costs: the note, its place in the index, all committed."""
+def _storing(owner: Any) -> Callable[[Sequence[str]], None]:
+    """Return what stores some notes: each with its place in the index, all committed."""
     from django.db import transaction
 
     from memory.models import Note
@@ -134,50 +183,71 @@ def _inserts(owner: Any, texts: list[str]) -> None:
             Note.objects.bulk_create(notes)
             Note.follow(notes)
 
+    return store
+
+
+def _inserts(store: Callable[[Sequence[str]], None], texts: list[str]) -> tuple[float, float]:
+    """Return what one more memory costs alone, and in batches of a hundred: milliseconds."""
     chosen = [text[::-1] for text in texts[:INSERTS]]  # new words too
-    alone = _took(lambda: [store([text]) for text in chosen]) / INSERTS * 1000
-    batch = _took(lambda: [store(chosen[n : n + 100]) for n in range(0, INSERTS, 100)])
-    print(f"  one more: {alone:.2f} ms alone, {batch / INSERTS * 1000:.2f} ms in batches of 100")
+    alone = _took(lambda: [store([text]) for text in chosen]) / len(chosen) * 1000
+    batch = _took(lambda: [store(chosen[n : n + 100]) for n in range(0, len(chosen), 100)])
+    return alone, batch / len(chosen) * 1000
 
 
-def _asked(label: str, texts: list[str], act: Callable[[str], object]) -> None:
-    """Print p50 and p95 over questions of all lengths, then of each length."""
+def _ask(row: Figures, texts: list[str], act: Callable[[str], object]) -> None:
+    """Ask questions of all lengths; keep what each took."""
     from benchmarks.memories import questions
     from benchmarks.processor import Meter
 
-    taken: dict[int, list[float]] = {}
     for question in questions(texts, 3, 10):
         act(question)  # caches and plans are warm, as in a process that runs
     asked = {words: questions(texts, words, QUESTIONS) for words in LENGTHS}
-    meter, spent = Meter(), []
+    meter = Meter()
     for words in LENGTHS:
-        taken[words] = []
+        row.wall[words] = []
         for question in asked[words]:
             before = meter.now()
-            taken[words].append(_took(lambda asked=question: act(asked)) * 1000)  # type: ignore[misc]
-            spent.append(meter.now() - before)
-    figures = [one for some in taken.values() for one in some]
-    cells = (statistics.median(figures), _p95(figures), statistics.median(spent), _p95(spent))
-    print(f"{label:48}" + "".join(f"{cell:9.1f}" for cell in cells), flush=True)
-    by_length = "  ".join(
-        f"{words}: {statistics.median(some):.1f}/{_p95(some):.1f}" for words, some in taken.items()
-    )
-    print(f"    words: p50/p95  {by_length}")
+            row.wall[words].append(_took(lambda asked=question: act(asked)) * 1000)  # type: ignore[misc]
+            row.cpu.append(meter.now() - before)
 
 
-def _others(texts: list[str]) -> None:
+def _others(texts: list[str]) -> list[Figures]:
     from benchmarks.recall_others import ENGINES
 
+    rows = []
     for name, make in ENGINES.items():
+        before = _resident("self")
         try:
             engine = make()
         except ImportError as exc:
-            print(f"{name:30} is not installed ({exc.name})")
+            print(f"{name} is not installed ({exc.name}): left out")
             continue
-        built = _took(lambda engine=engine: engine.index(texts))  # type: ignore[misc]
-        print(f"{name:30}{built:9.1f}{engine.megabytes():9.1f}")
-        _asked(f"  {name}", texts, engine.search)
+        row = Figures(name, build=_took(lambda engine=engine: engine.index(texts)))  # type: ignore[misc]
+        row.disk = engine.megabytes()
+        _ask(row, texts, engine.search)
+        row.memory = max(0.0, _resident("self") - before)
+        if engine.add is not None:
+            row.alone, row.batch = _inserts(engine.add, texts)
+        else:
+            row.alone = (row.build or 0.0) * 1000  # it is built anew
         engine.close()
+        rows.append(row)
+    return rows
+
+
+def _backend() -> str:
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return str(cursor.fetchone()[0])
+
+
+def _resident(process: str) -> float:
+    """Return the megabytes that a process holds for itself (Linux), 0 where no one tells."""
+    status = Path("/proc", process, "status")
+    told = status.read_text() if status.exists() else ""
+    return int(told.split("RssAnon:")[1].split()[0]) / 1000 if "RssAnon:" in told else 0.0
 
 
 def _p95(taken: Sequence[float]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,9 @@ class Engine(Protocol):
 
     def search(self, question: str) -> list[int]:
         """Return the numbers of the ten best."""
+
+    # Takes in some more and commits them; None for one that must be built anew.
+    add: Callable[[Sequence[str]], None] | None
 
     def megabytes(self) -> float:
         """Return how large the index is on disk; 0 for one in memory."""
@@ -47,6 +50,7 @@ class Bm25s:
         self.library = bm25s
         self.stemmer = Stemmer.Stemmer("english")
         self.found: Any = None
+        self.add = None
 
     def _tokens(self, texts: list[str]) -> Any:
         return self.library.tokenize(
@@ -93,6 +97,14 @@ class Tantivy(_OnDisk):
         writer.commit()
         writer.wait_merging_threads()
         self.found.reload()
+        self.writer: Any = None
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Write and commit some more, with one writer kept open."""
+        self.writer = self.writer or self.found.writer()
+        for text in texts:
+            self.writer.add_document(self.library.Document(text=text, number=0))
+        self.writer.commit()
 
     def search(self, question: str) -> list[int]:
         """Return the ten best."""
@@ -112,6 +124,10 @@ class Fts5(_OnDisk):
 
     def index(self, texts: list[str]) -> None:
         """Write and commit all."""
+        self.add(texts)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Write and commit some more."""
         with self.found:
             self.found.executemany("INSERT INTO t (text) VALUES (?)", ((text,) for text in texts))
 
