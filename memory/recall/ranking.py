@@ -252,6 +252,7 @@ def _terms(space: Space, words: Sequence[str], formula: Formula) -> list[Term]:
         for lexeme in (word, LABEL + word) if formula.labels else (word,):
             if figures := space.terms.get(lexeme):
                 weight = count * _idf(space, figures.documents)
+                levels: tuple[Level, ...]
                 if lexeme[0] == LABEL:
                     weight *= LABEL_WEIGHT
                     query = tsquery_of([lexeme])
