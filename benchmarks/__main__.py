@@ -55,6 +55,7 @@ PARTS = (
     Part("topic_page", "Pages: a topic with 200 runs and 500 sources"),
     Part("many_topics", "Pages: Home, Topics and Reports with 500 topics"),
     Part("api", "The API", (), ("--size", "3000", "--seconds", "10")),
+    Part("load", "Pages and API under load", (), ("--quick",)),
     Part("files", "Memory files", (), ()),
     Part("run_overhead", "Runs: what they cost beyond what they wait for", (), ("--runs", "2")),
     Part("hosts", "Runs: workers on one host and on two", (), ("--runs", "4")),
