@@ -125,6 +125,12 @@ def test_the_wheel_asks_for_what_the_lock_files_are_made_of(wheel: Path):
     assert set(told["Provides-Extra"]) == {"embeddings", "apprise"}
 
 
+def test_the_changelog_begins_with_this_version():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+
+    assert headings[0] == beacon_site.__version__
+
+
 def test_the_licences_of_what_others_wrote_go_along(wheel: Path):
     vendored = [path.name for path in (ROOT / "static" / "vendor").glob("*.LICENSE.txt")]
     files = metadata(wheel)["License-File"]
