@@ -55,8 +55,11 @@ def observations_for(
     What the prompt tells as known facts or as `lessons` (None: they are looked up) is not told
     twice, and what was struck not at all.
     """
-    struck = TopicFact.objects.filter(topic=topic).struck().values_list("text", flat=True)
     facts: Sequence[str] = [fact.text for fact in known.facts] if known else []
+    if known:
+        struck: Sequence[str] = known.struck
+    else:  # memory that has lapsed is not loaded, and yet nothing struck is told
+        struck = [fact.text for fact in TopicFact.objects.filter(topic=topic).struck()]
     told = taught.of_topic(topic) if lessons is None else lessons
     return best_for(
         topic.owner, task, topic=topic, known=[*facts, *struck, *(one.content for one in told)]
