@@ -76,7 +76,8 @@ def _used(user: User, topic: Topic | None = None) -> tuple[int, Decimal]:
 
 def _sums(rows: QuerySet[Any], tokens: Any) -> QuerySet[Any]:
     summed = rows.order_by().values(of=Value(1)).annotate(tokens=Sum(tokens), cost=Sum("money"))
-    return summed.values_list("tokens", "cost")
+    told: QuerySet[Any] = summed.values_list("tokens", "cost")
+    return told
 
 
 class MonthMeter:

@@ -38,6 +38,7 @@ from research.running import obeying
 from research.runs import memory_changes, shown
 from research.runs.manifest import manifest_rows
 
+MOST_HITS = 100  # of one state that the page shows at first
 LEAST_HEADINGS = 3  # from which contents at the side help
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 # A mark hangs on its word.
@@ -97,8 +98,19 @@ class HitGroup:
 
     state: str
     label: Any
-    rows: list[shown.HitRow]
+    rows: list[shown.HitRow]  # that are shown
     line: str
+    count: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether there are more of them than the page shows at first."""
+        return self.count > MOST_HITS
+
+    @property
+    def left_out(self) -> int:
+        """Return how many of its hits are not shown."""
+        return self.count - len(self.rows)
 
 
 GROUPS = {
@@ -140,15 +152,17 @@ def article(
     }
 
 
-def context(run: Run) -> dict[str, Any]:
+def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     """Return what the report's page shows of a saved run, as `with_neighbours` found it.
+
+    Of many hits of one state the first are shown, unless all are asked for (`in_full`).
 
     It is read in eight queries; one more for a deep run, and one where a reflection changed something.
     """
     found = article(run)
     steps = list(run.steps.defer("output").annotate(asked=F("output__asked")))
     found_hits = list(run.hits.defer("snippet"))
-    hits = _groups(found_hits)
+    hits = _groups(found_hits, None if in_full else MOST_HITS)
     return found | {
         "steps": shown.step_rows(
             run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
@@ -157,7 +171,7 @@ def context(run: Run) -> dict[str, Any]:
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
         "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
-        "hit_count": sum(len(group.rows) for group in hits),
+        "hit_count": sum(group.count for group in hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "asked_at_home": [] if found_hits else asked_at_home(steps),
         "memory": memory_changes.of_run(run, found["changed"].items),
@@ -199,7 +213,8 @@ def with_neighbours(runs: RunQuerySet) -> RunQuerySet:
     near = Q(number=OuterRef("number") - 1) | Q(number=OuterRef("number") + 1)
     others = Run.objects.kept().filter(near, topic=OuterRef("topic")).order_by("number")
     told = JSONObject(pk="pk", number="number", finished_at="finished_at")
-    return runs.annotate(beside=ArraySubquery(others.values(told=told)))
+    found: RunQuerySet = runs.annotate(beside=ArraySubquery(others.values(told=told)))
+    return found
 
 
 # --- sources and the body -------------------------------------------------------------------------
@@ -297,12 +312,12 @@ def _contents(
 # --- hits ----------------------------------------------------------------------------
 
 
-def _groups(hits: Sequence[Hit]) -> list[HitGroup]:
+def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
     groups = []
     for state, label in GROUPS.items():
         rows = [shown.hit_row(hit) for hit in hits if hit.state == state]
         if rows:
-            groups.append(HitGroup(state.value, label, rows, _line(state, rows)))
+            groups.append(HitGroup(state.value, label, rows[:most], _line(state, rows), len(rows)))
     return groups
 
 

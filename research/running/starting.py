@@ -184,8 +184,8 @@ def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
         raise NotNow(_("Only a run with a report and its queries can be repeated as it was."))
     asked = run.manifest.get("services") or run.settings.get("services", [])
     was = {"settings": {**run.settings, "services": asked}, "rerun_of": run}
-    asked = {"trigger": Run.Trigger.PERSON, "by": by, "depth": run.depth, "loaded": loaded}
-    return start_run(run.topic, **asked, **was)
+    person = Run.Trigger.PERSON
+    return start_run(run.topic, trigger=person, by=by, depth=run.depth, loaded=loaded, **was)
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
         return render(request, "research/run_trashed.html", run_trash.page_of_removed(run))
     if hasattr(run, "report"):
         limits = {"limits": starting.limits_in_words(run.topic.owner)}
-        return render(request, "research/report.html", report_page.context(run) | limits)
+        in_full = request.GET.get("hits") == "all"
+        found = report_page.context(run, in_full=in_full)
+        return render(request, "research/report.html", found | limits)
     return render(request, "research/run.html", run_page.context(run))
 
 

@@ -120,8 +120,10 @@ def topics_sample(request: BeaconRequest) -> HttpResponse:
     """Make the sample topic, or find it, and start its next run."""
     try:
         topic = create_sample_topic(request.user, by=request.actor)
-        asked = {"by": request.actor, "loaded": loaded_at(request.POST)}
-        run: Run | None = start_run(topic, trigger=Run.Trigger.PERSON, **asked)
+        loaded = loaded_at(request.POST)
+        run: Run | None = start_run(
+            topic, trigger=Run.Trigger.PERSON, by=request.actor, loaded=loaded
+        )
     except RunInTheWay as exc:
         messages.info(request, str(exc))
         run = exc.run

@@ -9,8 +9,9 @@ from django.test import Client
 
 from memory.models import Topic, User
 from research.models import DeltaItem, Run
-from tests.pages.report_cast import page, section
+from tests.pages.report_cast import page, section, url
 from tests.research.factories import (
+    make_hit,
     make_item,
     make_report,
     make_run,
@@ -222,3 +223,18 @@ def test_unsupported_sentences_are_marked(browser: Client, topic: Topic):
     make_report(run, body="It is the fastest. *(unsupported)*")
 
     assert "! unsupported</span>" in page(browser, run)
+
+
+def test_of_many_hits_the_first_are_shown_and_the_others_when_asked_for(
+    browser: Client, topic: Topic
+):
+    run = make_run(topic)
+    make_report(run)
+    for place in range(1, 104):
+        make_hit(run, place, state="known")
+
+    few, all_of_them = page(browser, run), browser.get(f"{url('run', run)}?hits=all").content
+
+    assert 'href="?hits=all#hits"' in few and "Show all 103, not only the first 100" in few
+    assert "Page 100" in few and "Page 101" not in few
+    assert b"Page 103" in all_of_them and b'href="?hits=all#hits"' not in all_of_them
