@@ -34,6 +34,26 @@ def make_account(visitor: Visitor, name: str) -> None:
     page.wait_for_url("**/")
 
 
+def look_round(visitor: Visitor) -> None:
+    """Do what the host does first: Health, a feed tried, a token, the admin site."""
+    page = visitor.page
+    visitor.goto("/settings/health/")
+    expect(page.locator("main")).to_contain_text("Worker")
+    visitor.follow("Connections")
+    feeds = page.locator("#connection_free")
+    feeds.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # this machine's own
+    feeds.get_by_role("button", name="Test").click()
+    expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
+    visitor.follow("API tokens")
+    page.locator("main form [name=name]").fill("the walk")
+    visitor.press("Make the token")
+    expect(page.locator("#new-token")).to_be_visible()
+    visitor.goto("/settings/tokens/")
+    expect(page.locator("#new-token")).to_have_count(0)  # shown once
+    visitor.goto("/admin/")
+    expect(page.locator("body")).to_contain_text("All accounts, to read")
+
+
 def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
     visit: Visit, fresh: BrowserSite
 ) -> None:
@@ -48,6 +68,7 @@ def test_the_one_time_link_makes_the_first_account_and_leads_to_an_empty_home(
     expect(visitor.page.get_by_text("No model, no key: here is what works")).to_be_visible()
     expect(visitor.page.locator(".banner")).to_contain_text("No worker is running")
     assert visitor.violations() == []
+    look_round(visitor)
     second = visit(fresh.base)
     second.goto(link)  # it works once
     assert second.heading() == "This link does not work any more"

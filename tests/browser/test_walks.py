@@ -1,7 +1,7 @@
-"""Two of the four walks of docs/journeys.md: a researcher with many topics, and who hosts Beacon.
+"""The researcher's walk of docs/journeys.md: many topics, a bulk act, and the palette.
 
 The newcomer's is test_journey.py (test_keyboard.py, test_no_javascript.py), the keeper's
-test_trust_by_keyboard.py, test_review.py and test_files.py.
+test_trust_by_keyboard.py, test_review.py and test_files.py, the host's test_first_account.py.
 """
 
 from __future__ import annotations
@@ -66,27 +66,3 @@ def test_a_researcher_does_so_without_scripts(visit: Visit, newcomer: str) -> No
     visitor.click(page.locator("main form button"))
     visitor.click(page.locator("main .palette-rows a", has_text="Tidal power"))
     assert visitor.heading().startswith("Tidal power")
-
-
-def test_who_hosts_it_looks_at_health_tries_a_service_and_makes_a_token(
-    visit: Visit, cast: dict[str, str]
-) -> None:
-    visitor = visit()
-    visitor.sign_in("grace")
-    page = visitor.page
-    visitor.goto("/settings/")
-    visitor.follow("Health")
-    expect(page.locator("main")).to_contain_text("Worker")
-    visitor.follow("Connections")
-    free = page.locator("#connection_free")
-    free.locator("[name$=url]").fill("http://127.0.0.1:9/feed.xml")  # a feed of this machine's own
-    free.get_by_role("button", name="Test").click()
-    expect(page.locator("#test_feeds")).not_to_be_empty()  # what it really answered
-    visitor.follow("API tokens")
-    page.locator("main form [name=name]").fill("the walk")
-    visitor.press("Make the token")
-    expect(page.locator("#new-token")).to_be_visible()
-    visitor.goto("/settings/tokens/")
-    expect(page.locator("#new-token")).to_have_count(0)  # shown once
-    visitor.goto("/admin/")
-    expect(page.locator("body")).to_contain_text("All accounts, to read")
