@@ -191,7 +191,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
 
     assert (shown["waiting_plans"], shown["unread_reports"]) == (2, 1)
     assert [item["count"] for item in shown["nav"][0]["items"]][:4] == [None, None, 2, 1]
-    assert len(queries) == 2
+    assert len(queries) <= 2  # the ages of the processes are kept for a moment
 
 
 def test_starting_another_leads_to_the_one_that_waits(browser: Client, run: Run):
