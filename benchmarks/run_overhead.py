@@ -1,11 +1,15 @@
 """How much a run costs beyond what it must wait for.
 
-    .venv/bin/python -m benchmarks.run_overhead [--runs 5] [--services 8]
+    .venv/bin/python -m benchmarks.run_overhead [--runs 5] [--services 1] [--workers 1,2,4]
 
-A run against loopback services (plan 800 ms, 6 queries of 300 ms at each of eight services, 24 pages of 200 to 900 ms, write
-2 s) in a warm process, from claim to save, over its data-dependent path: plan + slowest query +
-slowest page + write = 4.0 s.  The pages must have reached the report, or nothing was measured.
+A run against loopback services (plan 800 ms, 6 queries of 300 ms at each service, 24 pages of 200 to
+900 ms, write 2 s) in a warm process, from claim to save, over its data-dependent path: plan + slowest
+query + slowest page + write = 4.0 s.  The pages must have reached the report, or nothing was measured.
+Then eight runs are queued at once, for one, two and four warm processes to carry out (`--workers ""`: none).
 Everything is thrown away afterwards.
+
+To be reached: a ratio of 1.10 with one service, and four times the runs a minute with four processes
+as far as there are processors for what a run computes.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from typing import Any
 from beacon_site import embedded
 from benchmarks import loopback, search_shapes
 
+AT_ONCE = 8  # runs that wait for the workers
 PATH_SECONDS = loopback.PLAN + loopback.QUERY + loopback.SLOWEST + loopback.WRITE
 
 
@@ -66,6 +71,53 @@ def _one(number: int) -> tuple[float, dict[str, float]]:
     return seconds, {s.name: (s.milliseconds or 0) / 1000 for s in run.steps.all()}
 
 
+def _work() -> None:
+    """Be one of several workers: say when warm, and carry out what is queued when told to."""
+    import django
+
+    django.setup()
+    import structlog
+
+    structlog.configure(processors=[structlog.testing.LogCapture()])
+    from research.models import Run
+    from research.running import executing
+
+    _one(1000 + os.getpid())
+    print("warm", flush=True)
+    sys.stdin.readline()
+    while (waiting := Run.objects.filter(status="queued").order_by("?").first()) is not None:
+        executing.execute(waiting.pk, worker=f"benchmark-{os.getpid()}")
+
+
+def _throughput(workers: int) -> float:
+    """Return the seconds in which so many warm processes carry out eight runs that wait."""
+    from memory.models import User
+    from research.models import Run
+    from research.running import starting
+
+    command = [sys.executable, "-m", "benchmarks.run_overhead", "--work"]
+    started = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _worker in range(workers)
+    ]
+    for process in started:
+        assert process.stdout and process.stdout.readline() == "warm\n"
+    user = User.objects.get()
+    runs = [
+        Run.objects.start(
+            starting.create_topic(owner=user, title=f"{workers} at {n}", by=user.actor),
+            trigger="command", by=user.actor,
+        ).pk
+        for n in range(AT_ONCE)
+    ]  # fmt: skip
+    began = time.perf_counter()
+    for process in started:
+        process.communicate("go\n")
+    took = time.perf_counter() - began
+    assert Run.objects.filter(pk__in=runs, status="succeeded").count() == AT_ONCE
+    return took
+
+
 def _print(rows: list[tuple[float, dict[str, float]]]) -> None:
     totals = [seconds for seconds, _steps in rows]
     for name in rows[0][1]:
@@ -83,8 +135,12 @@ def main() -> None:
     """Start what is needed, measure, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--services", type=int, default=len(search_shapes.NAMES))
+    parser.add_argument("--services", type=int, default=1)
+    parser.add_argument("--workers", default="1,2,4", help="processes, with commas")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.work:
+        return _work()
     names = search_shapes.NAMES[: options.services]
     os.environ["LOOPBACK_SERVICES"] = " ".join(names)
     services: Any = subprocess.Popen(
@@ -97,7 +153,7 @@ def main() -> None:
             servers = embedded.ensure(Path(folder))
             os.environ |= servers.urls
             try:
-                _measure(options.runs)
+                _measure(options.runs, [int(n) for n in options.workers.split(",") if n])
             finally:
                 servers.close()
     finally:
@@ -105,7 +161,7 @@ def main() -> None:
         services.wait(timeout=10)
 
 
-def _measure(runs: int) -> None:
+def _measure(runs: int, workers: Sequence[int]) -> None:
     import django
 
     django.setup()
@@ -120,6 +176,12 @@ def _measure(runs: int) -> None:
     User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
     _one(0)  # warm: imports, the reading child, the database's caches
     _print([_one(number) for number in range(1, runs + 1)])
+    for count in workers:
+        took = _throughput(count)
+        print(
+            f"{count} workers     {AT_ONCE} runs in {took:6.2f} s, {60 * AT_ONCE / took:5.1f} a minute",
+            flush=True,
+        )
     connections.close_all()
 
 
