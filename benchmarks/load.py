@@ -142,7 +142,9 @@ def _warm(bench: Bench) -> None:
         ThreadPoolExecutor(4) as threads,
     ):
         for path, answer in zip(paths, threads.map(client.get, paths), strict=True):
-            assert answer.status_code == 200, (path, answer.status_code)
+            if answer.status_code != 200:
+                log = (bench.folder / "web.log").read_text()[-3000:]
+                raise SystemExit(f"{path}: HTTP {answer.status_code}\n{log}")
         if bench.asked.singly:
             for path in dict.fromkeys(paths):
                 took = min(_seconds(client, path) for _time in range(5))

@@ -39,6 +39,7 @@ def configure(folder: Path, origin: str, port: int, **more: str) -> None:
         "BEACON_SEARCH": "serpapi",
         "BEACON_FETCH_ALLOW_HOSTS": origin.removeprefix("http://"),
         "BEACON_EMBEDDINGS": "none",
+        "BEACON_ENV": "production",
         "BEACON_RUNS_PER_HOUR": "1000000",
         "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
         "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
