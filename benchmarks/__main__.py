@@ -58,6 +58,7 @@ PARTS = (
     Part("load", "Pages and API under load", (), ("--quick",)),
     Part("files", "Memory files", (), ()),
     Part("run_overhead", "Runs: what they cost beyond what they wait for", (), ("--runs", "2")),
+    Part("side_by_side", "Runs: beside gpt-researcher", module="peers.side_by_side"),
     Part("hosts", "Runs: workers on one host and on two", (), ("--runs", "4")),
     Part("tokens", "The content store: tokens sent"),
     Part("delta", "Deltas: what a run tells as new", (), ("--no-vectors",)),

@@ -10,8 +10,13 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _WATCH = """
 window.__shift = 0;
+window.__moved = [];
 new PerformanceObserver(list => {
-  for (const one of list.getEntries()) if (!one.hadRecentInput) window.__shift += one.value;
+  for (const one of list.getEntries()) if (!one.hadRecentInput) {
+    window.__shift += one.value;
+    for (const {node} of one.sources) if (node)
+      window.__moved.push(node.nodeName + "." + (node.className || node.parentNode?.className));
+  }
 }).observe({type: "layout-shift", buffered: true});
 """
 
@@ -68,5 +73,8 @@ def _one(browser: Any, base: str, session: str, path: str) -> Weight:
         weight = Weight(path, 0, 0)
     else:
         weight = Weight(path, took[0] / 1000, float(page.evaluate("window.__shift")))
+        if weight.shift:
+            moved = page.evaluate("window.__moved.slice(0, 6).join(', ')")
+            print(f"  {path}: moved by {weight.shift:.4f}: {moved}", flush=True)
     context.close()
     return weight
