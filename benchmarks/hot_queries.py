@@ -120,7 +120,8 @@ def acts(owner: Any, client: Any) -> dict[str, Callable[[], object]]:
         found["a note's page"] = lambda: client.get(note.get_absolute_url())
     if run is not None:
         page = reverse("research:run", args=[run.topic.slug, run.pk])
-        found["a topic's page"] = lambda: client.get(run.topic.get_absolute_url())
+        of_topic = reverse("research:topic", args=[run.topic.slug])
+        found["a topic's page"] = lambda: client.get(of_topic)
         found["a run's page"] = lambda: client.get(page)
     return found
 

@@ -3,7 +3,8 @@
     .venv/bin/python benchmarks/recall.py [--large] [--sizes 10000,100000] [--texts DIR]
 
 It prints, an engine a line: what building took (Beacon's figure: storing the notes too), the disk
-and the memory that the index takes, what one more memory costs alone and in hundreds, each
+that the index takes, memory (of Beacon this process and its process of Postgres whole, of the others
+what this process grew by), what one more memory costs alone and in hundreds, each
 committed and on disk, p50 and p95 for questions of 1 to 8 words, and p50 over that of SQLite's
 FTS5, by the clock and of the processor: of one run, so that it holds on other machines.  Beacon's
 time is `recall()` in this process, from the question to loaded records with their reasons; bm25s,
