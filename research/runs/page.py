@@ -16,7 +16,6 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from beacon_site.providers import catalogue
 from memory.texts.markdown import render
 from research.budgets.budget import budget_of
 from research.deep import call_rows
@@ -116,7 +115,7 @@ def _queries(
         row = rows.setdefault(entry["query"], QueryRow(entry["query"]))
         row.is_answered = True
         row.hits += entry["hits"]
-        row.services.append(_named(entry["service"]))
+        row.services.append(searching.label_of(entry["service"]))
         if entry["problem"]:
             row.problems.append(_problem(entry, said))
     if is_told:
@@ -132,13 +131,7 @@ def _problem(entry: dict[str, Any], said: set[tuple[str, str]]) -> str:
     if (entry["service"], why) in said:
         why = _("failed likewise") if entry["tries"] else _("not asked any more")
     said.add((entry["service"], entry["problem"]))
-    return f"{_named(entry['service'])}: {why}"
-
-
-def _named(service: str) -> str:
-    """Return a service as people know it; one that Beacon has no more by its bare name."""
-    known = catalogue.BY_NAME.get(service)
-    return str(known.label) if known else service
+    return f"{searching.label_of(entry['service'])}: {why}"
 
 
 def _by_query(hits: Iterable[Hit], state: str) -> Counter[str]:
