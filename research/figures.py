@@ -59,6 +59,7 @@ FIGURES = {
     "info": Figure("Which version answers.", ("version",)),
     "database_up": Figure("Whether the database answers: 1 or 0."),
     "redis_up": Figure("Whether Redis answers: 1 or 0."),
+    "data_folder_up": Figure("Whether the data folder can be read: 1 or 0."),
     "database_bytes": Figure("Size of the database."),
     "data_folder_free_bytes": Figure("Room on the disk of the data folder."),
     "process_age_seconds": Figure(
@@ -117,8 +118,7 @@ class Figures(Collector):
         """Read everything once."""
         version: Values = {(str(settings.BEACON_VERSION),): 1.0}
         yield _gauge("info", version)
-        free = shutil.disk_usage(settings.DATA_DIR).free
-        yield _one("data_folder_free_bytes", free)
+        yield from _disk()
         yield from _queues()
         try:
             found = [*_processes(), *_runs(), *_deliveries(), *_models(), *_searches(), *_rest()]
@@ -127,6 +127,18 @@ class Figures(Collector):
             found = []
         yield _one("database_up", bool(found))
         yield from found
+
+
+def _disk() -> Iterator[GaugeMetricFamily]:
+    """Tell how much room is left; of a folder that is gone nothing is known but that."""
+    try:
+        free = shutil.disk_usage(settings.DATA_DIR).free
+    except OSError as exc:
+        logger.warning("room on the disk not read", why=exc.strerror)
+        yield _one("data_folder_up", 0)
+        return
+    yield _one("data_folder_up", 1)
+    yield _one("data_folder_free_bytes", free)
 
 
 def _queues() -> Iterator[GaugeMetricFamily]:

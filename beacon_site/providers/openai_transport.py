@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import httpcore2
 import httpx2
@@ -23,6 +23,7 @@ MAX_BODY = 2 * 1024 * 1024  # bytes of one whole answer: 8,000 tokens, each esca
 MAX_STREAM = 8 * 1024 * 1024  # bytes of a stream, where each token comes in 200 to 300 of them
 IDLE_SECONDS = 45.0  # of silence within a stream that has begun
 PIECE = 65536
+GZIP_MARK = b"\x1f"
 TOO_LARGE = "x-beacon-too-large"
 STREAMED = "x-beacon-stream"  # on a request: hand the answer over as it comes; never sent
 
@@ -132,20 +133,13 @@ class _Flow(httpx2.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         is_gzip = self._response.headers.get("content-encoding", "").strip().lower() == "gzip"
-        inflater = zlib.decompressobj(wbits=31) if is_gzip else None
+        chunks = self._timed(self._response.iter_raw())
         size = 0
-        for chunk in self._timed(self._response.iter_raw()):
-            waiting = chunk
-            while waiting:
-                try:
-                    piece = inflater.decompress(waiting, PIECE) if inflater else waiting
-                except zlib.error as exc:
-                    raise httpx2.DecodingError("it cannot be inflated") from exc
-                waiting = inflater.unconsumed_tail if inflater else b""
-                size += len(piece)
-                if size > MAX_STREAM:
-                    raise BodyTooLarge
-                yield piece
+        for piece in _inflated(chunks) if is_gzip else chunks:
+            size += len(piece)
+            if size > MAX_STREAM:
+                raise BodyTooLarge
+            yield piece
 
     def _timed(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the chunks; the clock is set before each read, for others were read since.
@@ -164,6 +158,27 @@ class _Flow(httpx2.SyncByteStream):
     def close(self) -> None:
         """Close the connection, read to its end or not."""
         self._response.close()
+
+
+def _inflated(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what the chunks hold, at most PIECE bytes at once.  Raises httpx2.DecodingError.
+
+    A body may be several gzip members end to end, as a server that packs each event writes it;
+    what follows the last and is none is left out.
+    """
+    inflater = zlib.decompressobj(wbits=31)
+    for chunk in chunks:
+        waiting = chunk
+        while waiting:
+            if inflater.eof and not waiting.startswith(GZIP_MARK):
+                return
+            inflater = zlib.decompressobj(wbits=31) if inflater.eof else inflater
+            try:
+                piece = inflater.decompress(waiting, PIECE)
+            except zlib.error as exc:
+                raise httpx2.DecodingError("it cannot be inflated") from exc
+            waiting = inflater.unconsumed_tail or inflater.unused_data
+            yield piece
 
 
 def expect_the_end(seconds: float) -> None:

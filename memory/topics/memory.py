@@ -60,6 +60,7 @@ class TopicMemory:
     run_count: int
     seen_count: int
     batch: int
+    secret_struck: tuple[str, ...] = ()  # of `struck`, what is marked sensitive: in no prompt
 
     def as_json(self) -> dict[str, Any]:
         """Return the memory as JSON values, as a run's step keeps it."""
@@ -77,14 +78,14 @@ class TopicMemory:
             for fact in stored["facts"]
         )
         last = parse_datetime(stored["last_run_at"] or "")
-        return cls(
-            **(stored | {"facts": facts, "struck": tuple(stored["struck"]), "last_run_at": last})
-        )
+        lists = {name: tuple(stored.get(name, ())) for name in ("struck", "secret_struck")}
+        return cls(**(stored | lists | {"facts": facts, "last_run_at": last}))
 
     def as_prompt(self) -> str:
         """Return the block for planning and writing prompts: what is known, when it was last
         checked, what not to research again (R34).  Facts stand between marks, as data; those that
-        are marked sensitive do not stand there."""
+        are marked sensitive do not stand there, not even as struck."""
+        secret = set(map(texts.match_key, self.secret_struck))
         safe = replace(
             self,
             topic=texts.for_prompt(self.topic),
@@ -93,7 +94,9 @@ class TopicMemory:
             facts=tuple(
                 replace(f, text=texts.for_prompt(f.text)) for f in self.facts if not f.is_secret
             ),
-            struck=tuple(map(texts.for_prompt, self.struck)),
+            struck=tuple(
+                texts.for_prompt(t) for t in self.struck if texts.match_key(t) not in secret
+            ),
         )
         return render_to_string("prompts/_topic_memory.txt", {"memory": safe}).strip()
 
@@ -143,10 +146,12 @@ def _read(topic: Topic) -> Loaded:
         )
         for fact in current
     )
+    secret = [fact.text for fact in struck if fact.sensitivity == Sensitivity.SENSITIVE]
     memory = TopicMemory(
         topic=fresh.title,
         facts=facts,
         struck=tuple(fact.text for fact in struck),
+        secret_struck=tuple(secret),
         summary=fresh.summary,
         last_run_at=fresh.last_run_at,
         run_count=fresh.run_count,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -18,7 +19,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.contexts import taught
 from memory.errors import InvalidValue, MemoryRefused
-from memory.models import Activity, Revision, Topic, TopicFact, Trust
+from memory.models import Activity, Observation, Revision, Sensitivity, Topic, TopicFact, Trust
 from memory.observing.writing import write_observation
 from memory.records import undoing
 from memory.texts.text import clean, is_visible, match_key, one_line, shorten
@@ -145,18 +146,7 @@ def correct(
                 by=str(by),
             )
             done = _change_facts(correction, facts, by=by)
-            lesson = write_observation(
-                report.owner,
-                "lesson",
-                _lesson(correction, report),
-                by=by,
-                tags=[taught.TAG],
-                topic=report.run.topic,
-                trust=Trust.OWNER,
-                step_name=str(report.run)[:200],
-                step_type="RUN",
-            )
-            correction.lesson = lesson
+            correction.lesson = _taught(correction, report, facts, by)
             correction.save(update_fields=["lesson"])
             _log(correction, report, by, "report-corrected", facts=len(done))
     except IntegrityError as exc:
@@ -165,6 +155,25 @@ def correct(
         problem = _("This sentence is corrected already: take that back first to say it anew.")
         raise InvalidValue(problem) from exc
     return correction
+
+
+def _taught(
+    correction: Correction, report: Report, facts: Sequence[FactSeen], by: Actor
+) -> Observation:
+    """Write the lesson; it quotes the facts, so it is sensitive where one of them is."""
+    is_secret = any(seen.fact.sensitivity == Sensitivity.SENSITIVE for seen in facts)
+    return write_observation(
+        report.owner,
+        "lesson",
+        _lesson(correction, report),
+        by=by,
+        tags=[taught.TAG],
+        topic=report.run.topic,
+        trust=Trust.OWNER,
+        sensitivity=Sensitivity.SENSITIVE if is_secret else Sensitivity.NORMAL,
+        step_name=str(report.run)[:200],
+        step_type="RUN",
+    )
 
 
 def _lesson(correction: Correction, report: Report) -> str:
@@ -235,10 +244,21 @@ def _check_seen(seen: FactSeen) -> None:
     seen.fact.refresh_from_db()
 
 
-def corrected_sentences(topic: Topic) -> list[str]:
-    """Return the sentences of the topic's reports that a person said are wrong, the newest first."""
-    rows = Correction.objects.filter(topic=topic).standing()
-    return list(rows.values_list("sentence", flat=True)[:MOST_SENTENCES])
+def corrected_sentences(topic: Topic) -> dict[str, bool]:
+    """Return the sentences of the topic's reports that a person said are wrong, the newest first.
+
+    Each with whether it told a fact that is marked sensitive, or taught a lesson that is.
+    """
+    secret = Q(lesson__sensitivity=Sensitivity.SENSITIVE) | Exists(
+        CorrectedFact.objects.filter(
+            correction=OuterRef("pk"), fact__sensitivity=Sensitivity.SENSITIVE
+        )
+    )
+    rows = Correction.objects.filter(topic=topic).standing().annotate(is_secret=secret)
+    told: dict[str, bool] = {}
+    for sentence, is_secret in rows.values_list("sentence", "is_secret")[:MOST_SENTENCES]:
+        told[sentence] = is_secret or told.get(sentence, False)
+    return told
 
 
 # --- taken back --------------------------------------------------------------------------------------

@@ -75,7 +75,11 @@ def load_memory(work: Work) -> StepResult:
     # What a person corrected in a report is not found anew, whatever words the fact has now.
     corrected = correcting.corrected_sentences(work.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
-    memory = replace(loaded.memory, struck=tuple(struck))
+    secret = [
+        *loaded.memory.secret_struck,
+        *(said for said, is_secret in corrected.items() if is_secret),
+    ]
+    memory = replace(loaded.memory, struck=tuple(struck), secret_struck=tuple(secret))
     Use.objects.bulk_create(
         [
             Use(

@@ -112,7 +112,7 @@ def test_loading_writes_nothing(topic: Topic):
 
 def test_a_memory_survives_its_step_as_json(topic: Topic):
     fact = KnownFact("1", statement(1), "https://a.example/", "A", date(2026, 1, 2), is_kept=True)
-    memory = TopicMemory("C++", (fact,), ("struck",), "Sum.", AT, 3, 7, 2)
+    memory = TopicMemory("C++", (fact,), ("struck",), "Sum.", AT, 3, 7, 2, ("struck",))
 
     assert TopicMemory.from_json(memory.as_json()) == memory
 
@@ -133,6 +133,20 @@ def test_the_prompt_says_what_is_known_when_it_was_checked_and_what_not_to_ask(
     assert "The summary." in prompt
     assert "Do NOT research or report these again" in prompt
     assert prompt.index("do not repeat") < prompt.index("A struck one")
+
+
+def test_what_is_both_struck_and_sensitive_is_told_to_no_model_and_still_not_repeated(topic: Topic):
+    keep(topic, [statement(1), statement(2)])
+    for fact in TopicFact.objects.filter(topic=topic):
+        fact.strike(by=topic.owner.actor, why="wrong")
+    TopicFact.objects.get(text=statement(1)).change(by=topic.owner.actor, sensitivity="sensitive")
+
+    memory = topic_memory.load(topic).memory
+
+    assert memory is not None
+    assert statement(1) not in memory.as_prompt()
+    assert statement(2) in memory.as_prompt()
+    assert set(memory.struck) == {statement(1), statement(2)}
 
 
 def test_a_lapsed_memory_is_kept_but_not_loaded_until_it_is_revived(topic: Topic):

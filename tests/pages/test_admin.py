@@ -356,6 +356,16 @@ def test_a_stranger_signs_in_by_beacons_own_page(alice: User) -> None:
     assert chain[-1][0] == "/sign-in/?next=/admin/memory/topic/"
 
 
+@pytest.mark.parametrize("field", ["kind", "kind__exact", "q"])
+def test_a_filter_that_postgres_cannot_hold_leads_to_the_whole_list(
+    browser: Client, field: str
+) -> None:
+    answer = browser.get(f"/admin/memory/note/?{field}=%00", follow=True)
+
+    assert answer.redirect_chain == [("/admin/memory/note/?e=1", 302)]
+    assert answer.status_code == 200
+
+
 def test_signing_out_of_the_admin_ends_the_sign_in(browser: Client, alice: User) -> None:
     User.objects.filter(pk=alice.pk).update(is_staff=True, is_superuser=True)
     hers = Client()

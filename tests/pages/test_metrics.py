@@ -182,6 +182,18 @@ def test_without_redis_or_the_database_the_rest_is_told(
     assert told["beacon_data_folder_free_bytes",] > 0
 
 
+def test_a_data_folder_that_is_gone_takes_its_figure_along_and_nothing_else(
+    db: None, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path / "gone"
+
+    told = figures()
+
+    assert told["beacon_data_folder_up",] == 0
+    assert ("beacon_data_folder_free_bytes",) not in told
+    assert told["beacon_database_up",] == 1
+
+
 def test_requests_are_counted_by_route_and_not_by_address(
     alice: User, client_of: Callable[[User], Client]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -359,6 +360,22 @@ def test_an_error_event_by_its_name_is_an_error(model, chat):
 
 
 # --- whoever listens may stop it ------------------------------------------------------------------
+
+
+def test_a_stream_whose_events_are_packed_each_for_itself_is_told_to_its_end():
+    pause = b": " + b"." * 150_000  # more than is unpacked at once
+    events = [pause, data(chunk({"content": "one two"})), data(LAST), b"data: [DONE]"]
+
+    def stream(connection):
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n"
+        packed = b"".join(gzip.compress(event + b"\n\n") for event in events)
+        connection.sendall(f"{head}Content-Length: {len(packed)}\r\n\r\n".encode() + packed)
+
+    with RawServer(stream) as server:
+        profile = LlmProfile(f"{server.url}v1", "tiny")
+        answer = OpenAIModel(profile).ask(HELLO, on_text=lambda _text: None)
+
+    assert (answer.text, answer.finish_reason) == ("one two", "stop")
 
 
 class Stopped(Exception):

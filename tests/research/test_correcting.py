@@ -189,6 +189,29 @@ def test_the_next_run_is_told_and_does_not_find_it_again(
     assert not Run.objects.get(pk=after.pk).report.delta.count(cast.sentence(1))
 
 
+def test_what_is_said_of_a_sensitive_fact_reaches_no_model(
+    topic: Topic, providers: Providers, alice: Any
+):
+    cast.set_up(providers, 1, 2)
+    providers.model = cast.model(cast.PLAN, cast.report(1, 2))
+    report = Report.objects.get(run=cast.carried_out(cast.started(topic)))
+    one = sentence(report, cast.sentence(1))
+    fact, *_others = correcting.facts_of(report, one)
+    fact.change(by=topic.owner.actor, sensitivity="sensitive")
+    wrong, told = "The line was never built.", [FactSeen(fact, fact.version)]
+    correcting.correct(report, one, wrong=wrong, facts=told, by=topic.owner.actor)
+    Topic.objects.filter(pk=topic.pk).update(summary="")  # it quotes the report, by the run itself
+    cast.set_up(providers, 1, 3)
+    providers.model = cast.model(cast.PLAN, cast.report(1, 3))
+
+    after = cast.carried_out(cast.started(topic))
+
+    plan = providers.model.history[0].messages[0].content
+    assert "do not repeat" not in plan and wrong not in plan
+    assert cast.sentence(1) not in plan
+    assert cast.sentence(1) not in Run.objects.get(pk=after.pk).report.delta
+
+
 def test_the_topic_is_held_before_anything_that_hangs_on_it(report: Report, alice: Any):
     # A run's save takes it first too: the other way round, each would wait for the other.
     make_fact(report.run.topic, WRONG, report.run)

@@ -113,7 +113,8 @@ class Command(BaseCommand):
             raise CommandError(
                 _(
                     "Nothing was restored: the database is in use. Stop Beacon first "
-                    "(%(make)s down, or its services), then restore, then start it again."
+                    "(%(make)s down, or its services), or wait until another restore or another "
+                    "program has ended; then restore, then start it again."
                 )
                 % BY_HAND
             )
@@ -187,7 +188,10 @@ def _alone() -> Iterator[None]:
         yield
         return
     if not locks.take(lock, wait=False):
-        said = _("Nothing was restored: Beacon runs. Stop it first (%(make)s down).")
+        said = _(
+            "Nothing was restored: Beacon runs on this data folder, or another restore is under "
+            "way. Stop Beacon first (%(make)s down), or wait for the other restore to end."
+        )
         raise CommandError(said % BY_HAND)
     try:
         yield
