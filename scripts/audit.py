@@ -54,6 +54,11 @@ def judged(out: str, errors: str) -> tuple[list[str], int]:
     left_out = [
         f"{one['name']}: left out, {one['skip_reason']}" for one in packages if "skip_reason" in one
     ]
+    if len(left_out) == len(packages):  # a mirror of PyPI hands packages out, and knows no more
+        said = (
+            f"not audited: none of {len(packages)} packages was found where weaknesses are listed"
+        )
+        return [said, left_out[0]], 2
     weak = [
         f"{one['name']} {one['version']}: {weakness['id']}, {_mended(weakness)}"
         for one in packages

@@ -17,7 +17,10 @@ from typing import Any
 
 import snowballstemmer
 
+from memory.texts.normal_form import normal_form
+
 LONGEST_TERM = 64  # characters; longer runs are keys and encodings, not words
+LONGEST_WORD = 32 * LONGEST_TERM  # characters that are looked at: letters and accents
 MOST_TIMES = 255  # a tsvector keeps at most so many positions of one term
 LAST_POSITION = 16_383  # and none beyond this one
 LABEL = "@"  # no term of a text begins with it
@@ -42,7 +45,9 @@ def _marks() -> str:
 
 
 _LETTER = rf"[^\W_{_UNSPACED}]"
-_RUN = rf"{_LETTER}+(?:[{_marks()}]+{_LETTER}*)*"
+# One mark at a time: were each round free to take several, a pile of marks could be shared out among
+# the rounds in so many ways that looking through them takes longer than the world is old.
+_RUN = rf"{_LETTER}+(?:[{_marks()}]{_LETTER}*)*"
 _TERM = re.compile(
     rf"(?P<unspaced>[{_UNSPACED}]+)"
     r"|(?P<number>\d+(?:\.\d+)+(?!\w))"
@@ -322,20 +327,21 @@ def _pairs(found: re.Match[str]) -> Iterator[Term]:
 @lru_cache(maxsize=100_000)
 def _normal(word: str, kind: str | None, language: str) -> str:
     """Return the term of a word: without case and accents, stemmed, not too long."""
+    word = word[:LONGEST_WORD]
     term = _folded(word)
     if kind == "word" and language == ENGLISH and _ENGLISH.fullmatch(term):
         term = _stem(term, language)
     elif kind == "word" and language != ENGLISH:  # accents help a stemmer to know the ending
-        term = _folded(_stem(unicodedata.normalize("NFC", word.casefold()), language))
+        term = _folded(_stem(normal_form(word.casefold(), "NFC"), language))
     return term[:LONGEST_TERM]
 
 
 def _folded(word: str) -> str:
     """Return a word without case; accents go where plain letters remain (`café`, not `й`)."""
-    term = unicodedata.normalize("NFKC", word).casefold().replace("’", "'").replace("\x00", "")
+    term = normal_form(word).casefold().replace("’", "'").replace("\x00", "")
     if term.isascii():
         return term
-    bare = "".join(c for c in unicodedata.normalize("NFD", term) if not unicodedata.combining(c))
+    bare = "".join(c for c in normal_form(term, "NFD") if not unicodedata.combining(c))
     return bare if bare and bare.isascii() else term
 
 

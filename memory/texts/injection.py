@@ -8,7 +8,8 @@ any case, and stays `external` until a person accepts it.
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from memory.texts.normal_form import normal_form
 
 # Long texts are read in full by their sentences; this bounds one call.
 LONGEST = 200_000
@@ -189,7 +190,7 @@ def smells_of_instructions(text: str) -> str:
     text = text[:LONGEST]
     if _SMUGGLED.search(text):
         return "hides writing that nobody can see"
-    seen = unicodedata.normalize("NFKC", _HIDDEN.sub("", text)).replace("’", "'")
+    seen = normal_form(_HIDDEN.sub("", text)).replace("’", "'")
     # Spaces are made single ones line by line: runs of them would make some patterns crawl.
     seen = "\n".join(" ".join(line.split()) for line in seen.splitlines() if line.strip())
     for reason, pattern in _PATTERNS:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
+
+from memory.texts.normal_form import normal_form
 
 SLUG_LENGTH = 80
 _CUT = SLUG_LENGTH - 9  # room for "-" and eight hex digits
@@ -14,7 +15,7 @@ RESERVED = frozenset({"new", "sample", "bulk", "trash"})
 
 def normal_title(title: str) -> str:
     """Return the title as it is compared: NFC, trimmed, single spaces, case folded."""
-    return " ".join(unicodedata.normalize("NFC", title).split()).casefold()
+    return " ".join(normal_form(title, "NFC").split()).casefold()
 
 
 def slug_of(title: str) -> str:

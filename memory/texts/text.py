@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memory.texts.normal_form import normal_form
+
 # Postgres holds no NUL or lone surrogate; other controls reach a terminal and do things there.
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _OLD_BREAKS = re.compile("[\x0b\x0c\x85]")  # between lines and pages: words must not run together
@@ -148,5 +150,5 @@ def for_prompt(text: str) -> str:
 
 def match_key(text: str) -> str:
     """Return what two writings of one sentence have in common: letters and digits, case folded."""
-    folded = unicodedata.normalize("NFKC", without_citations(plain(text))).casefold()
+    folded = normal_form(without_citations(plain(text))).casefold()
     return one_line("".join(c if c.isalnum() else " " for c in folded))

@@ -7,9 +7,10 @@ Chinese and Japanese sentences about one quantity share few words and a long run
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from memory.texts.normal_form import normal_form
 
 # So many characters in one run before the number name the same quantity.
 SHARED_RUN = 6
@@ -37,7 +38,7 @@ class Measure:
 
 def measures(text: str) -> list[Measure]:
     """Return the measured numbers of a text; dates are none."""
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = normal_form(text).casefold()
     text = _YEAR.sub(lambda match: chr(_YEARS_BEGIN + int(match.group()[:4])), text)
     text = _DATED.sub("", text)
     return [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 from datetime import date
 
+from memory.texts.normal_form import normal_form
 from memory.texts.text import match_key, one_line, without_citations
 from research.comparing.amounts import Amount, amounts
 from research.comparing.cues import cues
@@ -59,7 +59,7 @@ class Slots:
 
 def slots(sentence: str, on: date | None = None) -> Slots:
     """Take a sentence apart; `on` is the day of its page."""
-    text = unicodedata.normalize("NFKC", one_line(without_citations(sentence)))
+    text = normal_form(one_line(without_citations(sentence)))
     folded = text.casefold()
     found, rest = moments(folded, on)
     starts = {_bare(m[1]) for m in _START.finditer(text) if not m[2]}

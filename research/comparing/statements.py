@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass
 
+from memory.texts.normal_form import normal_form
 from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line, without_citations
 from research.comparing.states import ONE_HOLDER, STATES
@@ -121,7 +121,7 @@ class Stated:
 def take_apart(sentence: str) -> Stated:
     """Return what a sentence states; citations and markup aside."""
     text = one_line(without_citations(sentence))
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normal_form(text).casefold()
     found, rest = _numbers_of(folded)
     states = states_of(rest)
     marks = [f"§{dimension}" for dimension in states]
@@ -153,7 +153,7 @@ def states_of(text: str) -> dict[str, str]:
 
 def numbers(text: str) -> frozenset[str]:
     """Return the numbers, versions and parts of dates in a text, in one spelling."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
+    folded = normal_form(text).casefold()
     return frozenset(_numbers_of(folded)[0])
 
 

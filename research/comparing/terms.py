@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
 import snowballstemmer
+
+from memory.texts.normal_form import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[.'_\-][^\W_]+)*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
@@ -56,7 +57,7 @@ def stem(word: str, language: str = "en") -> str:
 
 def terms(text: str, language: str = "en") -> list[str]:
     """Return the terms of a text in order: stems without stop words, numbers, wide pairs."""
-    folded = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    folded = text.casefold() if text.isascii() else normal_form(text).casefold()
     found: list[str] = []
     for word in _WORD.findall(folded):
         if word.isascii() or not _WIDE.search(word):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from memory.texts.normal_form import normal_form
 from memory.texts.text import one_line, width
 
 LEAST_QUOTE = 12  # characters below which a quote proves nothing
@@ -113,7 +114,7 @@ def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[It
 
 def _as_compared(text: str) -> str:
     # A compatibility form may hold spaces, where the sign itself had none.
-    return "".join(unicodedata.normalize("NFKC", text).casefold().translate(_ONE_KIND).split())
+    return "".join(normal_form(text).casefold().translate(_ONE_KIND).split())
 
 
 def fold(text: str) -> str:

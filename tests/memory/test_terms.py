@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.recall import terms
+from memory.texts.normal_form import normal_form
 
 SIGNS = st.text(st.sampled_from(list("ab1.2'’+#_ \n\t-C\u0301é終端ก\r")), max_size=40)
 
@@ -32,3 +36,26 @@ def test_a_plain_line_gives_the_terms_that_the_pattern_gives(text: str):
 )
 def test_signs_of_names_and_numbers_stay(text: str, found: list[str]):
     assert terms.search_terms(text) == found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("accents", ["\u0351", "\u0351\u0316", "\u0301\u0e48"])
+@pytest.mark.parametrize("end", ["", "!", "a", "+"])
+def test_accents_piled_on_a_letter_take_no_longer_than_other_text(accents: str, end: str):
+    # Forty of them kept the pattern looking for days, in whatever a page or a person wrote.
+    text = f"Rain z{accents * 30_000}{end} stops."
+
+    assert terms.query_terms(text)[0] == "rain"
+    assert terms.search_terms(text)[-1] == "stop"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
+def test_a_normal_form_sorts_no_more_than_thirty_accents_of_a_letter(form: Any):
+    piled = normal_form("e" + "\u0316\u0301" * 400_000 + " café ﬁ", form)
+
+    assert len(piled) < 50
+    assert piled.endswith(unicodedata.normalize(form, " café ﬁ"))
+    assert normal_form("é" * 40 + "e\u0301\u0316", form) == unicodedata.normalize(
+        form, "é" * 40 + "e\u0301\u0316"
+    )

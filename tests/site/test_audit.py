@@ -21,6 +21,11 @@ SKIPPED = {"name": "apprise", "skip_reason": "not found on the index"}
         ([FINE, WEAK], 1, "pypdf 1.0: CVE-1, mended in 1.1"),
         ([FINE, SKIPPED], 1, "apprise: left out, not found on the index"),
         ([], 2, "not audited: no package was looked at"),
+        (
+            [SKIPPED, SKIPPED],
+            2,
+            "not audited: none of 2 packages was found where weaknesses are listed",
+        ),
     ],
 )
 def test_a_weakness_and_a_package_left_out_are_failures(
