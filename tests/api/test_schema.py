@@ -30,6 +30,7 @@ from memory.reviewing import review
 from research.api.joined import api
 from research.models import Run
 from tests.api.cast import Program
+from tests.attacks import figures as attacks
 from tests.research import factories
 
 FEW = 4
@@ -65,8 +66,9 @@ schema = schemathesis.openapi.from_dict(
 schema.app = get_wsgi_application()
 THERE: dict[str, Any] = {}
 SENT: Counter[str] = Counter()
+LINES: dict[str, list[Any]] = {}  # the line of the test that runs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.attacks, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -85,6 +87,19 @@ def programs(django_db_setup: None, django_db_blocker: Any) -> Iterator[list[Pro
         with _one_connection():
             yield [console, desk]
         transaction.set_rollback(True)
+
+
+@pytest.fixture(autouse=True)
+def _line(record_property: Any) -> None:
+    """Have what this test is about to send counted among the attacks."""
+    line = LINES["now"] = ["API: requests made from its document", 0, 0, 0, 0]
+    record_property(attacks.NAME, line)
+
+
+def _count(status: int) -> None:
+    line = LINES["now"]
+    line[1] += 1
+    line[4 if status >= 500 else 2 if status >= 400 else 3] += 1
 
 
 @contextmanager
@@ -158,6 +173,7 @@ def test_every_answer_is_one_that_the_document_names(case: Any, programs: list[P
     bearer = {"Authorization": f"Bearer {program.text}"}
     with transaction.atomic():  # each request finds what was there at first
         response = case.call(headers=bearer)
+        _count(response.status_code)
         # What cannot be stored is taken out first, and said: then a text may be short enough.
         spared = [negative_data_rejection] if "beacon-cleaned" in response.headers else []
         case.validate_response(response, headers=bearer, excluded_checks=spared)
