@@ -79,7 +79,7 @@ def _with_a_plain_query(view: Callable[..., Any], cacheable: bool = False) -> Ca
     return plain
 
 
-admin.site.admin_view = _with_a_plain_query  # type: ignore[method-assign]
+admin.site.admin_view = _with_a_plain_query  # type: ignore[method-assign, assignment]
 admin.site.has_permission = _may_enter  # type: ignore[method-assign]
 admin.site.login = _sign_in  # type: ignore[method-assign]
 admin.site.logout = require_POST(_sign_out)  # type: ignore[method-assign, assignment]

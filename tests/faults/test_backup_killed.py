@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.long, pytest.mark.timeout(400)]
 # Texts that no packing makes small, so that writing them takes seconds.
 BALLAST = """
     CREATE TABLE zz_ballast AS SELECT md5(n::text) || md5((-n)::text) || md5((n * 7)::text) AS words
-    FROM generate_series(1, 700000) n
+    FROM generate_series(1, 250000) n
 """
 
 
