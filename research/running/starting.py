@@ -128,9 +128,9 @@ def start_run(
     `fields` are further ones of the run, as Run.objects.start takes them.  `loaded` is when the page
     was made whose button was pressed: a short run may have ended before a second press comes.
 
-    Raises RunInTheWay if a run is unfinished, or was started from that page, and NotNow if the topic is archived or in the trash
-    or its owner started BEACON_RUNS_PER_HOUR runs within the hour (R233).  InvalidValue for a
-    depth that there is not.
+    Raises RunInTheWay if a run is unfinished, or was started from that page, and NotNow if the
+    topic is archived or in the trash or its owner started BEACON_RUNS_PER_HOUR runs within the
+    hour (R233).  InvalidValue for a depth that there is not.
     """
     if depth and depth not in DEFAULTS:
         told = {"depth": shorten(depth, 40), "known": ", ".join(DEFAULTS)}

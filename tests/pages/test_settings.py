@@ -93,7 +93,7 @@ def test_the_profile_page_asks_five_queries(
     alice: User, client_of: Callable[[User], Client], django_assert_num_queries: Any
 ) -> None:
     browser = client_of(alice)
-    with django_assert_num_queries(5):  # session, user, its note, unread reports, ages
+    with django_assert_num_queries(4):  # session, user, its note, the frame
         browser.get(PROFILE)
 
 
@@ -193,5 +193,5 @@ def test_the_sign_ins_page_asks_five_queries(
     for _more in range(3):
         a_browser_of_alice()
     browser = client_of(alice)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(4):
         browser.get(SIGN_INS)

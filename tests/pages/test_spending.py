@@ -178,5 +178,5 @@ def test_the_number_of_queries_is_fixed(
 ) -> None:
     for number in range(5):
         call(alice, model=f"m{number}", months_ago=number)
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(6):
         browser.get(PAGE)
