@@ -184,10 +184,10 @@ DATABASES: dict[str, dict[str, Any]] = {
 if BEACON_PROCESS in {"web", "mcp"}:
     # A pool only where many threads answer requests; CONN_MAX_AGE must stay 0 beside it.
     # Its attempts to connect again come ever later, so they end after 2 s and a request begins them
-    # anew: pages were seen to fail for as long again as Postgres had been gone.  A person waits for
-    # the answer, so that one is given up after 2 s too; there are more connections than threads.
+    # anew: pages were seen to fail for as long again as Postgres had been gone.  A request waits for 5:
+    # with 2 a busy machine answered 503 where cut connections were about to be made anew.
     DATABASES["default"]["OPTIONS"]["pool"] = {
-        "min_size": 2, "max_size": 10, "timeout": 2, "reconnect_timeout": 2,
+        "min_size": 2, "max_size": 10, "timeout": 5, "reconnect_timeout": 2,
     }  # fmt: skip
 
 CACHES = {
