@@ -45,6 +45,9 @@ NO_FACT = 0.4
 # Below this share no sentence is told as a change or a contradiction: on pages that the weights were
 # not fitted to, of such verdicts one in ten was right (docs/benchmarks.md, Deltas).
 OTHERWISE = 0.35
+# What shares no word with a fact contradicts it only where both mean something alike (cosine): of the
+# labelled ones below it none did (docs/benchmarks.md, Deltas).
+FARTHEST = 0.35
 # From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
 SURE = 0.85
 
@@ -118,6 +121,8 @@ class Comparison:
             return framed
         options, lone = self.options(number, earlier), self.lone(number)
         verdict = chosen(self._weights, lone, options, self.known)
+        if verdict.status == "contradicted" and self._is_far(place, verdict.place):
+            verdict = Verdict("new")
         if self._vectors and verdict.status == "new":
             # What words alone take for a repetition is none the less one for having vectors.
             by_words = chosen(WITHOUT_VECTORS, lone, options, self.known)
@@ -151,6 +156,14 @@ class Comparison:
             if relation:
                 return Verdict(relation, number)
         return None
+
+    def _is_far(self, place: int, fact: int) -> bool:
+        """Whether a sentence and a fact have neither a word nor a meaning in common."""
+        if not self._vectors or self._scene.share(
+            self._slots[fact].terms, self._slots[place].terms
+        ):
+            return False
+        return self._vectors.cosine(place, fact) < FARTHEST
 
     def repeats(self, number: int, other: int) -> bool:
         """Whether a found sentence that speaks of the same fact as an earlier one tells no other values."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beacon_site.providers.minilm_embedder import TextVectors
+from beacon_site.providers.minilm_embedder import MiniLmEmbedder, TextVectors
 from research.comparing.amounts import Amount, amounts
 from research.comparing.moments import Moment, moments
 from research.comparing.relating import Comparison, Told
@@ -134,3 +134,16 @@ def test_any_text_can_be_judged(sentence: str, facts: list[str]):
 
     assert -1 <= verdict.place < len(facts)
     assert comparison.judge(0) == verdict
+
+
+def test_what_shares_no_word_and_no_meaning_contradicts_nothing():
+    """Seen in the sample topic: an upgrade's terms “contradicted” the day on which a support ends."""
+    ends = Told("PostgreSQL 13 will stop receiving fixes on 13 November 2025.", date(2025, 8, 20))
+    upgrade = Told(
+        "A cluster without checksums cannot be upgraded by pg_upgrade into one that has them, so the new"
+        " cluster must be made with --no-data-checksums, or checksums must be enabled on the old one first.",
+        date(2025, 9, 4),
+    )
+    comparison = Comparison([ends], [upgrade], "PostgreSQL releases", embed=MiniLmEmbedder().read)
+
+    assert comparison.judge(0).status == "new"
