@@ -43,6 +43,14 @@ def page_of_ours(asked: str, default: str) -> str:
     return asked if ours else default
 
 
+def current_page(request: BeaconRequest) -> str:
+    """Return the path of the page from which htmx asks, or "" (its header is the client's word)."""
+    try:
+        return request.htmx.current_url_abs_path or ""
+    except ValueError:  # no address at all, such as `http://[`
+        return ""
+
+
 Respond = Callable[[HttpRequest], HttpResponse]
 
 

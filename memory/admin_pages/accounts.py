@@ -72,6 +72,8 @@ def _with_a_plain_query(view: Callable[..., Any], cacheable: bool = False) -> Ca
 
     @wraps(opened)
     def plain(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if "\0" in request.path:
+            raise Http404  # no row has such a key
         if "\0" in unquote(request.META.get("QUERY_STRING", "")):
             return redirect(f"{quote(request.path)}?{ERROR_FLAG}=1")
         return opened(request, *args, **kwargs)

@@ -233,6 +233,12 @@ def accept(
         held = _held(proposal)
         wanted = {**held.after, **_stored(after)} if after is not None else held.after
         last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
+        if held.record_type not in APPLY:
+            # `hold` and imports take none of them; a row of another version of Beacon may be one.
+            said = _(
+                "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
+            )
+            raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
         applied = APPLY[held.record_type].carry_out(held, wanted, by, seen)
         edited = wanted if wanted != held.after else {}
         fields = {

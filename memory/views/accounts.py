@@ -20,7 +20,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.http import BeaconRequest, current_page, page_of_ours
 from memory.accounts import sign_in_failures, sign_ins
 from memory.forms.accounts import NewAccountForm, SignInForm
 from memory.models import Invitation, User
@@ -39,7 +39,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     if request.htmx and request.method == "GET":
         # A fragment was asked for when the session was over: the whole page must go.
         return HttpResponseClientRedirect(
-            _sign_in_address(page_of_ours(request.htmx.current_url_abs_path or "", HOME))
+            _sign_in_address(page_of_ours(current_page(request), HOME))
         )
     if request.user.is_authenticated:
         return redirect(goal)
@@ -48,7 +48,8 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
     address = sign_ins.address_of(request)
     if request.method == "POST" and (wait := sign_in_failures.closed_for(address)):
         return _too_many_from_here(request, wait)
-    form = SignInForm(request, data=request.POST or None)
+    # Bound to a POST even where nothing of it could be read: an unbound form explains nothing.
+    form = SignInForm(request, data=request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         sign_ins.begin(request, form.get_user())
         return redirect(goal)

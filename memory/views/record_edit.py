@@ -123,9 +123,12 @@ def edit(request: BeaconRequest, pk: UUID, type: str) -> HttpResponse:
 
 def _saved(request: BeaconRequest, record: Any, form: Any) -> HttpResponse:
     last = record_history.revisions_of(record).first()
-    undo = "undo:" + reverse("memory:record-undo", args=[record.record_type(), record.pk, last.pk])
+    undo = ""
+    if last is not None and last.before:
+        address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last.pk])
+        undo = f"undo:{address}"
     said = _("Saved as version %(version)d.") % {"version": record.version}
-    messages.success(request, said, extra_tags=undo if last.before else "")
+    messages.success(request, said, extra_tags=undo)
     say_cleaned(request, form.cleaned_labels)
     return go_to(request, next_of(request, record.get_absolute_url()))
 

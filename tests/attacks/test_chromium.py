@@ -12,6 +12,7 @@ import pytest
 from django.template import engines
 from django.test import Client
 
+from memory.file_pages.page import _kept_html
 from memory.models import User
 from memory.texts import markdown
 from tests.attacks.cast import everything
@@ -65,8 +66,10 @@ def test_with_the_walls_down_the_canary_sings(
     monkeypatch.setattr(markdown, "_parser", lambda: parser)
     monkeypatch.setattr(markdown, "_clean", lambda html: html)
     monkeypatch.setattr(engines["django"].engine, "autoescape", False)
+    _kept_html.cache_clear()
     sinks = pages_of(admin, client_of(admin), {"research:run", "memory:note", "memory:file"}.__contains__)  # fmt: skip
     pages = {address: page for found in sinks.values() for address, page in found.items()}
+    _kept_html.cache_clear()  # what was laid out without walls must not stand in a later test
     with chromium(chromium_path) as browser, watched(browser, pages) as window:
         alive = {address: window.open(address) for address in pages}
 

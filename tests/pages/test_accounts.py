@@ -335,3 +335,18 @@ def test_sessions_that_are_over_are_forgotten_and_open_ones_stay(
 
     assert [row.session_key for row in SignIn.objects.all()] == [browser.session.session_key]
     assert browser.get("/settings/profile/").status_code == 200
+
+
+def test_a_sign_in_that_sends_nothing_is_asked_for_both(alice: User, browser: Client) -> None:
+    answer = browser.post("/sign-in/", {})
+
+    assert answer.status_code == 200
+    assert set(answer.context["form"].errors) == {"username", "password"}
+
+
+def test_a_page_that_names_no_address_leads_home_after_the_sign_in(
+    alice: User, browser: Client
+) -> None:
+    answer = browser.get("/sign-in/", headers={"HX-Request": "true", "HX-Current-URL": "http://["})
+
+    assert answer.headers["HX-Redirect"] == "/sign-in/?next=%2F"

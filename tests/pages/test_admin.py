@@ -382,3 +382,7 @@ def test_the_admin_runs_under_the_strict_csp(browser: Client) -> None:
     assert "'unsafe-inline'" not in response["Content-Security-Policy"]
     assert b"style=" not in response.content
     assert b"onclick" not in response.content
+
+
+def test_a_row_that_postgres_cannot_hold_is_not_found(browser: Client) -> None:
+    assert browser.get("/admin/research/worker/%00/change/").status_code == 404

@@ -322,3 +322,13 @@ def test_the_pages_of_levels_and_of_one_proposal_ask_little(
         browser.get(LEVELS)
     with django_assert_max_num_queries(12):
         browser.get(proposal.get_absolute_url())
+
+
+def test_a_proposal_of_a_kind_that_nobody_knows_is_explained_and_waits(
+    browser: Client, alice: User
+):
+    proposal = proposed_note(alice)
+    Proposal.objects.filter(pk=proposal.pk).update(record_type="topic")
+    page = browser.post(accept_url(proposal))
+    assert "does not know how to store" in page.content.decode()
+    assert review.waiting(alice).exists()
