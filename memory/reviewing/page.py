@@ -240,7 +240,8 @@ def target_url(proposal: Proposal) -> str:
     """Return the page of what it would change, or of what came of it; empty where there is none."""
     key = proposal.result_id or proposal.target_id
     models: Mapping[str, Any] = {"memoryfile": MemoryFile, "note": Note, "observation": Observation}
-    record = models[proposal.record_type].objects.of(proposal.owner).filter(pk=key).first()
+    kind = models.get(proposal.record_type)
+    record = kind and kind.objects.of(proposal.owner).filter(pk=key).first()
     if record is None or record.trashed_at is not None:
         return ""
     return str(record.get_absolute_url())
