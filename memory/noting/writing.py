@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -326,26 +326,3 @@ TRUSTS = (Trust.QUARANTINED, Trust.EXTERNAL, Trust.AGENT, Trust.OWNER)  # the lo
 def lowest_trust(trusts: Iterable[str]) -> str:
     """Return the lowest of the trusts: what a derived record takes (design.md 2)."""
     return min(map(Trust, trusts), key=TRUSTS.index)
-
-
-_CHAIN = """
-    WITH RECURSIVE later AS (
-        SELECT id, superseded_by_id FROM memory_note WHERE id = %s
-        UNION SELECT n.id, n.superseded_by_id FROM memory_note n JOIN later l ON n.id = l.superseded_by_id
-    ), earlier AS (
-        SELECT id FROM memory_note WHERE id = %s
-        UNION SELECT n.id FROM memory_note n JOIN earlier e ON n.superseded_by_id = e.id
-    )
-    SELECT id FROM later UNION SELECT id FROM earlier
-"""
-
-
-def chain(note: Note) -> list[Note]:
-    """Return the notes that `note` superseded and those that superseded it, newest first.
-
-    Two queries, however long the chain is and however many notes a merge drew together.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_CHAIN, [note.pk, note.pk])
-        ids = [pk for (pk,) in cursor.fetchall()]
-    return list(Note.objects.filter(pk__in=ids).order_by("-created", "-id"))

@@ -10,7 +10,7 @@ from django.utils import formats, timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
-from memory.models import Note, Remembered, Revision, User
+from memory.models import Remembered, Revision, User
 from memory.models.base import Lock
 from memory.models.history import as_json
 from memory.paging import page_of
@@ -233,39 +233,3 @@ def words_at(record: Remembered, version: int) -> str:
     """Return what the record said in `version`."""
     says = SAYS.get(record.record_type(), "content")
     return str(fields_at(record, version).get(says) or "")
-
-
-# --- the chain of notes that stand in for one another -------------------------------------------------
-
-_CHAIN = """
-    WITH RECURSIVE later AS (
-        SELECT id, superseded_by_id, 0 AS step FROM memory_note WHERE id = %(note)s
-         UNION ALL
-        SELECT note.id, note.superseded_by_id, later.step + 1
-          FROM memory_note note JOIN later ON note.id = later.superseded_by_id
-         WHERE later.step < %(most)s
-    ), newest AS (
-        SELECT id FROM later ORDER BY step DESC LIMIT 1
-    ), earlier AS (
-        SELECT id, 0 AS step FROM newest
-         UNION ALL
-        SELECT note.id, earlier.step + 1
-          FROM memory_note note JOIN earlier ON note.superseded_by_id = earlier.id
-         WHERE earlier.step < %(most)s
-    )
-    SELECT note.*, min(earlier.step) OVER (PARTITION BY note.id) AS step
-      FROM memory_note note JOIN earlier USING (id)
-     WHERE note.owner_id = %(owner)s
-     ORDER BY earlier.step, note.created DESC LIMIT %(most)s
-"""
-MOST_LINKS = 60
-
-
-def chain_of(note: Note) -> list[Any]:
-    """Return the whole chain of `note`, the one that stands first, each with its `step` back.
-
-    One query; a chain of more than sixty notes is told as far as that.
-    """
-    asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
-    found = list(Note.objects.raw(_CHAIN, asked))
-    return found if len(found) > 1 else []

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User
+from memory.noting.chain import chain
 from memory.records import history as record_history
 from memory.records import origins
 from memory.records.history import Change
@@ -185,8 +186,14 @@ def page_of(record: Any) -> RecordPage:
         uses=[(places[use.place], use.created) for use in uses[:FEW_USES]],
         more_uses=max(0, len(uses) - FEW_USES),
         near=_near(record),
-        chain=record_history.chain_of(record) if isinstance(record, Note) else [],
+        chain=_chain(record),
     )
+
+
+def _chain(record: Any) -> list[Note]:
+    """Return what stands in for what, where the record is a note that is not alone."""
+    found = chain(record) if isinstance(record, Note) else []
+    return found if len(found) > 1 else []
 
 
 def _uses_of(record: Remembered) -> list[Use]:

@@ -12,6 +12,7 @@ from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.models import Note, Observation, Proposal, Topic, Trust, User
 from memory.noting import writing as notes
+from memory.noting.chain import chain
 from memory.noting.checks import NoteChecks, usual_stability
 from memory.observing import Line, remember_lines
 from memory.observing.lines import checked
@@ -101,7 +102,7 @@ def _standing(proposal: Proposal) -> Note:
     target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
     if target is None:
         raise InvalidValue(_("The note that this would replace was deleted for good meanwhile."))
-    links = [target] if target.superseded_by_id is None else notes.chain(target)
+    links = [target] if target.superseded_by_id is None else chain(target)
     for link in links:
         if link.superseded_by_id is None and link.trashed_at is None:
             return link

@@ -10,7 +10,8 @@ from django.db import connection
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, User
-from memory.noting.writing import chain, edit_note, get_notes, replace_with, supersede, write_note
+from memory.noting.chain import MOST_LINKS, chain
+from memory.noting.writing import edit_note, get_notes, replace_with, supersede, write_note
 from memory.recall import bm25
 
 AGENT = Actor("agent", "claude")
@@ -145,3 +146,26 @@ def test_the_standing_soul_is_neither_trashed_nor_edited_but_superseded(alice: U
         write_note(alice, "soul", "A second one.", by=alice.actor)
     with pytest.raises(InvalidValue):
         edit_note(soul, by=alice.actor, kind="log")
+
+
+def test_a_chain_tells_how_far_back_each_lies_and_siblings_of_a_merge(alice: User, note: Note):
+    other = write_note(alice, "log", "Another.", by=AGENT)
+    newer = supersede(note, "Deploy on Tuesdays.", by=alice.actor)
+    replace_with(other, newer, by=alice.actor)
+
+    told = [(link.pk, link.step) for link in chain(other)]
+
+    assert told[0] == (newer.pk, 0)
+    assert sorted(told[1:]) == sorted([(note.pk, 1), (other.pk, 1)])
+    assert [link.pk for link in chain(note)] == [pk for pk, _step in told]
+
+
+def test_of_a_long_chain_the_newest_sixty_are_told_from_wherever_it_is_asked(
+    alice: User, note: Note
+):
+    first = newest = note
+    for n in range(MOST_LINKS + 5):
+        newest = supersede(newest, f"Deploy on day {n}.", by=alice.actor)
+
+    assert chain(first)[0] == newest
+    assert len(chain(first)) == MOST_LINKS
