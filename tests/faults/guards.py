@@ -144,7 +144,7 @@ GUARDS = (
         "opening an address is no act",
         "what takes POST alone takes GET too",
         out.safe_get,
-        f"{ADDRESSES}::test_looking_at_a_page_changes_no_row",
+        f"{ADDRESSES}::test_looking_at_a_page_changes_no_row_and_asks_few_questions",
         long=True,
     ),
     Guard(

@@ -25,7 +25,7 @@ from tests.conftest import Say
 from tests.faults import unguarded
 from tests.faults.guards import GUARDS
 from tests.faults.outside import Outside
-from tests.faults.processes import Site, site
+from tests.faults.processes import ROOT, Site, site
 from tests.faults.stops import Gate
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -174,6 +174,13 @@ def test_without_claim_and_constraint_a_slot_would_be_two_runs(daily: Any):
 @pytest.mark.long
 def test_each_guard_of_the_table_has_a_test_that_was_found():
     assert {guard.name for guard in GUARDS} - unguarded.MADE == set()
+
+
+def test_each_test_that_the_table_names_is_there():
+    for guard in GUARDS:
+        path, _, rest = guard.test.partition("::")
+        name = rest.partition("[")[0].rpartition("::")[2]
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), guard.test
 
 
 def test_a_guard_is_one_line_of_the_table():
