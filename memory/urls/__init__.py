@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from memory import trust_urls
-from memory.content_pages import urls as content_urls
-from memory.file_pages import urls as file_urls
-from memory.records import urls as record_urls
-from memory.reviewing import urls as review_urls
-from memory.talking import urls as ask_urls
+from memory.urls import ask as ask_urls
+from memory.urls import content as content_urls
+from memory.urls import files as file_urls
+from memory.urls import records as record_urls
+from memory.urls import review as review_urls
+from memory.urls import trust as trust_urls
 from memory.views import (
     account_deletion,
     accounts,
