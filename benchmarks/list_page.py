@@ -74,7 +74,7 @@ SELECT md5('note' || n)::uuid, %(owner)s,
                   FROM generate_series(1, 12 + n %% 30) w WHERE n > 0) words
 """
 
-# As memory.recall.terms makes them of such words: each is its own stem.
+# As memory.texts.terms makes them of such words: each is its own stem.
 ENTRIES = """
 INSERT INTO memory_searchentry (space_id, record_id, length, words, kind, topic_id, created, until,
     stands, trust, sensitivity)
@@ -118,7 +118,7 @@ def grow(owner: Any, topics: list[Any], first: int, size: int) -> None:
     from django.db import connection
 
     from memory.models import SearchSpace
-    from memory.recall.terms import LEVELS
+    from memory.texts.terms import LEVELS
 
     space, _made = SearchSpace.objects.get_or_create(owner=owner, record_type="note")
     numbers = {"owner": owner.pk, "topics": topics, "size": size, "space": space.pk}

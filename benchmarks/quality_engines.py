@@ -39,7 +39,7 @@ class Space:
         from django.contrib.auth import get_user_model
 
         from memory.models import Embedding, Note, users
-        from memory.outside import embedding
+        from memory.recall import embedding
 
         users.FIRST_ROWS[:] = []  # the notes of this owner are the collection's alone
         self.owner = get_user_model().objects.create_user(uuid.uuid4().hex)

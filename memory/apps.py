@@ -25,7 +25,7 @@ class MemoryConfig(AppConfig):
         topics.Topic.ON_PURGE.append(following.topic_purged)
         recalled = importlib.import_module("memory.models.recalled")
         recalled.Recalled.ON_FOLLOW.append(
-            importlib.import_module("memory.outside.embedding").follow
+            importlib.import_module("memory.recall.embedding").follow
         )
         users = importlib.import_module("memory.models.users")
         users.FIRST_ROWS.append(

@@ -20,6 +20,7 @@ from memory.conflict_desk import finding as conflict_finding
 from memory.conflict_desk import settling as conflicts
 from memory.content import retention
 from memory.doctor import examining
+from memory.doctor.checkup import GOOD
 from memory.documents import folder as library_folder
 from memory.errors import InvalidValue
 from memory.file_pages import condensing as file_condensing
@@ -27,9 +28,7 @@ from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.noting import maintenance
 from memory.one_at_a_time import alone
-from memory.outside import embedding
-from memory.outside.checkup import GOOD
-from memory.recall import following
+from memory.recall import embedding, following
 from memory.records import bulk_acts
 from memory.reviewing import review
 from memory.talking import conversation

@@ -23,7 +23,7 @@ class ResearchConfig(AppConfig):
         of tools those of research.
         """
         importlib.import_module("beacon_site.celery")
-        checkup = importlib.import_module("memory.outside.checkup")
+        checkup = importlib.import_module("memory.doctor.checkup")
         checkup.FAILING.append(importlib.import_module("research.finding.search_health").failing)
         importlib.import_module("research.topics.record_moves").register_kinds()
         importlib.import_module("research.topics.settings_kinds").register_kinds()

@@ -14,10 +14,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from memory.actors import MAINTENANCE
 from memory.content import clearing
 from memory.doctor import examining, triggers
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, ContentItem, Lock, Trust
 from memory.models.content import ContentQuerySet
-from memory.outside.checkup import BAD, WARN
 from research import doctor_due
 from research.models import Delivery, Hit, Run, TopicNews
 from research.notices import sending

@@ -12,9 +12,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Topic
-from memory.outside.checkup import BAD, WARN
 from research.models import Schedule, Step
 from research.running import outbox
 from research.schedules import scheduling

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from django.core.cache import cache
 
-from memory.doctor import examining
+from memory.doctor import checkup, examining
 from memory.doctor.examining import Finding
-from memory.outside import checkup
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import get_language_info
 
-from memory.recall.terms import ENGLISH, STEMMED
+from memory.texts.terms import ENGLISH, STEMMED
 
 
 def choices() -> list[tuple[str, str]]:

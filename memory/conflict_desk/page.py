@@ -13,9 +13,9 @@ from django.db.models import Count
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _lazy
 
+from memory import origins
 from memory.conflict_desk.settling import MODELS
 from memory.models import Conflict, Topic, Use, User
-from memory.records import origins
 from memory.records.kinds import kind_of
 from memory.texts import diff as text_diff
 from memory.texts.text import shorten

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memory.recall.terms import is_unspaced
+from memory.texts.terms import is_unspaced
 
 LONG_LINE = 1_000  # characters; of a longer one only what stands round the words is shown
 ROUND = 200  # characters on each side

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from math import log
 
-from memory.recall.terms import query_terms
 from memory.texts.sentences import Sentence, sentences
+from memory.texts.terms import query_terms
 
 # A longer text says what it is about before; to find the ends of sentences takes its time.
 LONGEST_READ, MOST_SENTENCES = 40_000, 600

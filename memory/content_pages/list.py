@@ -14,10 +14,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory import origins
 from memory.models import ContentItem, User
 from memory.models.content import ContentQuerySet
 from memory.paging import Page, page_of
-from memory.records import origins
 from memory.texts.days import day_of
 from memory.texts.text import clean, one_line, shorten
 

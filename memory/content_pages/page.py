@@ -12,13 +12,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory import origins
 from memory.content.compaction import citation_line, compact_form
 from memory.content.retention import due
 from memory.content.transforms import CHARACTERS, TRANSFORMS, UNITS, View, transform
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use
 from memory.records import history as record_history
-from memory.records import origins
 from memory.records.history import Change
 from memory.records.page import LOCK_MEANS, TRUST_MEANS
 from memory.reviewing.quarantine import reason_of

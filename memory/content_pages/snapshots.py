@@ -12,12 +12,12 @@ from django.db.models.functions import Left
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.actors import Actor
 from memory.content.snapshots import named, restore_snapshot, take_snapshot
 from memory.content_pages.list import BEGINNING, title_of
 from memory.models import ContentItem, Snapshot, SnapshotItem, User
 from memory.paging import Page, page_of
-from memory.records import origins
 from memory.texts.text import shorten
 
 PAGE, ITEMS = 50, 100

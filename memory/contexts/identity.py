@@ -16,12 +16,12 @@ from django.db import transaction
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.actors import SYSTEM, Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, User
 from memory.noting.checks import NoteChecks
 from memory.noting.writing import supersede, write_note
-from memory.records import origins
 from memory.texts.diff import Row, diff, folded
 from memory.texts.text import clean, one_line
 

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 from django.utils.translation import gettext as _
 
-from memory.accounts.time_zones import named
 from memory.models import User
+from memory.texts.time_zones import named
 
 
 def place_lines(owner: User, now: datetime) -> list[str]:

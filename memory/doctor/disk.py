@@ -11,10 +11,10 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.files import mirror, mirror_folder
 from memory.models import Archive
-from memory.outside.checkup import BAD, WARN
 
 FRESH = 3600.0  # seconds: an upload's file is there before its row
 PRIVATE = ("secret_key", "beacon.env", "state.json")

@@ -1,6 +1,6 @@
 """The doctor: each thing that may have drifted is looked at, explained, and mended if asked.
 
-Data flow: `examine` -> what Health shows (`memory.outside.checkup`) -> each registered examination: `look`
+Data flow: `examine` -> what Health shows (`memory.doctor.checkup`) -> each registered examination: `look`
 compares, `mend` brings together by the same acts and locks as the writers, and then it is looked
 again.  What it found last is kept for the Health page.
 """
@@ -20,8 +20,8 @@ from redis.exceptions import RedisError
 
 from beacon_site import health
 from beacon_site.installed import BY_HAND
-from memory.outside import checkup
-from memory.outside.checkup import BAD, GOOD, LAST_EXAMINED, WARN, Check
+from memory.doctor import checkup
+from memory.doctor.checkup import BAD, GOOD, LAST_EXAMINED, WARN, Check
 
 logger = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ from django.utils.translation import gettext_lazy, ngettext
 from psycopg import sql
 
 from memory.actors import MAINTENANCE
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
 from memory.models import MemoryFile, Remembered, Revision
-from memory.outside.checkup import BAD, WARN
 
 # What was never changed may have no history (a report, a stored page).
 _HEADS = sql.SQL(

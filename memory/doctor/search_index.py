@@ -11,9 +11,9 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from memory.doctor.checkup import BAD
 from memory.doctor.examining import Examination, Found
 from memory.models import SearchEntry, SearchSpace, User
-from memory.outside.checkup import BAD
 from memory.recall import bm25, following
 
 BATCH = 200

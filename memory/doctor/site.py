@@ -18,10 +18,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.installed import BY_HAND
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, User
 from memory.models.reservations import LIFETIME
-from memory.outside.checkup import BAD, WARN
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost", ""})
 

@@ -10,8 +10,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.doctor.checkup import BAD
 from memory.doctor.examining import Examination, Found
-from memory.outside.checkup import BAD
 
 _NAMED = 5
 # What was counted while a trigger was missing counts no more: its app says here how to forget it.

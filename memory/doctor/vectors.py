@@ -9,11 +9,11 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Embedding, EmbeddingDue
-from memory.outside import embedders, embedding
-from memory.outside.checkup import BAD, WARN
-from memory.recall import vector_tables
+from memory.outside import embedders
+from memory.recall import embedding, vector_tables
 from memory.recall.vectors import recalled_models
 
 

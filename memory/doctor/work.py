@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.doctor.checkup import WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Archive, BulkAct, EmbeddingDue, Message, PublishDue, Reflection
-from memory.outside.checkup import WARN
 
 PATIENCE = timedelta(minutes=30)  # most is taken up within a minute, the rest within a few
 

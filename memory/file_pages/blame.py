@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
+from memory import origins
 from memory.file_pages.history import named_of, via_of
 from memory.files.blame import BlameLine, Runs, lines_blamed
 from memory.models import MemoryFile, Revision
 from memory.records import history as record_history
-from memory.records import origins
 
 PAGE = 1_000  # lines of a page
 

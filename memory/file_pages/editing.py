@@ -16,7 +16,7 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from memory.actors import Actor
-from memory.file_pages import entries as file_entries
+from memory.files import putting_back
 from memory.files.cleaning import cleaned
 from memory.files.entries import entries_of
 from memory.files.joining import content_at, put_together
@@ -144,7 +144,7 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
 
 def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
     """Return the merge screen of a section that comes back from the trash: both stand at first."""
-    back = file_entries.returning(entry, file)
+    back = putting_back.returning(entry, file)
     merge = put_together(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
     hunks = hunks_of(merge, both)

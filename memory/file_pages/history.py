@@ -14,11 +14,11 @@ from typing import Any
 from django.db.models import F, Func, JSONField
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.files.joining import content_at
 from memory.models import MemoryFile, Revision
 from memory.paging import page_of
 from memory.records import history as record_history
-from memory.records import origins
 from memory.texts import diff as text_diff
 
 PAGE = 25

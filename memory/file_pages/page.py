@@ -15,12 +15,12 @@ from typing import Any
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
+from memory import origins
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
 from memory.files.paths import is_fact, month_of
 from memory.files.reading import Budget, facts_budget, files_of
 from memory.files.sections import anchor_of, sections_of
 from memory.models import FileDraft, MemoryFile, MirroredFile, Revision, User
-from memory.records import origins
 from memory.texts import markdown
 
 LONGEST_KEPT = 4_000  # characters of a section whose HTML a process keeps

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from memory.accounts.time_zones import named
 from memory.files.outline import lines_of
 from memory.files.paths import is_fact, month_of
 from memory.files.summaries import UPDATED, line_of
+from memory.texts.time_zones import named
 
 _TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
 _BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
-from memory.file_pages.drafts import DraftTaken, keep_draft
+from memory.files.drafts import DraftTaken, keep_draft
 from memory.files.limits import MOST_EPISODES
 from memory.files.mirror_disk import Disk, Found, digest_of
 from memory.files.mirror_folder import DISK

@@ -16,8 +16,9 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.accounts import languages, time_zones
+from memory.accounts import languages
 from memory.models import User
+from memory.texts import time_zones
 
 if TYPE_CHECKING:
     _NewUser = UserCreationForm[User]

@@ -8,7 +8,7 @@ from django import forms
 from django.core.validators import ProhibitNullCharactersValidator
 from django.utils.translation import gettext_lazy as _
 
-from memory.file_pages.drafts import MOST_NOTE
+from memory.files.drafts import MOST_NOTE
 from memory.forms.fields import CleanTextField
 
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from memory.recall.terms import stemmed_as, vector_of
+from memory.texts.terms import stemmed_as, vector_of
 
 SOURCE, ACTOR = "explicit", "system"
 INDEX = (

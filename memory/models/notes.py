@@ -14,11 +14,11 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
+from memory.addresses import address
 from memory.errors import InvalidValue
 from memory.models.base import RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.recalled import Recalled, list_indexes
-from memory.records.addresses import address
 from memory.texts.text import in_brief
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)

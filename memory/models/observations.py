@@ -12,10 +12,10 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from memory.actors import Actor
+from memory.addresses import address
 from memory.errors import InvalidValue, Locked
 from memory.models.base import RememberedQuerySet
 from memory.models.recalled import Recalled, list_indexes
-from memory.records.addresses import address
 from memory.texts.text import in_brief, one_line
 
 

@@ -51,7 +51,7 @@ class Recalled(Remembered):
     SEARCH_TYPE: ClassVar[str] = ""  # as recall names the type, if not by the model's name
 
     # Called in the transaction of a change, with the records that are to be found from now on by
-    # what they say (memory.outside.embedding marks them as due for a vector).
+    # what they say (memory.recall.embedding marks them as due for a vector).
     ON_FOLLOW: ClassVar[list[Callable[[list[Any]], object]]] = []
 
     class Meta:

@@ -38,8 +38,8 @@ from memory.observing.store import (
 from memory.recall.bm25 import relevance
 from memory.recall.ranking import MOST_TERMS
 from memory.recall.recalling import MOST_HITS
-from memory.recall.terms import counts_of, query_terms
 from memory.scratchpads import entries as scratchpad
+from memory.texts.terms import counts_of, query_terms
 
 K1, B = 1.2, 0.75
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
 from memory.models.users import User
 from memory.recall import ranking
-from memory.recall.terms import query_terms, stemmed_as, vector_of
+from memory.texts.terms import query_terms, stemmed_as, vector_of
 
 BATCH = 100  # records of a rebuild that are held at a time
 MOST_BYTES = 4_000_000  # of the terms that one statement brings

@@ -28,7 +28,7 @@ from memory.models.history import Revision, Use
 from memory.models.search import SearchEntry, SearchSpace
 from memory.models.topics import Topic
 from memory.recall.operators import Filter, Question, moment
-from memory.recall.terms import ENGLISH, phrase_query, query_terms, tsquery_of
+from memory.texts.terms import ENGLISH, phrase_query, query_terms, tsquery_of
 
 Rows = TypeVar("Rows", bound="QuerySet[Any]")
 

@@ -12,7 +12,7 @@ from memory.models.search import SearchSpace
 from memory.models.topics import Topic
 from memory.recall import bm25
 from memory.recall.kinds import KINDS
-from memory.recall.terms import stemmed_as
+from memory.texts.terms import stemmed_as
 
 
 def topic_renamed(topic: Topic) -> None:

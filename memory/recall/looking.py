@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import connection
 
-from memory.recall.terms import LABEL, MOST_TIMES, tsquery_of
+from memory.texts.terms import LABEL, MOST_TIMES, tsquery_of
 
 _ZETA = 1.64493406685
 

@@ -19,7 +19,6 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from memory.accounts.time_zones import named
 from memory.errors import InvalidValue
 from memory.models.topics import Topic
 from memory.recall.filters import holding, named_topic, narrowed
@@ -27,7 +26,8 @@ from memory.recall.kinds import KINDS, RecallKind
 from memory.recall.looking import Among
 from memory.recall.operators import Filter, Question, moment, parse
 from memory.recall.ranking import language_of
-from memory.recall.terms import ENGLISH, phrase_query
+from memory.texts.terms import ENGLISH, phrase_query
+from memory.texts.time_zones import named
 
 _NEVER = ("expired", "superseded", "trashed")  # what recall does not return, whoever asks
 _MARKS = frozenset({"trust", "sensitivity"})  # columns of the index, named as the records' own

@@ -18,13 +18,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory import origins
 from memory.errors import InvalidValue
 from memory.models import Topic, Use, User
 from memory.recall.operators import MOST_TEXT
 from memory.recall.ranking import language_of
 from memory.recall.recalling import MODES, How, RecallHit, RecallPage, recall_page
 from memory.recall.snippets import marked, passage
-from memory.records import origins
 from memory.texts.days import day_of
 from memory.texts.spreadsheets import cell
 from memory.topics import fact_age

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from memory.recall.looking import Level, Term, TermFigures
-from memory.recall.terms import LEVELS, MOST_TIMES, level_of, tsquery_of
+from memory.texts.terms import LEVELS, MOST_TIMES, level_of, tsquery_of
 
 TOGETHER = (4, 3, 2)  # terms of which it is worked out that they must stand together
 LONG = 600  # characters beyond which a condition costs the index more than it spares

@@ -22,7 +22,7 @@ from django.db import connection
 
 from memory.recall import pruning
 from memory.recall.looking import Among, Level, Row, Scored, Term, TermFigures, Wanted, rows_of
-from memory.recall.terms import LABEL, LEVELS, level_of, stemmed_as, tsquery_of
+from memory.texts.terms import LABEL, LEVELS, level_of, stemmed_as, tsquery_of
 
 MOST_TERMS = 32  # of a query, rarest first; what further ones add does not change an order
 LABEL_WEIGHT = 0.5

@@ -20,7 +20,7 @@ from memory.recall.kinds import KINDS, RecallKind
 from memory.recall.narrowing import Narrowing, among_of, narrowing_of, rows_of
 from memory.recall.operators import Question
 from memory.recall.ranking import Job, Ranked, Space
-from memory.recall.terms import LABEL, label_terms, query_terms
+from memory.texts.terms import LABEL, label_terms, query_terms
 
 MODES = ("auto", "lexical", "exact")
 MOST_HITS = 200

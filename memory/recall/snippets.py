@@ -11,7 +11,7 @@ from itertools import islice
 
 from django.utils.safestring import SafeString
 
-from memory.recall.terms import ENGLISH, LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
+from memory.texts.terms import ENGLISH, LONGEST_TERM, Term, is_unspaced, query_spans, query_terms
 from memory.texts.text import flat
 
 LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought

@@ -10,11 +10,12 @@ from django.utils import formats, timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.models import Remembered, Revision, User
 from memory.models.base import Lock
 from memory.models.history import as_json
 from memory.paging import page_of
-from memory.records import origins, undoing
+from memory.records import undoing
 from memory.texts import diff as text_diff
 
 PAGE = 25

@@ -21,11 +21,11 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.content.relations import relate
-from memory.file_pages import entries as file_entries
+from memory.files import putting_back
 from memory.files.saving import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.noting.writing import check_put_back
-from memory.trash.along import Along, Hanging
+from memory.records.along import Along, Hanging
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]
@@ -177,8 +177,8 @@ _KINDS: dict[str, RecordKind] = {
     ),
     "fileentry": RecordKind(
         _("file entry"),
-        trash=file_entries.trash,
-        restore=file_entries.restore,
+        trash=putting_back.trash,
+        restore=putting_back.restore,
         many=ngettext_lazy("%(n)s file entry", "%(n)s file entries", "n"),
         stays=_("Older versions in the history of its file still hold these words."),
     ),

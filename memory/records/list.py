@@ -10,14 +10,14 @@ from django.db.models.functions import Coalesce, Left
 from django.utils import timezone
 
 from beacon_site.http import zone_of
+from memory import origins
 from memory.models import Observation, User
 from memory.paging import PAGE_SIZE, Page, page_of
 from memory.recall import ranking
 from memory.recall.filters import holding, narrowed
-from memory.recall.terms import query_terms
-from memory.records import origins
 from memory.records.row import UNFOLDED, Row
 from memory.records.wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
+from memory.texts.terms import query_terms
 
 MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
 MOST_RANKED = 200  # records that are put in the order of best match

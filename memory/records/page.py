@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
+from memory import origins
 from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User
 from memory.noting.chain import chain
 from memory.records import history as record_history
-from memory.records import origins
 from memory.records.history import Change
 from memory.reviewing.quarantine import reason_of
 from memory.texts.markdown import LONGEST

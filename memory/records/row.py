@@ -14,11 +14,11 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import get_language
 
+from memory.addresses import address
 from memory.recall.query_text import with_values
 from memory.recall.snippets import marked, passage
-from memory.recall.terms import ENGLISH
-from memory.records.addresses import address
 from memory.records.wanted import CHANGED, NOTES, Wanted, query_of
+from memory.texts.terms import ENGLISH
 from memory.texts.text import in_brief
 
 SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded there

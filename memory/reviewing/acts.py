@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Proposal, User
-from memory.records.origins import HEURISTIC
+from memory.origins import HEURISTIC
 from memory.reviewing import review
 from memory.reviewing import undo as review_undo
 from memory.reviewing.page import title_of

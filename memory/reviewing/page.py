@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
+from memory import origins
 from memory.models import MemoryFile, Note, Observation, Proposal, User
 from memory.paging import Page, page_of
-from memory.records import origins
 from memory.reviewing import review
 from memory.reviewing.levels import KINDS, levels_of
 from memory.texts import diff as text_diff

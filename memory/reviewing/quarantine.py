@@ -17,6 +17,7 @@ from django.db.models import CharField, QuerySet, Value
 from django.db.models.functions import Left
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import (
@@ -31,7 +32,6 @@ from memory.models import (
     User,
 )
 from memory.paging import Page, cursor_of, keyset
-from memory.records import origins
 from memory.records.kinds import kind_of
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import shorten

@@ -16,6 +16,7 @@ from django.db.models import Case, Count, IntegerField, Q, When
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
 from memory.models import (
@@ -28,7 +29,6 @@ from memory.models import (
     User,
 )
 from memory.models.refused_sources import LONGEST_NAME
-from memory.records import origins
 from memory.reviewing import review
 from memory.texts.canonical import domain_of
 from memory.texts.text import clean, one_line, shorten

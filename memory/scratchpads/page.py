@@ -12,10 +12,10 @@ from django.db.models import Count, F, Func, IntegerField, QuerySet, TextField, 
 from django.db.models.functions import Left, Substr
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.errors import InvalidValue
 from memory.models import Revision, ScratchpadEntry, User
 from memory.paging import Page, page_of
-from memory.records import origins
 from memory.scratchpads import entries as scratchpad
 
 PAGE = 50

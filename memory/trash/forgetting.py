@@ -36,8 +36,8 @@ from memory.models import (
     Trust,
     User,
 )
+from memory.origins import HEURISTIC
 from memory.records.kinds import kind_of
-from memory.records.origins import HEURISTIC
 from memory.reviewing import acts as review_acts
 from memory.texts.text import clean, one_line
 

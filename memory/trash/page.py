@@ -30,6 +30,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import (
@@ -44,12 +45,11 @@ from memory.models import (
     User,
 )
 from memory.paging import Page, cursor_of, keyset
-from memory.records import origins
+from memory.records import along as trash_along
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.tasks import TRASH_DAYS
 from memory.texts.text import one_line, plain
-from memory.trash import along as trash_along
 
 PAGE = 50
 WHO = ("you", "others")

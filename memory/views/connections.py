@@ -24,9 +24,9 @@ from memory.forms.connections import ConnectionForm, FeedTestForm, ServiceForm, 
 from memory.forms.embeddings_connection import EmbeddingsForm
 from memory.forms.model_connection import ModelForm, ModelListForm
 from memory.models import Connection
-from memory.outside import connections, embedders, embedding, trying
+from memory.outside import connections, embedders, trying
 from memory.outside.findings import findings
-from memory.recall import vector_tables
+from memory.recall import embedding, vector_tables
 
 GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag
 

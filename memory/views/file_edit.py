@@ -17,8 +17,8 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.answers import go_to
 from memory.errors import MemoryRefused
-from memory.file_pages import drafts as file_drafts
 from memory.file_pages import editing as file_editing
+from memory.files import drafts as file_drafts
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import FileConflict, Saved, save_file
 from memory.forms.files import FileForm

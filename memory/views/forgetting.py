@@ -16,9 +16,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory import origins
 from memory.answers import go_back, go_to, next_of
 from memory.errors import InvalidValue, MemoryRefused
-from memory.records import origins
 from memory.trash import forgetting
 
 

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from beacon_site.http import BeaconRequest
 from memory.accounts.guards import staff_only
-from memory.outside import checkup
+from memory.doctor import checkup
 
 
 @never_cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from memory import origins
 from memory.models import User
-from memory.records import origins
 from memory.texts.text import shorten
 from research.models import Run
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from django.utils.translation import gettext as _
 
-from memory.accounts import time_zones
 from memory.errors import InvalidValue
+from memory.texts import time_zones
 
 LEAST_GAP = timedelta(minutes=15)
 _A_DAY = 24 * 60

@@ -10,8 +10,8 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
+from memory.records.along import Hanging
 from memory.records.kinds import RecordKind, register
-from memory.trash.along import Hanging
 from research import models
 from research.facts import editing as fact_editing
 from research.notices import sent_words

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from memory.actors import REFLECTOR
-from memory.file_pages.drafts import keep_draft
+from memory.files.drafts import keep_draft
 from memory.files.reading import read_file
 from memory.files.saving import append_to, save_file
 

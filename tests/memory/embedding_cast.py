@@ -8,7 +8,8 @@ import pytest
 
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.models import Note
-from memory.outside import embedders, embedding
+from memory.outside import embedders
+from memory.recall import embedding
 from memory.recall.vectors import Unavailable, nearest
 
 

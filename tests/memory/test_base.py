@@ -15,7 +15,7 @@ from django.utils import timezone
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.content import take_snapshot
 from memory.errors import InvalidValue, Locked, StaleWrite
-from memory.file_pages import entries as file_entries
+from memory.files import putting_back
 from memory.files.saving import append_to, save_file
 from memory.models import (
     Activity,
@@ -53,7 +53,7 @@ def _entry_put_back(owner: User) -> FileEntry:
     save_file(owner, path, "# Facts\n\n## Sleep\n- Seven hours a night\n", by=owner.actor)
     save_file(owner, path, "# Facts\n", by=owner.actor)
     entry: FileEntry = FileEntry.objects.of(owner).get()
-    file_entries.restore(entry, owner.actor)
+    putting_back.restore(entry, owner.actor)
     return entry
 
 

@@ -17,7 +17,7 @@ from django.db import connection, transaction
 import memory
 from memory.models import SearchEntry, SearchSpace, SearchTerm
 from memory.recall import bm25
-from memory.recall.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
+from memory.texts.terms import LEVELS, MOST_TIMES, counts_of, level_of, query_terms
 
 NAUGHTY = (
     "", " ", "'", '"', "\\", "\\'", "a & b | !c", "(((", "<->", "foo:*", "%s %d", "';--", "\x00",

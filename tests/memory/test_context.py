@@ -17,7 +17,7 @@ from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_conte
 from memory.contexts.place import system_in_words
 from memory.models import Note, Topic, Trust, Use
 from memory.noting.writing import edit_note, supersede, write_note
-from memory.outside import embedding
+from memory.recall import embedding
 
 AGENT = Actor("agent", "claude")
 

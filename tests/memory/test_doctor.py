@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.doctor import examining
+from memory.doctor.checkup import GOOD, WARN
 from memory.files.saving import save_file
 from memory.models import (
     Activity,
@@ -32,7 +33,6 @@ from memory.models import (
     User,
 )
 from memory.noting.writing import write_note
-from memory.outside.checkup import GOOD, WARN
 from memory.recall.recalling import recall
 from memory.tasks import embed_due, look_for_drift
 from research.models import Report, Worker

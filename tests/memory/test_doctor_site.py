@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from memory.archive import jobs
 from memory.doctor import examining
+from memory.doctor.checkup import BAD, GOOD, WARN
 from memory.files import mirror
 from memory.files.saving import save_file
 from memory.models import (
@@ -22,7 +23,6 @@ from memory.models import (
     MirroredFile,
     User,
 )
-from memory.outside.checkup import BAD, GOOD, WARN
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 
 # --- the data folder ------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeEmbedder
 from memory import tasks
 from memory.models import Activity, Embedding, EmbeddingDue, Note
-from memory.outside import embedding
+from memory.recall import embedding
 from memory.tasks import embed_due
 from tests.memory.embedding_cast import note, use
 

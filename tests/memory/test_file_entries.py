@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory.actors import Actor
 from memory.errors import InvalidValue
-from memory.file_pages import entries as file_entries
+from memory.files import putting_back
 from memory.files.limits import MOST_FACTS
 from memory.files.removed import put_in, removed_from, taken_out
 from memory.files.saving import OverBudget, append_to, save_file
@@ -116,7 +116,7 @@ def test_it_comes_back_at_its_place_and_that_can_be_undone(
 def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
     write(alice, said(alice).replace("Fridays", "Mondays"))
 
-    file_entries.restore(lost, alice.actor)
+    putting_back.restore(lost, alice.actor)
 
     assert said(alice) == TEXT.replace("Fridays", "Mondays")
 
@@ -125,8 +125,8 @@ def test_two_neighbours_deleted_one_after_the_other_both_come_back(lost: FileEnt
     write(alice, said(alice).replace("## Food\n\n- Allergic to nuts\n", ""))
     food = FileEntry.objects.of(alice).get(heading=["Memory", "Food"])
 
-    file_entries.restore(lost, alice.actor)
-    file_entries.restore(food, alice.actor)
+    putting_back.restore(lost, alice.actor)
+    putting_back.restore(food, alice.actor)
 
     assert SLEEP in said(alice) and food.content in said(alice)
     assert said(alice).count("## ") == 3
@@ -157,11 +157,11 @@ def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(
 
 
 def test_undone_after_it_was_edited_it_is_refused_in_words(lost: FileEntry, alice: User):
-    file_entries.restore(lost, alice.actor)
+    putting_back.restore(lost, alice.actor)
     write(alice, said(alice).replace("Seven", "Six"))
 
     with pytest.raises(InvalidValue, match=r"was changed in facts/memory\.md since"):
-        file_entries.trash(lost, alice.actor)
+        putting_back.trash(lost, alice.actor)
     assert "Six hours" in said(alice)
 
 
@@ -175,8 +175,8 @@ def test_taking_the_removal_back_empties_the_trash_of_it(lost: FileEntry, alice:
 
 def test_restored_twice_it_stands_there_once(lost: FileEntry, alice: User):
     again = FileEntry.objects.get(pk=lost.pk)
-    file_entries.restore(lost, alice.actor)
-    file_entries.restore(again, alice.actor)
+    putting_back.restore(lost, alice.actor)
+    putting_back.restore(again, alice.actor)
 
     assert said(alice).count("## Sleep") == 1
 
@@ -188,7 +188,7 @@ def test_a_full_budget_refuses_it_and_keeps_it(lost: FileEntry, alice: User):
     write(alice, f"{much}- {'y' * (room - 3)}\n")
 
     with pytest.raises(OverBudget):
-        file_entries.restore(lost, alice.actor)
+        putting_back.restore(lost, alice.actor)
     assert SLEEP in in_trash(alice)
 
 
@@ -201,7 +201,7 @@ def test_a_month_in_the_trash_is_restored_before_its_entries(alice: User):
     file.trash(by=alice.actor)
 
     with pytest.raises(InvalidValue, match="Restore the file first"):
-        file_entries.restore(FileEntry.objects.of(alice).get(), alice.actor)
+        putting_back.restore(FileEntry.objects.of(alice).get(), alice.actor)
     file.purge(by=alice.actor)
     assert not FileEntry.objects.exists()
 

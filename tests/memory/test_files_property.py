@@ -16,10 +16,10 @@ from hypothesis.extra.django import TestCase
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from memory.actors import REFLECTOR, Actor
+from memory.archive.file_carrying import carry_in
 from memory.errors import MemoryRefused
 from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
-from memory.files.carrying import carry_in
 from memory.files.mirror_disk import Found, digest_of
 from memory.files.outline import line_count
 from memory.files.paths import FACTS, checked_path, is_fact

@@ -20,7 +20,7 @@ from memory.models import Note, Observation, SearchSpace, SearchTerm
 from memory.recall import pruning, ranking
 from memory.recall.following import rebuild
 from memory.recall.recalling import recall
-from memory.recall.terms import counts_of, query_terms
+from memory.texts.terms import counts_of, query_terms
 from tests.pages import record_cast
 
 VOWELS, CONSONANTS = "aeiou", "bdfgklmnprstvz"

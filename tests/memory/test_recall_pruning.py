@@ -15,7 +15,7 @@ from memory.models import SearchEntry, SearchTerm
 from memory.recall import pruning
 from memory.recall.looking import Level, Term, TermFigures
 from memory.recall.recalling import recall
-from memory.recall.terms import LEVELS, level_of
+from memory.texts.terms import LEVELS, level_of
 from tests.memory.test_recall_exact import store
 
 BOUNDS = st.lists(st.floats(0.01, 5), min_size=1, max_size=4).map(sorted)

@@ -19,7 +19,8 @@ from memory.content.model_written import asker
 from memory.file_pages import condensing as file_condensing
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
 from memory.noting.maintenance import maintain
-from memory.outside import connections, embedders, embedding
+from memory.outside import connections, embedders
+from memory.recall import embedding
 from memory.recall.recalling import recall
 from memory.reflecting import reflection
 from memory.talking import conversation

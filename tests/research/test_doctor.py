@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from memory.doctor.checkup import WARN
 from memory.models import CallReservation, ContentItem, Revision, Topic, User
-from memory.outside.checkup import WARN
 from research.models import Delivery, Run
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 from tests.research.factories import make_hit, make_run, make_topic

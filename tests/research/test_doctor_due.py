@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from memory.doctor.checkup import GOOD, WARN
 from memory.models import Topic, User
-from memory.outside.checkup import GOOD, WARN
 from research.models import Run, Schedule, Step
 from research.running import executing
 from research.schedules import scheduling

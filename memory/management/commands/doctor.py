@@ -12,8 +12,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.own_command import OwnCommand
 from memory.doctor import examining
+from memory.doctor.checkup import BAD, GOOD, WARN
 from memory.doctor.examining import Finding
-from memory.outside.checkup import BAD, GOOD, WARN
 
 WORDS = {GOOD: "ok", WARN: "warning", BAD: "error"}  # as programs read them, too
 WIDTH = max(map(len, WORDS.values()))

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
+from memory.archive import file_carrying as carrying
 from memory.errors import MemoryRefused
-from memory.files import carrying
 from memory.management.files_command import FilesCommand
 from memory.models import Activity
 

@@ -10,9 +10,9 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
+from memory.archive import file_carrying as carrying
+from memory.archive.file_carrying import Carried
 from memory.archive.zips import NotTaken
-from memory.files import carrying
-from memory.files.carrying import Carried
 from memory.management.files_command import FilesCommand
 from memory.texts.text import clean, one_line
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.outside import embedding
+from memory.recall import embedding
 from memory.recall.vector_tables import prepare
 
 

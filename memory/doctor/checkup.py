@@ -27,8 +27,8 @@ from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.llm import LlmProfile
 from memory.files import mirror_folder
 from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.outside import connections, embedders, embedding
-from memory.recall import vector_tables
+from memory.outside import connections, embedders
+from memory.recall import embedding, vector_tables
 
 GOOD, WARN, BAD = "good", "warn", "bad"
 # Each returns the services that failed when last asked; research, which asks them, adds its own.
