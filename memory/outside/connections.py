@@ -24,9 +24,8 @@ from beacon_site.providers.endpoints import address_of, kind_by_address, kind_of
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LanguageModel, LlmProfile, get_llm
 from beacon_site.providers.probing import ProbeResult
-from beacon_site.providers.search import SERVICES, SearchProfile, SearchProvider, get_search
+from beacon_site.providers.search import SERVICES, SearchProfile
 from beacon_site.providers.serpapi import ENGINES
-from memory.documents.library import library_search
 from memory.models import Activity, Connection, Sensitivity, Topic, User
 from memory.money.prices import stored_price
 
@@ -283,16 +282,6 @@ def search_services(names: Sequence[str] = ()) -> list[str]:
         return allowed
     profiles = search_profiles()
     return [name for name in USUAL if name not in profiles or is_ready(profiles[name])]
-
-
-def search_provider(name: str, *, owner: User) -> SearchProvider | None:
-    """Return the provider of a service, or None for one that Beacon does not have.
-
-    One that is not set up is returned all the same: asked, it says what is missing.
-    """
-    if name == "library":
-        return library_search(owner)
-    return get_search(search_profile(name)) if name in SERVICES else None
 
 
 def keep_search_test(profile: SearchProfile, result: ProbeResult) -> None:

@@ -117,7 +117,7 @@ def services_of(work: Work, queries: list[str]) -> list[Service]:
         elif name == "library" and library.is_empty(work.topic.owner):
             lacking.append(_("the library holds no document"))
         else:
-            provider = connections.search_provider(name, owner=work.topic.owner)
+            provider = searching.search_provider(name, owner=work.topic.owner)
             if provider is not None:
                 bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
                 own = distinct(provider, queries, options_of(work))

@@ -24,7 +24,16 @@ from beacon_site.providers.errors import (
     ServiceRefused,
     ServiceUnreachable,
 )
-from beacon_site.providers.search import SearchHit, SearchOptions, SearchProvider
+from beacon_site.providers.search import (
+    SERVICES,
+    SearchHit,
+    SearchOptions,
+    SearchProvider,
+    get_search,
+)
+from memory.documents.library import library_search
+from memory.models import User
+from memory.outside import connections
 
 logger = structlog.get_logger(__name__)
 
@@ -222,6 +231,16 @@ def _asked(
 
 
 # --- in words -------------------------------------------------------------------------------------
+
+
+def search_provider(name: str, *, owner: User) -> SearchProvider | None:
+    """Return the provider of a service, or None for one that Beacon does not have.
+
+    One that is not set up is returned all the same: asked, it says what is missing.
+    """
+    if name == "library":
+        return library_search(owner)
+    return get_search(connections.search_profile(name)) if name in SERVICES else None
 
 
 def label_of(service: str) -> str:

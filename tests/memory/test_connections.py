@@ -185,18 +185,6 @@ def test_beacon_search_is_what_is_usual_and_the_outer_limit(db: None, settings: 
     assert connections.search_services(["serpapi", "library"]) == ["library"]
 
 
-@pytest.mark.parametrize("name", ["serpapi", "feeds", "sample", "library"])
-def test_each_service_has_a_provider(alice: User, name: str) -> None:
-    provider = connections.search_provider(name, owner=alice)
-
-    assert provider is not None
-    assert provider.service == name
-
-
-def test_a_service_that_beacon_does_not_have_has_none(alice: User) -> None:
-    assert connections.search_provider("altavista", owner=alice) is None
-
-
 def test_saving_keeps_what_a_test_found_out_meanwhile(admin: User) -> None:
     stored_model()
     opened = connections.stored("model")

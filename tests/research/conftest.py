@@ -29,7 +29,7 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
     """Scripted search, pages and model in place of the site's own; no pauses between tries."""
     scripted = Providers()
     monkeypatch.setattr(connections, "search_services", lambda names=(): ["fake"])
-    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: scripted.search)
+    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: scripted.search)
     monkeypatch.setattr(connections, "language_model", lambda: scripted.model)
     monkeypatch.setattr(reading, "get_fetcher", lambda: scripted.pages)
     monkeypatch.setattr(searching, "PAUSES", (0.0, 0.0))

@@ -27,7 +27,7 @@ from memory.talking import conversation
 from memory.talking import end as conversation_end
 from memory.talking import turn as conversation_turn
 from memory.toolkit.types import ToolContext
-from research.finding import reading
+from research.finding import reading, searching
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
@@ -115,7 +115,7 @@ def standing_in(outside: Outside, *, tools: bool | None = None) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connections, "language_model", lambda: model)
         patch.setattr(connections, "search_services", lambda names=(): ["serpapi"])
-        patch.setattr(connections, "search_provider", lambda name, *, owner: search)
+        patch.setattr(searching, "search_provider", lambda name, *, owner: search)
         patch.setattr(embedders, "embedder", lambda **_more: vectors)
         patch.setattr(reading, "get_fetcher", lambda: cast.pages(1, 2))
         patch.setattr(stepping, "BEAT_SECONDS", 300.0)

@@ -46,7 +46,7 @@ def test_every_planned_query_is_asked_of_every_service(
 ):
     services = {"fake": providers.search, "other": FakeSearch([cast.hit(1)], service="other")}
     monkeypatch.setattr(connections, "search_services", lambda names=(): list(services))
-    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: services[name])
+    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: services[name])
     providers.model = cast.model(cast.PLAN)
 
     work = cast.through(cast.work_of(topic), "search")
@@ -303,7 +303,7 @@ def test_an_empty_library_is_not_asked_and_its_silence_hides_no_service_that_is_
         ProviderRejected("the key is wrong")
     )
     monkeypatch.setattr(connections, "search_services", lambda chosen=(): ["serpapi", "library"])
-    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: serpapi)
+    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: serpapi)
 
     run = cast.carried_out(cast.started(topic))
 

@@ -15,6 +15,7 @@ from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from memory.outside import connections
+from research.finding import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -35,7 +36,7 @@ def services(
     def named(**hits: list[SearchHit]) -> dict[str, FakeSearch]:
         made = {name: FakeSearch(found, service=name) for name, found in hits.items()}
         monkeypatch.setattr(connections, "search_services", lambda names=(): list(made))
-        monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: made[name])
+        monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: made[name])
         return made
 
     return named

@@ -10,6 +10,7 @@ from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.keywords import keywords
 from memory.models import Topic
 from memory.outside import connections
+from research.finding import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -29,7 +30,7 @@ def test_a_page_has_one_vote_for_one_question_however_it_was_put(
         "serpapi": FakeSearch([cast.hit(2)], service="serpapi"),
     }
     monkeypatch.setattr(connections, "search_services", lambda names=(): list(made))
-    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: made[name])
+    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: made[name])
     providers.model = cast.model({"queries": ["cells news", "cells latest 2026", "new cells"]})
 
     work = cast.through(cast.work_of(topic), "filter_seen")

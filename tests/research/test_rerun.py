@@ -11,6 +11,7 @@ from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
 from memory.models import Topic
 from memory.outside import connections
+from research.finding import searching
 from research.models import Run, RunInTheWay, TopicSettings
 from research.running import planning, repeating, starting
 from research.running.starting import NotNow
@@ -88,7 +89,7 @@ def test_it_asks_the_services_in_their_order_those_too_that_did_not_answer(
         search.service = name
     monkeypatch.setattr(found["arxiv"], "search", refuse)
     monkeypatch.setattr(connections, "search_services", lambda wanted=(): wanted or names)
-    monkeypatch.setattr(connections, "search_provider", lambda name, *, owner: found[name])
+    monkeypatch.setattr(searching, "search_provider", lambda name, *, owner: found[name])
     run = cast.carried_out(cast.started(topic))
 
     again = starting.rerun(run, by=topic.owner.actor)

@@ -14,6 +14,7 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchOptions
+from memory.models import User
 from research.finding import searching
 from research.finding.searching import Gate, Network, ask, complaints
 
@@ -140,3 +141,15 @@ def test_one_service_that_cannot_be_reached_is_not_called_the_network():
     entries = [entry("searxng", "SearXNG could not be reached: refused.", unreachable=True)]
 
     assert complaints(entries) == ["SearXNG could not be reached: refused."]
+
+
+@pytest.mark.parametrize("name", ["serpapi", "feeds", "sample", "library"])
+def test_each_service_has_a_provider(alice: User, name: str) -> None:
+    provider = searching.search_provider(name, owner=alice)
+
+    assert provider is not None
+    assert provider.service == name
+
+
+def test_a_service_that_beacon_does_not_have_has_none(alice: User) -> None:
+    assert searching.search_provider("altavista", owner=alice) is None
