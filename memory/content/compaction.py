@@ -19,7 +19,7 @@ from memory.content import shapes
 from memory.content.model_written import Ask, Written, question
 from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 from memory.texts import injection
 from memory.texts.text import for_prompt, shorten
 from memory.toolkit.types import as_data

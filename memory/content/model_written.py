@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field
 from beacon_site.providers.llm import Answer, Message
 from memory.content.shapes import READ_BY_MODEL
 from memory.models import ContentItem
-from memory.outside.asking import Meter, ask_model
+from memory.money.meter import Meter
+from memory.outside.asking import ask_model
 from memory.texts.text import for_prompt
 from memory.toolkit.types import ToolContext
 

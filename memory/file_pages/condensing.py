@@ -28,9 +28,10 @@ from memory.files.cleaning import cleaned
 from memory.files.condensing import condensed
 from memory.files.sections import locked_text
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter, check_month
 from memory.outside import connections
-from memory.outside.asking import BudgetReached, ask_model
+from memory.outside.asking import ask_model
 from memory.texts import diff as text_diff
 from memory.texts.text import for_prompt, is_visible, shorten
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.llm import Usage
 from memory.models import Topic, User
 from memory.money import reserving, spending
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 
 
 @dataclass(frozen=True, slots=True)

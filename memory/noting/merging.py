@@ -22,10 +22,11 @@ from beacon_site.providers.llm import Message
 from memory.actors import Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Lock, Note, Sensitivity, User
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.noting.checks import NoteChecks
 from memory.noting.writing import insert, lowest_trust, point_at
-from memory.outside.asking import BudgetReached, ask_model
+from memory.outside.asking import ask_model
 from memory.texts.text import clean, for_prompt, is_visible, shorten
 
 LEAST, MOST = 2, 20  # notes of one merge by hand

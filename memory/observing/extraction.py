@@ -20,9 +20,10 @@ from pydantic import BaseModel, Field, field_validator
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message
 from memory.models import Topic
+from memory.money.meter import BudgetReached, Meter
 from memory.observing.lines import Line
 from memory.observing.near import is_near
-from memory.outside.asking import BudgetReached, Meter, ask_model
+from memory.outside.asking import ask_model
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import sentences
 from memory.texts.text import clean, cut, for_prompt, is_visible, one_line, width, without_citations

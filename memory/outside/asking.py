@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from django.utils.translation import gettext as _
@@ -24,28 +24,13 @@ from beacon_site.providers.openai_reply import estimate
 from beacon_site.redaction import redact
 from memory.models import ModelCall, Topic, User
 from memory.money import booking, reserving
+from memory.money.meter import Meter
 from memory.outside import connections
 from memory.texts.text import clean
 
 logger = structlog.get_logger(__name__)
 
 _STORED_ANSWER = 200_000  # characters of an answer that are kept with the call
-
-
-class BudgetReached(Exception):
-    """The run, or the month, may spend no more; the message says which limit and how much."""
-
-
-class Meter(Protocol):
-    """Whoever pays for a call: asked before, told after."""
-
-    def check(self) -> None:
-        """Raise BudgetReached if nothing more may be spent."""
-        ...
-
-    def count(self, usage: Usage, money: Decimal | None) -> None:
-        """Take note of what a call has spent; None is a call whose price nobody knows."""
-        ...
 
 
 def ask_model(

@@ -25,11 +25,12 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message as Said
 from memory.actors import Actor
 from memory.models import Activity, Message, Note, Reflection, Session, Trust
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.noting.writing import lowest_trust, write_note
 from memory.observing.consolidation import consolidate_session, source_of
 from memory.one_at_a_time import alone
-from memory.outside.asking import BudgetReached, ask_model
+from memory.outside.asking import ask_model
 from memory.reflecting import reflection
 from memory.reflecting.entry import Told, findings_in
 from memory.reflecting.gate import why_not_talk

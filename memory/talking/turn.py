@@ -24,9 +24,9 @@ from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Message
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.outside import connections
-from memory.outside.asking import BudgetReached
 from memory.talking.cites import check, given_of
 from memory.talking.conversation import LEASE, claim, mine
 from memory.talking.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of

@@ -22,8 +22,9 @@ from beacon_site.providers.errors import ProviderError, ToolsRefused
 from beacon_site.providers.llm import Answer, Message, OnText, Tool, ToolCall, Usage
 from memory.content.shown import Kept, ResultStore
 from memory.models import Topic
+from memory.money.meter import BudgetReached, Meter
 from memory.outside import connections
-from memory.outside.asking import BudgetReached, Meter, ask_model
+from memory.outside.asking import ask_model
 from memory.texts.text import clean, shorten
 from memory.texts.trimming import (
     BYTES_PER_TOKEN,

@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.partial_json import readable_text
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 from memory.texts.text import clean
 from research.running.stepping import Work
 

@@ -19,8 +19,9 @@ from pydantic import BaseModel, Field
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
+from memory.money.meter import BudgetReached
 from memory.outside import connections
-from memory.outside.asking import BudgetReached, ask_model
+from memory.outside.asking import ask_model
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations

@@ -19,7 +19,7 @@ from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from memory.actors import RESEARCH
 from memory.models import Activity
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 from research.models import Run, RunLost, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES

@@ -19,8 +19,8 @@ from beacon_site.providers import sample
 from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Activity, Topic, User
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import check_month
-from memory.outside.asking import BudgetReached
 from memory.texts.slugs import slug_of
 from memory.texts.text import shorten
 from research.budgets.budget import DEFAULTS

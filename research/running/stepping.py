@@ -27,7 +27,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 from memory.texts.text import clean
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step

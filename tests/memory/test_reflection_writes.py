@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory.models import MemoryFile, Proposal, User
-from memory.outside.asking import BudgetReached
+from memory.money.meter import BudgetReached
 from memory.reflecting import reflection
 from memory.reflecting.entry import Told
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of

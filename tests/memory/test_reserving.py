@@ -14,8 +14,8 @@ from django.utils import timezone
 from beacon_site.providers.llm import Usage
 from memory.models import CallReservation, ModelCall, User
 from memory.money import month_budget, reserving
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import check_month
-from memory.outside.asking import BudgetReached
 from memory.tasks import forget_api_answers
 
 

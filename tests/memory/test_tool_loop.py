@@ -13,8 +13,8 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.actors import REFLECTOR
 from memory.models import ModelCall
+from memory.money.meter import BudgetReached
 from memory.outside import connections
-from memory.outside.asking import BudgetReached
 from memory.toolkit import loop as tool_loop
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import CallRecord, LoopResult, run_loop

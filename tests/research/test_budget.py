@@ -14,8 +14,8 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Usage
 from memory.models import ModelCall, Topic
 from memory.money import spending
+from memory.money.meter import BudgetReached
 from memory.money.month_budget import check_month
-from memory.outside.asking import BudgetReached
 from research.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
 from research.models import Run, Step, TopicSettings
 from tests.research import cast
