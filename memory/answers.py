@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest, page_of_ours
+from memory.accounts import settings_undo
 from memory.models import Remembered, Revision
-from memory.records import settings_undo
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:

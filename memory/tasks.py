@@ -26,6 +26,7 @@ from memory.errors import InvalidValue
 from memory.file_pages import condensing as file_condensing
 from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
+from memory.models.trash import TRASH_DAYS
 from memory.noting import maintenance
 from memory.one_at_a_time import alone
 from memory.recall import embedding, following
@@ -39,7 +40,6 @@ from memory.topics import publishing
 logger = structlog.get_logger(__name__)
 
 _EMBEDDING = 772_515  # advisory lock: who makes vectors
-TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
 
 
 @shared_task(acks_late=True)

@@ -31,8 +31,8 @@ from memory.models.conflicts import CONFLICT_TYPES
 from memory.recall.kinds import KINDS
 from memory.records import kinds as record_kinds
 from memory.reviewing.apply import APPLY
-from memory.talking.cites import MARK
 from memory.talking.conversation import PENDING
+from memory.texts.cite_marks import MARK
 from memory.toolkit.types import named
 
 _TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")

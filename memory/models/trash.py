@@ -1,4 +1,4 @@
-"""What went to the trash along with a record, and has no trash of its own."""
+"""For how long the trash keeps things, and what went along and has no trash of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from django.db import models
 from django.utils import timezone
 
 from memory.models.history import OwnedQuerySet
+
+TRASH_DAYS = 30  # decision 9: deletes go to the trash for 30 days
 
 
 class PutAway(models.Model):

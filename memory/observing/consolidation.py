@@ -22,7 +22,7 @@ from memory.models import Activity, Message, Observation, Session, Trust
 from memory.noting.writing import lowest_trust
 from memory.observing.lines import Line
 from memory.observing.writing import remember_lines
-from memory.talking.cites import without_marks
+from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, cut, width
 

@@ -22,7 +22,6 @@ from memory.texts.terms import ENGLISH
 from memory.texts.text import in_brief
 
 SHOWN, UNFOLDED = 280, 4_000  # characters of a record in its row, and unfolded there
-TRASH_DAYS = 30
 
 
 @dataclass

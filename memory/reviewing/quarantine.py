@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from memory.models import (
 )
 from memory.paging import Page, cursor_of, keyset
 from memory.records.kinds import kind_of
+from memory.records.set_aside import reason_in, reason_of
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import shorten
 
@@ -53,21 +54,6 @@ MODELS: dict[str, Any] = {
 ACTS = ("release", "trash")
 _SOURCE = "quarantine:"
 _FROM_AGENTS = ("session:", "agent:")
-
-
-def reason_of(record: Any) -> str:
-    """Return why the record is set aside, in words; "" for one that is not."""
-    if record.trust != Trust.QUARANTINED:
-        return ""
-    names = ("title", "content", "text", "key", "value")
-    return _reason(getattr(record, name, "") for name in names)
-
-
-def _reason(texts: Iterable[Any]) -> str:
-    for text in filter(None, texts):
-        if smell := smells_of_instructions(str(text)):
-            return _("It smells of instructions: it %(smell)s.") % {"smell": smell}
-    return _("It derives from something in quarantine, or came so with an archive.")
 
 
 def released_trust(record: Any) -> str:
@@ -135,7 +121,9 @@ def _row(record: Any, named: Any) -> Row:
     kind = kind_of(record.record_type())
     if isinstance(record, ContentItem):
         text = getattr(record, "begins", "")
-        why = _reason([record.title, text]) if record.size <= len(text) else _of_long(record, text)
+        why = (
+            reason_in([record.title, text]) if record.size <= len(text) else _of_long(record, text)
+        )
     else:
         texts = (getattr(record, name, "") for name in ("content", "text", "value"))
         text, why = next(filter(None, texts), ""), reason_of(record)

@@ -16,16 +16,11 @@ from django.utils import timezone
 
 from memory.models import MemoryFile, User
 from memory.recall.kinds import KINDS
+from memory.texts.cite_marks import FILE, MARK, marks_in
 from memory.texts.text import in_brief
 from memory.toolkit.types import named
 
 LONGEST_QUOTE = 280
-FILE = "file"
-_PATH = r"(?:facts|episodes)/[\w.-]+\.md"
-_KIND = r"note|observation|fact|report|section|file|memoryfile"
-_ONE = rf"(?:(?:{_KIND})[:\s]\s*[\w./-]+|{_PATH})"
-MARK = re.compile(rf"[ \t]?\[\[?({_ONE}(?:\s*[,;]\s*{_ONE})*)\]?\]", re.IGNORECASE)
-_EACH = re.compile(rf"(?:(?P<kind>{_KIND})[:\s]\s*)?(?P<key>[\w./-]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ def records_as_named(records: Iterable[Any]) -> list[dict[str, str]]:
 
 def check(owner: User, text: str, given: set[str]) -> Checked:
     """Return the answer with those marks alone that name what was given and is the owner's."""
-    wanted = {mark for found in MARK.finditer(text) for mark in _marks(found.group(1))}
+    wanted = {mark for found in MARK.finditer(text) for mark in marks_in(found.group(1))}
     cards = _cards(owner, {full for mark in wanted if (full := _full(mark, given))})
     shown: dict[str, dict[str, str]] = {}
     false = 0
@@ -63,7 +58,7 @@ def check(owner: User, text: str, given: set[str]) -> Checked:
     def kept(found: re.Match[str]) -> str:
         nonlocal false
         true = []
-        for mark in _marks(found.group(1)):
+        for mark in marks_in(found.group(1)):
             full = _full(mark, given)
             if full in cards:
                 shown[full] = cards[full]
@@ -74,15 +69,6 @@ def check(owner: User, text: str, given: set[str]) -> Checked:
         return space + "".join(true)
 
     return Checked(MARK.sub(kept, text), list(shown.values()), false)
-
-
-def _marks(inside: str) -> list[str]:
-    marks = []
-    for found in _EACH.finditer(inside):
-        kind, key = (found["kind"] or FILE).lower(), found["key"]
-        kind = FILE if kind == "memoryfile" else kind
-        marks.append(f"{kind}:{key if kind == FILE else key.lower()}")
-    return marks
 
 
 def _full(mark: str, given: set[str]) -> str:
@@ -123,16 +109,3 @@ def _is_uuid(key: str) -> bool:
         return str(UUID(key)) == key
     except ValueError:
         return False
-
-
-def numbered(text: str, cites: Iterable[Mapping[str, str]]) -> str:
-    """Return the answer with [1], [2] … for its marks; numbers of the model's own are no marks."""
-    text = re.sub(r"\[(\d{1,3})\](?!\()", r"(\1)", text)
-    for number, cite in enumerate(cites, 1):
-        text = text.replace(f"[{cite['mark']}]", f"[{number}]")
-    return MARK.sub("", text)
-
-
-def without_marks(text: str) -> str:
-    """Return a text without its marks."""
-    return MARK.sub("", text)

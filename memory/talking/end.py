@@ -34,9 +34,9 @@ from memory.outside.asking import ask_model
 from memory.reflecting import reflection
 from memory.reflecting.entry import Told, findings_in
 from memory.reflecting.gate import why_not_talk
-from memory.talking.cites import without_marks
 from memory.talking.conversation import LOG_DAYS, PENDING, is_to_keep
 from memory.talking.prompt import ASK, transcript_of
+from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, plain, shorten
 

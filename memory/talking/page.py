@@ -16,9 +16,9 @@ from memory.models import Message, Note, Observation, Reflection, Session, Topic
 from memory.observing.consolidation import source_of
 from memory.paging import Page, page_of
 from memory.reflecting.page import Shown, shown_of
-from memory.talking.cites import numbered
 from memory.talking.conversation import PENDING
 from memory.texts import markdown
+from memory.texts.cite_marks import numbered
 from memory.texts.text import shorten
 
 SIZE = 20  # sessions of a page

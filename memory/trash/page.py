@@ -44,11 +44,11 @@ from memory.models import (
     Use,
     User,
 )
+from memory.models.trash import TRASH_DAYS
 from memory.paging import Page, cursor_of, keyset
 from memory.records import along as trash_along
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
-from memory.tasks import TRASH_DAYS
 from memory.texts.text import one_line, plain
 
 PAGE = 50

@@ -18,11 +18,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.accounts import settings_undo
 from memory.answers import go_back, go_to, next_of, undo_settings_tag
 from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
 from memory.models import Proposal
-from memory.records import settings_undo
 from memory.reviewing import acts as review_acts
 from memory.reviewing import levels
 from memory.reviewing import page as review_page

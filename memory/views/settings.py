@@ -15,12 +15,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest, zone_of
-from memory.accounts import sign_ins
+from memory.accounts import settings_undo, sign_ins
 from memory.answers import undo_settings_tag
 from memory.contexts import identity
 from memory.forms.accounts import NewPasswordForm, ProfileForm
 from memory.models import Activity, Note, SignIn, User
-from memory.records import settings_undo
 
 
 @require_safe

@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest, zone_of
+from memory.accounts import settings_undo
 from memory.answers import go_back, kept_changes, undo_settings_tag
 from memory.errors import MemoryRefused
-from memory.records import settings_undo
 
 
 @require_POST

@@ -14,12 +14,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.accounts import agent_settings, program_setup, tokens
+from memory.accounts import agent_settings, program_setup, settings_undo, tokens
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
-from memory.records import settings_undo
 
 MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
 

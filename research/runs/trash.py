@@ -35,11 +35,11 @@ from memory.models import (
     Trust,
 )
 from memory.models.history import as_json
+from memory.models.trash import TRASH_DAYS
 from memory.origins import HEURISTIC
 from memory.records.along import Along
 from memory.records.kinds import counted as counted_words
 from memory.reviewing import acts as review_acts
-from memory.tasks import TRASH_DAYS
 from memory.topics import publishing
 from research.models import Hit, RemovedRun, Report, Run, Step
 from research.runs import trash_rows as run_trash_rows

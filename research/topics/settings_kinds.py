@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from memory.accounts.settings_undo import Setting, State, now, register
 from memory.actors import Actor
 from memory.models import Topic, User
-from memory.records.settings_undo import Setting, State, now, register
 from research.models import Channel, TopicNotices
 from research.notices import channels, digests
 from research.topics import editing as topic_editing

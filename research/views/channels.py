@@ -20,11 +20,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site import mail_folder
 from beacon_site.http import BeaconRequest
 from beacon_site.providers import apprise_sender
+from memory.accounts import settings_undo
 from memory.accounts.people import works_here_alone
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.records import settings_undo
 from research.answers import go_back
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices

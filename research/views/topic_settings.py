@@ -17,10 +17,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
+from memory.accounts import settings_undo
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.records import settings_undo
 from memory.texts.text import clean
 from research.answers import go_to
 from research.budgets import forecasting

@@ -37,7 +37,8 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.tasks import TRASH_DAYS, empty_trash
+from memory.models.trash import TRASH_DAYS
+from memory.tasks import empty_trash
 from research.models import RemovedRun, Report
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 

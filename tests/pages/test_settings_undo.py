@@ -11,9 +11,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from memory.accounts import settings_undo
 from memory.contexts import identity
 from memory.models import Agent, Note, ReviewLevel, User
-from memory.records import settings_undo
 from memory.reviewing import levels as review_levels
 from research.models import Channel
 from research.notices import channels

@@ -16,8 +16,9 @@ from django.utils import timezone
 from memory.actors import MAINTENANCE
 from memory.documents import library
 from memory.models import Activity, LibraryDocument, Note, Revision, Topic, User
+from memory.models.trash import TRASH_DAYS
 from memory.scratchpads import entries as scratchpad
-from memory.tasks import TRASH_DAYS, empty_trash
+from memory.tasks import empty_trash
 from memory.trash import acts as trash_acts
 from memory.trash import page as trash_page
 from memory.trash.page import Chosen
