@@ -20,8 +20,9 @@ from typing import Any
 from beacon_site.providers.fakes import FAKE_PROFILE
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.models import ContentItem
+from memory.texts.text import as_data
 from memory.texts.token_count import Size, counted
-from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, as_data
+from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 KIB = 1024
 SEARCH, PAGE, TABLE = 8 * KIB, 50 * KIB, 50 * KIB

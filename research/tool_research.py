@@ -17,17 +17,9 @@ from pydantic import Field
 from beacon_site import health
 from memory.models import Topic, Trust
 from memory.recall.filters import named_topic
-from memory.texts.text import clean, one_line, shorten
+from memory.texts.text import as_data, clean, one_line, shorten
 from memory.toolkit import registry as tools
-from memory.toolkit.types import (
-    Arguments,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    as_data,
-    named,
-    refused,
-)
+from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from research.models import Report, Run, RunInTheWay
 from research.running import starting
 from research.running.starting import NotNow

@@ -15,11 +15,10 @@ from beacon_site.http import zone_of
 from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
-from memory.models import Note, Observation, Topic, Trust
+from memory.models import Note, Observation, Topic, Trust, Use
 from memory.recall.filters import named_topic
 from memory.texts.days import in_utc
 from memory.texts.text import clean, shorten
-from memory.toolkit.types import note_uses
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
@@ -79,7 +78,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
 def used(caller: Caller, row: Any) -> None:
     """Note that an agent read the record whole."""
     if not caller.by.is_person:
-        note_uses(caller.owner, [row], caller.place)
+        Use.note_records(caller.owner, [row], caller.place)
 
 
 def topic_of(caller: Caller, name: str | None) -> Topic | None:

@@ -16,10 +16,9 @@ from memory.api.frame import router
 from memory.api.observation_schemas import Category
 from memory.api.problems import Problem
 from memory.api.reading import Moment, moment
-from memory.models import Trust
+from memory.models import Trust, Use
 from memory.recall.operators import Filter, parse
 from memory.recall.recalling import MOST_HITS, How, RecallHit, RecallPage, recall_page
-from memory.toolkit.types import note_uses
 
 api = router("recall")
 
@@ -202,5 +201,5 @@ def _page(caller: Caller, wanted: RecallWanted, how: Any) -> RecallPage:
         # More are loaded only where others' scopes left a gap: each hit costs as much again.
         if len(hits) >= limit or len(page.hits) < most:
             break
-    note_uses(caller.owner, [hit.record for hit in hits], caller.place)
+    Use.note_records(caller.owner, [hit.record for hit in hits], caller.place)
     return replace(page, hits=hits)

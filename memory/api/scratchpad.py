@@ -19,6 +19,7 @@ from memory.api.reading import open_to_agents, used
 from memory.api.versions import tagged
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry
+from memory.models.base import OWNER_SCOPE
 from memory.models.scratchpad import MOST_VALUE
 from memory.scratchpads import entries as scratchpad
 
@@ -117,7 +118,7 @@ def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[No
 
 
 def _scope(caller: Caller, session: str) -> str:
-    return scopes.named(caller, f"session:{session}") if session.strip() else scratchpad.OWNER
+    return scopes.named(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
 
 
 def _entry(caller: Caller, key: str, session: str) -> ScratchpadEntry:

@@ -21,8 +21,7 @@ from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, Sensitivity, Trust
 from memory.money.meter import BudgetReached
 from memory.texts import injection
-from memory.texts.text import for_prompt, shorten
-from memory.toolkit.types import as_data
+from memory.texts.text import as_data, for_prompt, shorten
 
 logger = structlog.get_logger(__name__)
 

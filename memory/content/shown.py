@@ -24,10 +24,10 @@ from memory.content.model_written import Ask
 from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
-from memory.models import ContentItem, Sensitivity
+from memory.models import ContentItem, Sensitivity, Use
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.content import NAMES as STORE_TOOLS
-from memory.toolkit.types import Full, ToolContext, ToolResult, note_uses
+from memory.toolkit.types import Full, ToolContext, ToolResult
 
 FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
 COMPACT_TURNS = 2  # until that turn behind the call the short form is sent, then the citation line
@@ -90,7 +90,7 @@ class ResultStore:
                 item = item or self._stored(name, result, _title_of(asked or {}))
         except MemoryRefused as exc:
             return Kept(f"{result.text}\n\n{_('(Not stored: %(why)s)') % {'why': exc}}")
-        note_uses(self.context.owner, [item], self.context.place or self.context.source)
+        Use.note_records(self.context.owner, [item], self.context.place or self.context.source)
         return Kept(result.text, item, is_first=is_first)
 
     def look_again(self, kept: Iterable[Kept]) -> None:

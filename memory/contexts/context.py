@@ -24,10 +24,10 @@ from memory.contexts import identity
 from memory.contexts.notes import Chosen, LeftOut, chosen_notes
 from memory.contexts.place import place_lines
 from memory.files.reading import files_of, index_of
-from memory.models import MemoryFile, Note, Topic, Trust, User
+from memory.models import MemoryFile, Note, Topic, Trust, Use, User
+from memory.models.base import OWNER_SCOPE
 from memory.texts.text import for_prompt, shorten
 from memory.texts.token_count import Size, counted
-from memory.toolkit.types import OWNER, note_uses
 
 MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
 MOST_CHARACTERS = 60_000  # of all layers together, about 15,000 tokens
@@ -101,7 +101,7 @@ def build_context(
     topic: Topic | None = None,
     place: str = "",
     now: datetime | None = None,
-    scopes: Sequence[str] = (OWNER,),
+    scopes: Sequence[str] = (OWNER_SCOPE,),
     most: int = MOST_CHARACTERS,
     unit: str = CHARACTERS,
 ) -> Context:
@@ -137,7 +137,7 @@ def build_context(
     _fit(layers, most, unit)
     files = files_of(owner)
     context = Context(layers, _joined(layers), index_of(files), files)
-    note_uses(owner, context.records, place)
+    Use.note_records(owner, context.records, place)
     return context
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from memory.models import Observation, Topic, Trust, Use
+from memory.models import Observation, Topic, Trust
 from memory.observing.near import is_near
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall
@@ -70,14 +70,3 @@ def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:
 def as_prompt(observations: Iterable[Observation]) -> list[str]:
     """Return the observations as lines that stand between a prompt's marks, as data."""
     return [shorten(one_line(for_prompt(one.content)), LONGEST_OFFERED) for one in observations]
-
-
-def note_uses(owner: Any, observations: Iterable[Observation], place: str) -> None:
-    """Note that the observations entered the prompt of a run or session."""
-    Use.objects.bulk_create(
-        [
-            Use(owner=owner, record_type=one.record_type(), record_id=one.pk, place=place[:200])
-            for one in observations
-        ],
-        ignore_conflicts=True,
-    )

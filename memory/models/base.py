@@ -21,6 +21,8 @@ from memory.models.history import Activity, Change, Revision, as_json
 from memory.models.proposals import Proposal
 from memory.texts.text import shorten
 
+OWNER_SCOPE = "owner"  # of records that all of the owner's agents may read
+
 
 class Trust(models.TextChoices):
     """How far a record may be believed; a derived one takes the lowest of what it came from."""

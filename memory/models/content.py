@@ -10,7 +10,7 @@ from django.db import models
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.base import Remembered, RememberedQuerySet, Sensitivity, Trust
+from memory.models.base import OWNER_SCOPE, Remembered, RememberedQuerySet, Sensitivity, Trust
 
 SNAPSHOT_FORMAT = 1
 
@@ -31,7 +31,7 @@ class Kept(models.Model):
 
     type = models.CharField(_("type"), max_length=20, choices=Type, default=Type.CUSTOM)
     content = models.TextField(_("content"), blank=True)
-    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     tags = ArrayField(
         models.CharField(max_length=80), verbose_name=_("tags"), default=list, blank=True
     )

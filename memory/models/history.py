@@ -314,3 +314,21 @@ class Use(models.Model):
 
     def __str__(self) -> str:
         return f"{self.record_type} in {self.place}"
+
+    @classmethod
+    def note(cls, owner: Any, used: Iterable[tuple[str, Any]], place: str) -> None:
+        """Note that the records, each by its type and id, were used in `place`, once each."""
+        cls.objects.bulk_create(
+            [
+                cls(owner=owner, record_type=record_type, record_id=key, place=place[:200])
+                for record_type, key in used
+            ],
+            ignore_conflicts=True,
+        )
+
+    @classmethod
+    def note_records(cls, owner: Any, records: Iterable[Any], place: str) -> None:
+        """Note the use of the records; of a file's section, that the file was used."""
+        if place:
+            wholes = {whole.pk: whole for whole in (getattr(one, "file", one) for one in records)}
+            cls.note(owner, [(one.record_type(), key) for key, one in wholes.items()], place)

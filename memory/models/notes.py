@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.actors import Actor
 from memory.addresses import address
 from memory.errors import InvalidValue
-from memory.models.base import RememberedQuerySet
+from memory.models.base import OWNER_SCOPE, RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.recalled import Recalled, list_indexes
 from memory.texts.text import in_brief
@@ -80,7 +80,7 @@ class Note(Recalled):
 
     kind = models.CharField(_("kind"), max_length=8, choices=Kind, default=Kind.LOG)
     content = models.TextField(_("note"))
-    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     tags = ArrayField(
         models.CharField(max_length=LONGEST_TAG), default=list, blank=True, verbose_name=_("tags")
     )

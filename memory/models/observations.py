@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.actors import Actor
 from memory.addresses import address
 from memory.errors import InvalidValue, Locked
-from memory.models.base import RememberedQuerySet
+from memory.models.base import OWNER_SCOPE, RememberedQuerySet
 from memory.models.recalled import Recalled, list_indexes
 from memory.texts.text import in_brief, one_line
 
@@ -49,7 +49,7 @@ class Observation(Recalled):
 
     category = models.CharField(_("category"), max_length=7, choices=Category)
     content = models.TextField(_("observation"))
-    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
     step_name = models.CharField(_("step"), max_length=200, blank=True)
     step_type = models.CharField(_("kind of step"), max_length=5, choices=StepType, blank=True)
     tags = ArrayField(

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from memory.models.base import Remembered, RememberedQuerySet
+from memory.models.base import OWNER_SCOPE, Remembered, RememberedQuerySet
 
 MOST_KEY = 200  # characters
 MOST_VALUE = 65_536  # bytes of UTF-8
@@ -17,7 +17,7 @@ MOST_VALUE = 65_536  # bytes of UTF-8
 class ScratchpadQuerySet(RememberedQuerySet):
     """The questions asked of the scratchpad."""
 
-    def in_scope(self, scope: str = "owner") -> Self:
+    def in_scope(self, scope: str = OWNER_SCOPE) -> Self:
         """Keep the entries of one scope (`owner`, `session:<id>`, `run:<id>`, `agent:<name>`)."""
         return self.filter(scope=scope)
 
@@ -29,7 +29,7 @@ class ScratchpadEntry(Remembered):
 
     key = models.CharField(_("key"), max_length=MOST_KEY, db_collation="C")
     value = models.TextField(_("value"), blank=True)
-    scope = models.CharField(_("scope"), max_length=200, default="owner")
+    scope = models.CharField(_("scope"), max_length=200, default=OWNER_SCOPE)
 
     objects: ClassVar[ScratchpadQuerySet] = ScratchpadQuerySet.as_manager()  # type: ignore[assignment]
 

@@ -128,7 +128,7 @@ def recall_page(
     kept = [one for one in found.candidates.values() if one.score >= how.get("min_score", 0.0)]
     hits = _hits(asked, kept, limit)
     if place := how.get("place", ""):
-        _note_uses(owner, hits, place)
+        Use.note(owner, [(hit.record.record_type(), hit.id) for hit in hits], place)
     taken = (time.perf_counter() - started) * 1000
     return RecallPage(hits, asked.question, notices, taken, tuple(dict.fromkeys(words)))
 
@@ -351,18 +351,3 @@ def _boosts(asked: Narrowing, one: Candidate, labelled: str) -> Iterable[str]:
         yield _("stands in for what it superseded, which holds these words")
     elif MEANING in one.stands_in_for:
         yield _("stands in for what it superseded, which is nearer to the question")
-
-
-def _note_uses(owner: Any, hits: list[RecallHit], place: str) -> None:
-    Use.objects.bulk_create(
-        [
-            Use(
-                owner=owner,
-                record_type=hit.record.record_type(),
-                record_id=hit.id,
-                place=place[:200],
-            )
-            for hit in hits
-        ],
-        ignore_conflicts=True,
-    )

@@ -15,6 +15,7 @@ from django.utils.text import Truncator
 from django.utils.translation import get_language
 
 from memory.addresses import address
+from memory.models.trash import TRASH_DAYS
 from memory.recall.query_text import with_values
 from memory.recall.snippets import marked, passage
 from memory.records.wanted import CHANGED, NOTES, Wanted, query_of

@@ -16,10 +16,10 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue, NoSuchKey
 from memory.models import Revision, ScratchpadEntry, Trust
+from memory.models.base import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 from memory.texts.text import clean, is_visible
 
-OWNER = "owner"
 _SCOPES = ("session:", "run:", "agent:")
 
 
@@ -63,7 +63,7 @@ def checked_scope(scope: str) -> str:
     """Return the scope.  Raises InvalidValue for one that is not of the known forms."""
     scope = clean(scope)[0].strip()
     named = any(scope.startswith(form) and len(scope) > len(form) for form in _SCOPES)
-    if (scope != OWNER and not named) or len(scope) > 200:
+    if (scope != OWNER_SCOPE and not named) or len(scope) > 200:
         problem = _(
             "A scope is “owner”, “session:<id>”, “run:<id>” or “agent:<name>”, "
             "of at most 200 characters."
@@ -85,7 +85,7 @@ def kept_in_words(scope: str) -> str:
     }
 
 
-def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> ScratchpadQuerySet:
+def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER_SCOPE) -> ScratchpadQuerySet:
     """Return the entries whose keys begin with `prefix` ("" is all), sorted by key (R101).
 
     `scope` None takes all scopes, for pages.  Keys are compared as they are, case included.
@@ -96,7 +96,7 @@ def entries(owner: Any, prefix: str = "", *, scope: str | None = OWNER) -> Scrat
     return found.filter(key__startswith=checked_prefix(prefix)).order_by("key", "scope")
 
 
-def search(owner: Any, text: str, *, scope: str | None = OWNER) -> ScratchpadQuerySet:
+def search(owner: Any, text: str, *, scope: str | None = OWNER_SCOPE) -> ScratchpadQuerySet:
     """Return the entries with `text` in key or value, in any case, sorted by key (R102).
 
     The text is taken as it is: `%` and `_` are no wildcards.
@@ -109,7 +109,7 @@ def search(owner: Any, text: str, *, scope: str | None = OWNER) -> ScratchpadQue
     return found.filter(Q(any_case__icontains=text) | Q(value__icontains=text))
 
 
-def get_entry(owner: Any, key: str, *, scope: str = OWNER) -> ScratchpadEntry:
+def get_entry(owner: Any, key: str, *, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
     """Return the entry under `key`.  Raises NoSuchKey if there is none (R100)."""
     entry = _find(owner, _sought(key), checked_scope(scope))
     if entry is None:
@@ -123,7 +123,7 @@ def set_value(
     value: str,
     *,
     by: Actor,
-    scope: str = OWNER,
+    scope: str = OWNER_SCOPE,
     source: str = "",
     expected_version: int | None = None,
     trust: Trust | None = None,
@@ -180,7 +180,7 @@ def edit_entry(
         )
 
 
-def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER) -> ScratchpadEntry:
+def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
     """Move the entry under `key` to the trash.  Raises NoSuchKey, or Locked."""
     entry = get_entry(owner, key, scope=scope)
     entry.trash(by=by)

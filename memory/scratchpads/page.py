@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from memory import origins
 from memory.errors import InvalidValue
 from memory.models import Revision, ScratchpadEntry, User
+from memory.models.base import OWNER_SCOPE
 from memory.paging import Page, page_of
 from memory.scratchpads import entries as scratchpad
 
@@ -29,7 +30,7 @@ class Wanted:
 
     words: str = ""
     prefix: str = ""
-    scope: str = scratchpad.OWNER
+    scope: str = OWNER_SCOPE
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
@@ -38,7 +39,7 @@ class Wanted:
         try:
             scope = scratchpad.checked_scope(scope)
         except InvalidValue:
-            scope = scratchpad.OWNER
+            scope = OWNER_SCOPE
         return cls(
             words=query.get("q", "").replace("\x00", "").strip()[:200],
             prefix=query.get("prefix", "").replace("\x00", "")[:200],
@@ -52,7 +53,7 @@ class Wanted:
 
     def address(self, prefix: str) -> str:
         """Return the query string of the same scope under another prefix."""
-        asked = {"scope": self.scope if self.scope != scratchpad.OWNER else "", "prefix": prefix}
+        asked = {"scope": self.scope if self.scope != OWNER_SCOPE else "", "prefix": prefix}
         return urlencode({name: value for name, value in asked.items() if value})
 
     @property
@@ -168,4 +169,4 @@ def scopes(user: User, wanted: Wanted) -> list[str]:
     """Return the scopes in which there is anything, the owner's own first: one query."""
     used = ScratchpadEntry.objects.of(user).live().order_by()
     names = set(used.values_list("scope", flat=True).distinct()[:200]) | {wanted.scope}
-    return [scratchpad.OWNER, *sorted(names - {scratchpad.OWNER})]
+    return [OWNER_SCOPE, *sorted(names - {OWNER_SCOPE})]

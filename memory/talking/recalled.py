@@ -11,8 +11,8 @@ from memory.recall.recalling import RecallHit, recall
 from memory.recall.snippets import passage
 from memory.talking.cites import FILE, given_of, records_as_named
 from memory.talking.prompt import Talk
-from memory.texts.text import one_line, plain
-from memory.toolkit.types import ToolContext, as_data
+from memory.texts.text import as_data, one_line, plain
+from memory.toolkit.types import ToolContext
 
 MOST_HITS = 6
 LONGEST_WORDS = 2_000  # characters of a question that are looked for

@@ -23,16 +23,8 @@ from memory.models import ContentItem
 from memory.noting.checks import listed
 from memory.noting.writing import lowest_trust
 from memory.texts.days import day_of, moment_of
-from memory.texts.text import clean, shorten
-from memory.toolkit.types import (
-    Arguments,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    as_data,
-    named,
-    refused,
-)
+from memory.texts.text import as_data, clean, shorten
+from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 SOURCE = "user"  # R241: where what this tool stores came from
 NAMES = ("store_in_memory", "retrieve_from_memory", "query_memory")

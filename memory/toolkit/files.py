@@ -20,16 +20,9 @@ from memory.files.saving import FileConflict, Saved, append_to, patch_file, save
 from memory.models import MemoryFile, Trust
 from memory.reviewing.own_words import adds_only_own
 from memory.texts.diff import lines_of
+from memory.texts.text import as_data
 from memory.toolkit.review import held_for_person, why_held
-from memory.toolkit.types import (
-    Arguments,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    as_data,
-    named,
-    refused,
-)
+from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 _PATH = "facts/user.md, facts/memory.md, or a month's episodes such as episodes/2026-02.md."
 _OWN_WORDS = (

@@ -16,13 +16,12 @@ from memory.recall.operators import Filter, Question, parse
 from memory.recall.recalling import RecallHit, recall_page
 from memory.recall.snippets import passage
 from memory.records import kinds as record_kinds
-from memory.texts.text import clean, one_line, shorten
+from memory.texts.text import as_data, clean, one_line, shorten
 from memory.toolkit.types import (
     Arguments,
     MemoryTool,
     ToolContext,
     ToolResult,
-    as_data,
     named,
     recalled_kind,
     refused,

@@ -7,18 +7,10 @@ from pydantic import Field
 
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry, Sensitivity, Trust
+from memory.models.base import OWNER_SCOPE
 from memory.scratchpads import entries as scratchpad
-from memory.texts.text import one_line, shorten
-from memory.toolkit.types import (
-    OWNER,
-    Arguments,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    as_data,
-    named,
-    refused,
-)
+from memory.texts.text import as_data, one_line, shorten
+from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_LISTED = 200
 _ONLY_HERE = "True: kept for this session, run or agent alone. False: for all of the owner's."
@@ -54,7 +46,7 @@ class SearchArguments(Arguments):
 
 
 def _scope(context: ToolContext, *, only_here: bool) -> str:
-    return context.scope if only_here else OWNER
+    return context.scope if only_here else OWNER_SCOPE
 
 
 def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:

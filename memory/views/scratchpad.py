@@ -20,6 +20,7 @@ from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.scratchpad import EditEntryForm, EntryForm
 from memory.models import ScratchpadEntry
+from memory.models.base import OWNER_SCOPE
 from memory.scratchpads import entries as scratchpad
 from memory.scratchpads import page as scratchpad_page
 
@@ -49,7 +50,7 @@ def scratchpad_list(request: BeaconRequest) -> HttpResponse:
 def scratchpad_new(request: BeaconRequest) -> HttpResponse:
     """Set a value under a key; one that is taken is told, not replaced."""
     first = {name: request.GET.get(name, "") for name in ("key", "scope")}
-    first["scope"] = first["scope"] or scratchpad.OWNER
+    first["scope"] = first["scope"] or OWNER_SCOPE
     form = EntryForm(request.POST if request.method == "POST" else None, initial=first)
     if request.method == "POST" and form.is_valid():
         data = form.cleaned_data

@@ -25,16 +25,8 @@ from memory.models import Trust
 from memory.noting.writing import lowest_trust
 from memory.texts import injection
 from memory.texts.canonical import canonical_url
-from memory.texts.text import clean, for_prompt, one_line, shorten
-from memory.toolkit.types import (
-    Arguments,
-    Full,
-    MemoryTool,
-    ToolContext,
-    ToolResult,
-    as_data,
-    refused,
-)
+from memory.texts.text import as_data, clean, for_prompt, one_line, shorten
+from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, refused
 from research.deep import page_text
 from research.finding import gathering, hits, reading, searching
 from research.finding.gathering import Service

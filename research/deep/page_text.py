@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from django.utils.translation import gettext as _
 
-from memory.toolkit.types import ToolContext, ToolResult, as_data, refused
+from memory.texts.text import as_data
+from memory.toolkit.types import ToolContext, ToolResult, refused
 from research.models import Hit
 from research.reporting import extractive
 from research.reporting.extractive import Reading

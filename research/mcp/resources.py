@@ -14,8 +14,8 @@ from mcp import types
 from memory.errors import MemoryRefused
 from memory.files.reading import files_of, read_file
 from memory.models import Trust
-from memory.texts.text import clean, shorten, without_citations
-from memory.toolkit.types import ToolContext, as_data
+from memory.texts.text import as_data, clean, shorten, without_citations
+from memory.toolkit.types import ToolContext
 from research.mcp.callers import Caller
 from research.models import Report
 

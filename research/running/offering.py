@@ -12,9 +12,9 @@ from typing import Any
 from django.utils.translation import ngettext
 
 from memory.contexts import taught
-from memory.contexts.offering import as_prompt, note_uses, still_offered
+from memory.contexts.offering import as_prompt, still_offered
 from memory.contexts.topic_block import observations_for
-from memory.models import Observation, Topic
+from memory.models import Observation, Topic, Use
 from memory.outside import connections
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
@@ -40,7 +40,7 @@ def _task(topic: Topic, settings: TopicSettings | None) -> str:
 
 def enter(work: Work, chosen: Sequence[Observation]) -> list[str]:
     """Return the observations as lines of a prompt, and note that the run used them."""
-    note_uses(work.topic.owner, chosen, work.run.source)
+    Use.note_records(work.topic.owner, chosen, work.run.source)
     return as_prompt(chosen)
 
 
@@ -52,7 +52,7 @@ def chosen(work: Work) -> list[Observation]:
 def teach(work: Work) -> list[str]:
     """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
     lessons = taught.of_topic(work.topic)
-    note_uses(work.topic.owner, lessons, work.run.source)
+    Use.note_records(work.topic.owner, lessons, work.run.source)
     return taught.as_prompt(lessons)
 
 

@@ -81,18 +81,8 @@ def load_memory(work: Work) -> StepResult:
         *(said for said, is_secret in corrected.items() if is_secret),
     ]
     memory = replace(loaded.memory, struck=tuple(struck), secret_struck=tuple(secret))
-    Use.objects.bulk_create(
-        [
-            Use(
-                owner=work.topic.owner,
-                record_type="topicfact",
-                record_id=fact.id,
-                place=work.run.source,
-            )
-            for fact in memory.facts
-        ],
-        ignore_conflicts=True,
-    )
+    used = [("topicfact", fact.id) for fact in memory.facts]
+    Use.note(work.topic.owner, used, work.run.source)
     return StepResult(
         {
             "memory": memory.as_json(),

@@ -20,9 +20,10 @@ from memory.content import query, store
 from memory.content.shown import ResultStore, store_for
 from memory.models import Agent, ContentItem
 from memory.outside import connections
+from memory.texts.text import as_data
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import LoopResult, run_loop
-from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, as_data
+from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")
 PAGE = "The river is 219 kilometres long. " * 100

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.actors import RESEARCH, Actor
-from memory.contexts.offering import as_prompt, best_for, note_uses, still_offered
+from memory.contexts.offering import as_prompt, best_for, still_offered
 from memory.models import Observation, Topic, Trust, Use
 from memory.observing import Line, edit_observation, remember_lines, write_observation
 
@@ -101,7 +101,7 @@ def test_a_line_of_a_prompt_cannot_end_its_marks(alice: Any):
 
 def test_a_use_is_noted_once(alice: Any):
     made = remember(alice, "One.")
-    note_uses(alice, made, "run:7")
-    note_uses(alice, made, "run:7")
+    Use.note_records(alice, made, "run:7")
+    Use.note_records(alice, made, "run:7")
 
     assert Use.objects.of(alice).get().place == "run:7"
