@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 from django.template.loader import render_to_string
 from pydantic import BaseModel, Field
 
-from beacon_site.providers.llm import Answer, Message
+from beacon_site.providers.llm import Message
 from memory.content.shapes import READ_BY_MODEL
 from memory.models import ContentItem
-from memory.money.meter import Meter
-from memory.outside.asking import ask_model
 from memory.texts.text import for_prompt
-from memory.toolkit.types import ToolContext
 
 LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
-_MOST_TOKENS = 700
+MOST_TOKENS = 700
 
 
 class Written(BaseModel):
@@ -50,29 +47,3 @@ def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
         Message("system", render_to_string("prompts/compact_system.txt", told)),
         Message("user", render_to_string("prompts/compact_user.txt", told)),
     ]
-
-
-def asker(
-    context: ToolContext,
-    *,
-    meter: Meter | None = None,
-    wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
-) -> Ask:
-    """Return the way to ask the site's model on behalf of this caller, counted and redacted."""
-
-    def ask(messages: Sequence[Message]) -> Written | None:
-        answer = ask_model(
-            "compact",
-            messages,
-            owner=context.owner,
-            source=context.source,
-            topic=context.topic,
-            schema=Written,
-            max_tokens=_MOST_TOKENS,
-            meter=meter,
-            wait_for=wait_for,
-        )
-        parsed = answer.parsed if answer is not None else None
-        return parsed if isinstance(parsed, Written) else None
-
-    return ask

@@ -16,11 +16,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm import Answer, Message
-from memory.content.model_written import asker
-from memory.content.shown import store_for
 from memory.money.meter import BudgetReached
 from memory.texts.text import clean, for_prompt
 from memory.toolkit.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
+from memory.toolkit.shown import asker, store_for
 from memory.toolkit.types import MemoryTool, ToolContext
 from research.deep import desk, limits
 from research.deep.desk import Desk

@@ -15,10 +15,10 @@ from beacon_site.providers.fakes import FakeLanguageModel
 from memory.actors import Actor
 from memory.content import compaction
 from memory.content.compaction import Compactor, citation_line, compact_form, register_compactor
-from memory.content.model_written import asker
 from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, ModelCall
 from memory.outside import connections
+from memory.toolkit.shown import asker
 from memory.toolkit.types import ToolContext
 
 PAGE = "Heat pumps move heat instead of making it. " * 200

@@ -15,7 +15,6 @@ from beacon_site.providers.openai_learning import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from beacon_site.providers.search import SearchProfile, get_search
 from memory.content import compaction
-from memory.content.model_written import asker
 from memory.file_pages import condensing as file_condensing
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
 from memory.noting.maintenance import maintain
@@ -26,6 +25,7 @@ from memory.reflecting import reflection
 from memory.talking import conversation
 from memory.talking import end as conversation_end
 from memory.talking import turn as conversation_turn
+from memory.toolkit.shown import asker
 from memory.toolkit.types import ToolContext
 from research.finding import reading, searching
 from research.mcp import calls

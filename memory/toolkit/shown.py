@@ -10,7 +10,7 @@ again, is sent for one turn, and then as one line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,16 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.providers.llm import Answer, Message
 from memory.content import compaction
 from memory.content.limits import LONGEST_ACTION, LONGEST_TITLE, LONGEST_URL
-from memory.content.model_written import Ask
+from memory.content.model_written import MOST_TOKENS, Ask, Written
 from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
 from memory.models import ContentItem, Sensitivity, Use
+from memory.money.meter import Meter
+from memory.outside.asking import ask_model
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.content import NAMES as STORE_TOOLS
 from memory.toolkit.types import Full, ToolContext, ToolResult
@@ -65,7 +68,7 @@ class ResultStore:
     """The content store of one loop: keeps results, and says what of them is sent.
 
     `goal` is what the agent works towards, for a model that makes results short; `ask` puts that
-    question (`model_written.asker`).  `kept_with` names the run's step for which all this happens.
+    question (`asker`).  `kept_with` names the run's step for which all this happens.
     """
 
     def __init__(
@@ -208,3 +211,29 @@ def _action(name: str) -> str:
 
 def _shorter(form: str, text: str) -> str:
     return form if form and len(form) < len(text) else text
+
+
+def asker(
+    context: ToolContext,
+    *,
+    meter: Meter | None = None,
+    wait_for: Callable[[Callable[[], Answer]], Answer] | None = None,
+) -> Ask:
+    """Return the way to ask the site's model on behalf of this caller, counted and redacted."""
+
+    def ask(messages: Sequence[Message]) -> Written | None:
+        answer = ask_model(
+            "compact",
+            messages,
+            owner=context.owner,
+            source=context.source,
+            topic=context.topic,
+            schema=Written,
+            max_tokens=MOST_TOKENS,
+            meter=meter,
+            wait_for=wait_for,
+        )
+        parsed = answer.parsed if answer is not None else None
+        return parsed if isinstance(parsed, Written) else None
+
+    return ask
