@@ -32,8 +32,8 @@ from memory.api.reading import used
 from memory.api.tool_answers import problem_of
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.errors import InvalidValue
+from memory.file_texts.paths import checked_path
 from memory.files.mirror import take_in
-from memory.files.paths import checked_path
 from memory.files.reading import read_file as read_file_at
 from memory.files.saving import Saved, append_to, patch_file, save_file
 from memory.files.writing import rows_held

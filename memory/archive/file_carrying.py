@@ -22,10 +22,10 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.archive.zips import NotTaken, opened
 from memory.errors import MemoryRefused
+from memory.file_texts.paths import FACTS, month_of
 from memory.files import mirror
 from memory.files.mirror_copy import text_of
 from memory.files.mirror_disk import LARGEST, Disk, Found
-from memory.files.paths import FACTS, month_of
 from memory.files.saving import save_file
 from memory.models import MemoryFile, User
 from memory.texts.diff import Row, diff, folded

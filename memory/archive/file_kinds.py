@@ -9,13 +9,13 @@ from django.utils.translation import gettext as _
 from memory.actors import SYSTEM
 from memory.archive.zips import NotTaken
 from memory.errors import MemoryRefused
+from memory.file_texts.paths import checked_path, is_fact
+from memory.file_texts.sections import locked_text
+from memory.file_texts.summaries import by_rule, summary_of, with_summary
 from memory.files import limits
 from memory.files.blame import carried
 from memory.files.cleaning import cleaned
-from memory.files.paths import checked_path, is_fact
 from memory.files.reading import facts_budget
-from memory.files.sections import locked_text
-from memory.files.summaries import by_rule, summary_of, with_summary
 from memory.models import FileEntry, MemoryFile, Remembered, Revision, Section
 
 

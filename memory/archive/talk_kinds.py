@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
-from memory.files.paths import checked_path
+from memory.file_texts.paths import checked_path
 from memory.models import (
     Conflict,
     FileDraft,

@@ -23,10 +23,10 @@ from beacon_site.broker import send
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Answer, Message
 from memory.errors import MemoryRefused
+from memory.file_texts.sections import locked_text
 from memory.files import limits
 from memory.files.cleaning import cleaned
 from memory.files.condensing import condensed
-from memory.files.sections import locked_text
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter, check_month

@@ -16,15 +16,15 @@ from uuid import UUID
 from django.utils.safestring import SafeString
 
 from memory.actors import Actor
+from memory.file_texts.entries import entries_of
+from memory.file_texts.paths import FACTS, is_fact, path_of_month
+from memory.file_texts.sections import sections_of
 from memory.files import putting_back
 from memory.files.cleaning import cleaned
-from memory.files.entries import entries_of
 from memory.files.joining import content_at, put_together
 from memory.files.limits import MOST_EPISODES, MOST_FACTS, size_of
-from memory.files.paths import FACTS, is_fact, path_of_month
 from memory.files.reading import Budget, NoSuchFile, read_file
 from memory.files.saving import FileConflict, Saved, append_to
-from memory.files.sections import sections_of
 from memory.models import FileEntry, MemoryFile, User
 from memory.records import history as record_history
 from memory.texts import diff as text_diff

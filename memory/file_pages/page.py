@@ -16,10 +16,10 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
 from memory import origins
+from memory.file_texts.paths import is_fact, month_of
+from memory.file_texts.sections import anchor_of, sections_of
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
-from memory.files.paths import is_fact, month_of
 from memory.files.reading import Budget, facts_budget, files_of
-from memory.files.sections import anchor_of, sections_of
 from memory.models import FileDraft, MemoryFile, MirroredFile, Revision, User
 from memory.texts import markdown
 

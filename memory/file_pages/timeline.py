@@ -6,8 +6,8 @@ import datetime
 from dataclasses import dataclass
 from itertools import groupby
 
-from memory.files.entries import Entry, entries_of
-from memory.files.sections import anchor_of, sections_of
+from memory.file_texts.entries import Entry, entries_of
+from memory.file_texts.sections import anchor_of, sections_of
 from memory.models import MemoryFile
 
 PAGE = 50  # entries of a page

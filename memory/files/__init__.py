@@ -1,1 +1,1 @@
-"""Memory files: their names and limits, how they are read, saved, joined, and blamed."""
+"""Memory files: their limits, how they are read, saved, joined, blamed, and copied to the disk."""

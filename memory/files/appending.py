@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 from django.utils import timezone
 
-from memory.files.outline import lines_of
-from memory.files.paths import is_fact, month_of
-from memory.files.summaries import UPDATED, line_of
+from memory.file_texts.outline import lines_of
+from memory.file_texts.paths import is_fact, month_of
+from memory.file_texts.summaries import UPDATED, line_of
 from memory.texts.time_zones import named
 
 _TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}

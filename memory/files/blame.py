@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
-from memory.files.outline import lines_of
+from memory.file_texts.outline import lines_of
 from memory.texts.diff import edits
 
 Runs = list[list[int]]

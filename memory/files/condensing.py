@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.files.outline import is_heading, lines_of, open_lines
-from memory.files.sections import SectionText, sections_of
-from memory.files.summaries import UPDATED
+from memory.file_texts.outline import is_heading, lines_of, open_lines
+from memory.file_texts.sections import SectionText, sections_of
+from memory.file_texts.summaries import UPDATED
 
 _BULLETS = ("- ", "* ", "+ ")
 

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
+from memory.file_texts.paths import checked_path
 from memory.files.cleaning import cleaned
-from memory.files.paths import checked_path
 from memory.models import FileDraft, MemoryFile, User
 from memory.texts.text import shorten
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.utils import timezone
 
 from memory.actors import SYSTEM
+from memory.file_texts.paths import FACTS
+from memory.file_texts.summaries import by_rule, with_summary
 from memory.files.appending import first_text
 from memory.files.blame import carried
 from memory.files.limits import size_of
-from memory.files.paths import FACTS
-from memory.files.summaries import by_rule, with_summary
 from memory.models import MemoryFile, Revision, User
 
 SOURCE = "explicit"

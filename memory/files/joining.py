@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from memory.file_texts.summaries import summary_of, with_summary
 from memory.files.blame import Runs
 from memory.files.refusals import FileConflict
-from memory.files.summaries import summary_of, with_summary
 from memory.models import MemoryFile, Revision
 from memory.texts.merge import Merge, merge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from memory.errors import LimitReached
-from memory.files.paths import is_fact
+from memory.file_texts.paths import is_fact
 
 MOST_FACTS = 15_360  # both fact files together
 MOST_EPISODES = 262_144  # one month's file

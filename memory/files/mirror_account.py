@@ -20,10 +20,10 @@ import structlog
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from memory.file_texts.paths import FACTS, month_of
 from memory.files import mirror_folder
 from memory.files.mirror_disk import Disk
 from memory.files.mirror_folder import DISK, MARK
-from memory.files.paths import FACTS, month_of
 from memory.models import Activity, MirrorFolder, User
 
 logger = structlog.get_logger(__name__)

@@ -21,8 +21,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from memory.file_texts.paths import FACTS, month_of
 from memory.files.limits import MOST_EPISODES
-from memory.files.paths import FACTS, month_of
 
 LARGEST = 4 * MOST_EPISODES  # bytes that are read at all; no file may have so many
 MOST_COPIES = 50  # of refused edits beside one file

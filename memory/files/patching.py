@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
-from memory.files.summaries import summary_span
+from memory.file_texts.summaries import summary_span
 from memory.texts.text import shorten
 
 Pair = tuple[str, str]

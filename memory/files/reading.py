@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from memory.file_texts.paths import FACTS, checked_path, place_of
 from memory.files import mirror
 from memory.files.limits import MOST_FACTS
-from memory.files.paths import FACTS, checked_path, place_of
 from memory.files.refusals import NoSuchFile
 from memory.models import MemoryFile, Sensitivity, User
 

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memory.files.outline import line_count, lines_of
-from memory.files.sections import Heading, SectionText, sections_of, telling
-from memory.files.summaries import summary_span
+from memory.file_texts.outline import line_count, lines_of
+from memory.file_texts.sections import Heading, SectionText, sections_of, telling
+from memory.file_texts.summaries import summary_span
 
 MOST = 50  # of one change; beyond it what went is kept as one
 

@@ -14,14 +14,14 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import InvalidValue
+from memory.file_texts.paths import checked_path
+from memory.file_texts.sections import locked_text, sections_of
 from memory.files.appending import new_file, with_entry
 from memory.files.cleaning import Cleaned, cleaned
 from memory.files.joining import Kept, content_at, kept_at
 from memory.files.limits import OverBudget, check_lines
 from memory.files.patching import PatchRefused, patched
-from memory.files.paths import checked_path
 from memory.files.refusals import FileConflict, NoSuchFile
-from memory.files.sections import locked_text, sections_of
 from memory.files.writing import Act, Saved, check_rough_size, held, paths_of, rows_held, save
 from memory.models import MemoryFile, User
 

@@ -11,15 +11,15 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import Locked
+from memory.file_texts.entries import readings
+from memory.file_texts.paths import FACTS, is_fact, place_of
+from memory.file_texts.sections import locked_text
+from memory.file_texts.summaries import LONGEST_SUMMARY, NOTHING, by_rule, summary_of, with_summary
 from memory.files import limits, removing
 from memory.files.blame import Runs, carried
 from memory.files.cleaning import Cleaned, cleaned
-from memory.files.entries import readings
 from memory.files.joining import Kept, joined
-from memory.files.paths import FACTS, is_fact, place_of
 from memory.files.refusals import NoSuchFile
-from memory.files.sections import locked_text
-from memory.files.summaries import LONGEST_SUMMARY, NOTHING, by_rule, summary_of, with_summary
 from memory.models import MemoryFile, Revision, Section, Trust, User
 from memory.texts.text import one_line
 

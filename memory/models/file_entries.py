@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memory.files.outline import is_heading
+from memory.file_texts.outline import is_heading
 from memory.models.base import Remembered
 from memory.models.files import MemoryFile
 from memory.texts.text import plain, shorten

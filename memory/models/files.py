@@ -15,9 +15,9 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked
-from memory.files.paths import is_fact
-from memory.files.sections import SectionText, anchor_of, telling
-from memory.files.summaries import LONGEST_SUMMARY, by_rule, line_of
+from memory.file_texts.paths import is_fact
+from memory.file_texts.sections import SectionText, anchor_of, telling
+from memory.file_texts.summaries import LONGEST_SUMMARY, by_rule, line_of
 from memory.models.base import Lock, Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet
 from memory.models.recalled import Recalled

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
-from memory.files.entries import MOST_WORDS, word_count
+from memory.file_texts.entries import MOST_WORDS, word_count
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import sentences
 from memory.texts.text import clean, cut, one_line, plain, shorten, without_citations

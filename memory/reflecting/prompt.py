@@ -18,8 +18,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Message, Tool
 from memory.contexts import identity
+from memory.file_texts.paths import is_fact, path_of_month
 from memory.files import reading
-from memory.files.paths import is_fact, path_of_month
 from memory.models import MemoryFile, Note, Sensitivity, Trust, User
 from memory.texts.text import clean, for_prompt, one_line
 from memory.texts.trimming import BYTES_PER_TOKEN, SHARE, tokens_of, tokens_of_tools, trimmed

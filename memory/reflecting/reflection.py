@@ -20,7 +20,7 @@ from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm import Message
 from memory import origins
 from memory.actors import REFLECTOR
-from memory.files.paths import path_of_month
+from memory.file_texts.paths import path_of_month
 from memory.models import Activity, Proposal, Reflection, Revision, Topic, User
 from memory.money.meter import BudgetReached, Meter
 from memory.outside import connections

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import InvalidValue
-from memory.files.paths import checked_path
+from memory.file_texts.paths import checked_path
 from memory.files.saving import FileConflict, Saved, append_to, save_file
 from memory.models import MemoryFile, Proposal
 from memory.reviewing.types import Applied, Applier, Overtaken, why_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from memory.files.summaries import UPDATED, by_rule, line_of
+from memory.file_texts.summaries import UPDATED, by_rule, line_of
 from memory.reviewing.risks import QUOTED, added_lines
 from memory.texts.text import match_key
 

@@ -15,7 +15,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.actors import REFLECTOR, RESEARCH, Actor
-from memory.files.summaries import by_rule, line_of
+from memory.file_texts.summaries import by_rule, line_of
 from memory.models import MemoryFile, Message, Note, Remembered, Revision, Trust, User
 from memory.texts.diff import edits, lines_of
 from memory.texts.injection import smells_of_instructions

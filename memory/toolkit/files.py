@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field
 
+from memory.file_texts.paths import FACTS, checked_path, is_fact
 from memory.files.mirror import take_in
-from memory.files.paths import FACTS, checked_path, is_fact
 from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
 from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
 from memory.models import MemoryFile, Trust

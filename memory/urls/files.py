@@ -8,7 +8,7 @@ from memory.views import file_condense, file_edit, file_episode, file_history, f
 
 
 class FilePath:
-    """The closed set of virtual paths (memory.files.paths); any other address is not found."""
+    """The closed set of virtual paths (memory.file_texts.paths); any other address is not found."""
 
     regex = r"facts/(?:user|memory)\.md|episodes/[12][0-9]{3}-(?:0[1-9]|1[0-2])\.md"
 

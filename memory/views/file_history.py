@@ -20,7 +20,7 @@ from memory.file_pages import blame as file_blame
 from memory.file_pages import history as file_history
 from memory.file_pages import timeline as file_timeline
 from memory.file_pages.answers import file_or_404, number, say_with_undo
-from memory.files.paths import is_fact
+from memory.file_texts.paths import is_fact
 from memory.files.saving import FileConflict, restore_version
 
 

@@ -15,7 +15,8 @@ import pytest
 from django.test import Client
 
 from memory.errors import InvalidValue
-from memory.files import mirror, paths
+from memory.file_texts import paths
+from memory.files import mirror
 from memory.files.saving import save_file
 from memory.models import MemoryFile, User
 from memory.reviewing.levels import set_levels

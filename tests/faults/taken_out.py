@@ -160,7 +160,7 @@ def owner(patch: Patch) -> None:
 
 def file_paths(patch: Patch) -> None:
     """Take every path for one of the closed set."""
-    from memory.files import paths
+    from memory.file_texts import paths
 
     _everywhere(patch, paths.checked_path, lambda path: path)
 

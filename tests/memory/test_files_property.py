@@ -18,13 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from memory.actors import REFLECTOR, Actor
 from memory.archive.file_carrying import carry_in
 from memory.errors import MemoryRefused
+from memory.file_texts.outline import line_count
+from memory.file_texts.paths import FACTS, checked_path, is_fact
+from memory.file_texts.summaries import summary_of
 from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
 from memory.files.mirror_disk import Found, digest_of
-from memory.files.outline import line_count
-from memory.files.paths import FACTS, checked_path, is_fact
 from memory.files.saving import append_to, patch_file, restore_version, save_file
-from memory.files.summaries import summary_of
 from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 
 MONTH = "episodes/2026-02.md"

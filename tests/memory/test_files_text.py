@@ -8,14 +8,14 @@ import time
 import pytest
 
 from memory.errors import InvalidValue
+from memory.file_texts.entries import entries_of
+from memory.file_texts.paths import checked_path
+from memory.file_texts.sections import locked_text, sections_of, telling
+from memory.file_texts.summaries import by_rule, summary_of, with_summary
 from memory.files.blame import carried
 from memory.files.cleaning import cleaned
-from memory.files.entries import entries_of
 from memory.files.patching import PatchRefused, patched
-from memory.files.paths import checked_path
 from memory.files.reading import size_in_words
-from memory.files.sections import locked_text, sections_of, telling
-from memory.files.summaries import by_rule, summary_of, with_summary
 
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"
 EPISODES = """# 2026-02 Episodes

@@ -17,9 +17,9 @@ from django.db import connection
 
 from memory.actors import Actor
 from memory.errors import MemoryRefused
+from memory.file_texts.paths import FACTS
 from memory.files import mirror
 from memory.files.limits import MOST_FACTS, size_of
-from memory.files.paths import FACTS
 from memory.files.reading import read_file
 from memory.files.saving import append_to, patch_file, save_file
 from memory.models import MemoryFile, Revision, User

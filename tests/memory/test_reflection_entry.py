@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.files.entries import entries_of, word_count
+from memory.file_texts.entries import entries_of, word_count
 from memory.reflecting.entry import Told, entry_of, findings_in, in_few_words
 
 LONG = "Spring Airlines is by far the cheapest carrier for a trip to Tokyo in April this year."

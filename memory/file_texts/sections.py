@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from django.utils.text import slugify
 
-from memory.files.outline import headings, line_count, lines_of
-from memory.files.summaries import UPDATED, summary_place
+from memory.file_texts.outline import headings, line_count, lines_of
+from memory.file_texts.summaries import UPDATED, summary_place
 
 Heading = tuple[str, ...]
 

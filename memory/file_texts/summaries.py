@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from memory.files.entries import readings
-from memory.files.outline import headings, is_heading, open_lines
-from memory.files.paths import is_fact
+from memory.file_texts.entries import readings
+from memory.file_texts.outline import headings, is_heading, open_lines
+from memory.file_texts.paths import is_fact
 from memory.texts.text import cut, plain, shorten, width
 
 LONGEST_RULE = 120  # characters that a summary made by rule has at most, wide ones as two

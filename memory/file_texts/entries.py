@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from memory.files.outline import first_words, headings, line_count
+from memory.file_texts.outline import first_words, headings, line_count
 
 MOST_WORDS = 9  # of an entry's summary: "under ten words", warned and never cut (R148)
 _FIELD = re.compile(
