@@ -113,8 +113,7 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
     from benchmarks.memories import memories, pool_of
     from benchmarks.recall import _analysed, _notes
     from memory.accounts.tokens import issue
-    from memory.models import Note, User
-    from memory.recall import bm25
+    from memory.models import Note, User, indexing
 
     owner = User.objects.create_user("bench", password="bench-horse-1")  # noqa: S106
     texts = memories(pool_of(folder), size)
@@ -122,7 +121,7 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
     for start in range(0, len(notes), 1000):
         some = notes[start : start + 1000]
         Note.objects.bulk_create(some)
-        bm25.index(some)
+        indexing.index(some)
     _analysed()
     _token, text = issue(owner, name="bench", scopes=["read", "write"], by=owner.actor)
     return texts, owner, text

@@ -124,8 +124,7 @@ def _ratio(ours: list[float], theirs: list[float] | None) -> str:
 def ours(texts: list[str]) -> list[Figures]:
     from django.contrib.auth import get_user_model
 
-    from memory.models import Note, SearchEntry, SearchTerm
-    from memory.recall import bm25
+    from memory.models import Note, SearchEntry, SearchTerm, indexing
     from memory.recall.recalling import recall
 
     owner = get_user_model().objects.create_user(f"bench{len(texts)}")
@@ -134,7 +133,7 @@ def ours(texts: list[str]) -> list[Figures]:
     for start in range(0, len(notes), 1000):
         some = notes[start : start + 1000]
         Note.objects.bulk_create(some)
-        bm25.index(some)
+        indexing.index(some)
     built = time.perf_counter() - began
     del notes
     _analysed()

@@ -24,8 +24,7 @@ from memory.archive.linking import finish, links_of, owned, remember
 from memory.archive.rows import Broken, Unfit, decoded, encoded, parsed
 from memory.archive.writing import CHUNK, FORMAT, MANIFEST, VERSION
 from memory.archive.zips import NotTaken, lines, opened
-from memory.models import LibraryDocument, Recalled, Revision, Trust, User
-from memory.recall import bm25
+from memory.models import LibraryDocument, Recalled, Revision, Trust, User, indexing
 from memory.texts.text import shorten
 
 Line = tuple[int, dict[str, Any]]
@@ -292,7 +291,7 @@ def _make_findable(rows: Sequence[Any]) -> None:
     recalled = [row for row in rows if isinstance(row, Recalled)]
     if recalled:
         type(recalled[0]).follow(recalled)
-    bm25.index(
+    indexing.index(
         row
         for row in rows
         if isinstance(row, LibraryDocument) and row.trashed_at is None and not row.problem

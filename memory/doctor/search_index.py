@@ -13,8 +13,8 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from memory.doctor.checkup import BAD
 from memory.doctor.examining import Examination, Found
-from memory.models import SearchEntry, SearchSpace, User
-from memory.recall import bm25, following
+from memory.models import SearchEntry, SearchSpace, User, indexing
+from memory.recall import following
 
 BATCH = 200
 _MATTERS = gettext_lazy(
@@ -141,9 +141,9 @@ def _stale() -> Iterator[Any]:
         for record in rows.order_by("owner_id", "pk").iterator(chunk_size=BATCH):
             some.append(record)
             if len(some) == BATCH:
-                yield from bm25.differing(some)
+                yield from indexing.differing(some)
                 some = []
-        yield from bm25.differing(some)
+        yield from indexing.differing(some)
 
 
 def look_at_words() -> Found:
@@ -183,7 +183,7 @@ def _indexed_anew(rows: QuerySet[Any], ids: list[Any]) -> int:
     with transaction.atomic():
         held = rows.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",))
         records = list(held)
-        bm25.index(records)
+        indexing.index(records)
     return len(records)
 
 

@@ -18,10 +18,10 @@ from memory.errors import InvalidValue, Locked
 from memory.file_texts.paths import is_fact
 from memory.file_texts.sections import SectionText, anchor_of, telling
 from memory.file_texts.summaries import LONGEST_SUMMARY, by_rule, line_of
+from memory.models import indexing
 from memory.models.base import Lock, Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet
 from memory.models.recalled import Recalled
-from memory.recall import bm25
 
 Placed = tuple[int, SectionText]
 
@@ -191,7 +191,7 @@ class Section(Recalled):
         marks = {"source": file.source, "trust": file.trust, "sensitivity": file.sensitivity}
         if rows.exclude(**marks).update(**marks):
             entries = [_Entry(row.pk, file.owner_id) for row, _place, _one in kept]
-            bm25.mark(entries, trust=file.trust, sensitivity=file.sensitivity)
+            indexing.mark(entries, trust=file.trust, sensitivity=file.sensitivity)
         fresh = [
             cls(
                 owner_id=file.owner_id, file=file, position=place, heading=list(one.heading),

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.actors import Actor
+from memory.models import indexing
 from memory.models.base import Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet, Revision
-from memory.recall import bm25
 
 ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
 
@@ -43,7 +43,7 @@ class LibraryQuerySet(RememberedQuerySet):
         with transaction.atomic():
             self.bulk_create(documents)
             Revision.record_first(documents, by=by, source=source)
-            bm25.index(document for document in documents if not document.problem)
+            indexing.index(document for document in documents if not document.problem)
         return documents
 
 
@@ -124,9 +124,9 @@ class LibraryDocument(Remembered):
         with transaction.atomic():
             super().change(**how)
             if self.trashed_at is None and not self.problem:
-                bm25.index([self])
+                indexing.index([self])
             else:
-                bm25.unindex([self])
+                indexing.unindex([self])
         return self
 
     def rewrite(
@@ -150,7 +150,7 @@ class LibraryDocument(Remembered):
     def purge(self, *, by: Actor) -> None:
         """Delete the document, its history and its place in the index for good."""
         with transaction.atomic():
-            bm25.unindex([self])
+            indexing.unindex([self])
             super().purge(by=by)
 
     def text_at(self, version: int) -> str | None:

@@ -9,9 +9,9 @@ from django.db import models, transaction
 from django.db.models import Q, prefetch_related_objects
 
 from memory.actors import Actor
+from memory.models import indexing
 from memory.models.base import Remembered
 from memory.models.embeddings import Embedding, EmbeddingDue
-from memory.recall import bm25
 
 _KINDS = ("kind", "category", "state")  # of a note, an observation, a topic fact
 _MARKED = ("trust", "sensitivity")
@@ -65,12 +65,12 @@ class Recalled(Remembered):
         """Return what the record says: the content alone, never its category or tags (R76)."""
         raise NotImplementedError
 
-    def search_marks(self) -> bm25.Marks:
+    def search_marks(self) -> indexing.Marks:
         """Return what recall filters by beside the words: each field that this type has."""
         topic_id = getattr(self, "topic_id", None)
         topic = getattr(self, "topic", None) if topic_id else None
         labels = [*getattr(self, "tags", ()), who_of(self.source), topic.title if topic else ""]
-        return bm25.Marks(
+        return indexing.Marks(
             labels=" ".join(labels),
             kind=next(filter(None, (getattr(self, name, "") for name in _KINDS)), ""),
             topic_id=topic_id,
@@ -93,7 +93,7 @@ class Recalled(Remembered):
         cls.unfollow([record for record in members if not record.is_found()])
         if found and hasattr(cls, "topic"):
             prefetch_related_objects(found, "topic")  # its title is a label
-        bm25.index(found)
+        indexing.index(found)
         for tell in cls.ON_FOLLOW:
             tell(found)
 
@@ -103,7 +103,7 @@ class Recalled(Remembered):
         gone = list(records)
         if not gone:  # as at most writes, which would ask for nothing three times
             return
-        bm25.unindex(gone)
+        indexing.unindex(gone)
         Embedding.objects.about(gone).delete()
         EmbeddingDue.objects.about(gone).delete()
 
@@ -115,7 +115,7 @@ class Recalled(Remembered):
             if self._said() != was_said or self.is_found() != was_found:
                 self.follow([self])
             elif self.is_found() and self._marks() != was_marked:
-                bm25.index([self])
+                indexing.index([self])
         return changed
 
     @classmethod
@@ -130,7 +130,7 @@ class Recalled(Remembered):
             elif record.is_found() and record._marks() != marks:
                 marked_else.append(record)
         cls.follow(said_else)
-        bm25.index(marked_else)
+        indexing.index(marked_else)
 
     def _said(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in self.SAID)

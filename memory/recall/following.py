@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from memory.models import indexing
 from memory.models.library import FOLDER, OWN, LibraryDocument
 from memory.models.recalled import Recalled
 from memory.models.search import SearchSpace
@@ -20,7 +21,7 @@ def topic_renamed(topic: Topic) -> None:
     for kind in KINDS.values():
         if kind.topic_path:
             rows = kind.model.objects.filter(**{kind.topic_path: topic}).live()
-            bm25.index(rows.select_related(kind.topic_path).iterator(chunk_size=500))
+            indexing.index(rows.select_related(kind.topic_path).iterator(chunk_size=500))
 
 
 def topic_purged(topic: Topic) -> None:

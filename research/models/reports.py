@@ -20,8 +20,8 @@ from django.utils.translation import gettext_lazy
 from memory.actors import Actor
 from memory.models import Conflict, Recalled, Topic, TopicFact
 from memory.models.base import RememberedQuerySet
+from memory.models.indexing import Marks
 from memory.models.library import ADDRESS
-from memory.recall.bm25 import Marks
 from memory.texts.markdown import as_words, link
 from research.models.runs import Run
 from research.models.topic_news import OF_ITEMS, OF_REPORTS

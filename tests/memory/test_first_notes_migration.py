@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from memory.contexts.identity import active
-from memory.models import Note, Revision, User
+from memory.models import Note, Revision, User, indexing
 from memory.recall import bm25
 
 migration = import_module("memory.migrations.0004_first_notes")
@@ -25,7 +25,7 @@ def migrate_as_it_was() -> None:
 
 
 def without_notes(user: User) -> User:
-    bm25.unindex(list(Note.objects.of(user)))
+    indexing.unindex(list(Note.objects.of(user)))
     Note.objects.of(user).delete()
     return user
 
