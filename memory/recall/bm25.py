@@ -14,7 +14,6 @@ from memory.recall import ranking
 from memory.texts.terms import query_terms
 
 BATCH = 100  # records of a rebuild that are held at a time
-MOST_TERMS = ranking.MOST_TERMS
 
 
 def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:

@@ -9,8 +9,9 @@ from memory.models import Note, Trust
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall
 from memory.recall.snippets import passage
-from memory.talking.cites import FILE, given_of, records_as_named
+from memory.talking.cites import given_of, records_as_named
 from memory.talking.prompt import Talk
+from memory.texts.cite_marks import FILE
 from memory.texts.text import as_data, one_line, plain
 from memory.toolkit.types import ToolContext
 
