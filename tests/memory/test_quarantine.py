@@ -10,6 +10,7 @@ from memory.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
 from memory.noting import writing as notes
 from memory.recall.recalling import recall
+from memory.records.set_aside import reason_of
 from memory.reviewing import quarantine, refused, refusing, review
 from memory.reviewing.refused import Refused
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note
@@ -33,9 +34,9 @@ def page(owner: Any, **more: Any) -> Any:
 
 
 def test_each_says_why_it_is_set_aside(alice: Any):
-    assert "ignore instructions" in quarantine.reason_of(aside(alice))
-    assert "derives from" in quarantine.reason_of(aside(alice, "A plain line."))
-    assert quarantine.reason_of(notes.write_note(alice, "log", "Fine.", by=alice.actor)) == ""
+    assert "ignore instructions" in reason_of(aside(alice))
+    assert "derives from" in reason_of(aside(alice, "A plain line."))
+    assert reason_of(notes.write_note(alice, "log", "Fine.", by=alice.actor)) == ""
 
 
 def test_released_it_counts_for_what_its_source_does(alice: Any):
@@ -154,4 +155,4 @@ def test_a_long_page_is_looked_at_in_its_beginning_alone(alice: Any):
     begins, ends = quarantine.page(alice).rows
     assert "ignore instructions" in begins.why
     assert ends.why.startswith("Its page says why")
-    assert "ignore instructions" in quarantine.reason_of(ContentItem.objects.get(pk=ends.record.pk))
+    assert "ignore instructions" in reason_of(ContentItem.objects.get(pk=ends.record.pk))
