@@ -1,0 +1,71 @@
+"""Windows of every width: lists hold all that is in them, Settings leads everywhere, nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+CUT = """() => [...document.querySelectorAll("main .sheet.flush")]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1)
+  .map((box) => `${box.scrollWidth} px in ${box.clientWidth}`)"""
+SHIFTS = """() => new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => list.getEntries().forEach((entry) => { sum += entry.value; }))
+    .observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 300);
+})"""
+
+
+@pytest.fixture
+def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
+    """Who has topics, reports and notes."""
+    made = visit()
+    made.sign_in("grace")
+    return made
+
+
+@pytest.mark.parametrize(
+    "path", ["/topics/", "/reports/", "/settings/tokens/", "/settings/people/"]
+)
+def test_no_list_is_cut_off_between_a_phone_and_a_desk(visitor: Visitor, path: str) -> None:
+    visitor.goto(path)
+    for width in (1280, 1210, 1120, 1010, 990, 820, 390):
+        visitor.page.set_viewport_size({"width": width, "height": 860})
+        assert visitor.page.evaluate(CUT) == [], width
+        assert not visitor.scrolls_sideways(), width
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_settings_lists_its_pages_beside_the_page_or_behind_a_button(
+    visit: Callable[..., Visitor], cast: dict[str, str], scripts: bool
+) -> None:
+    visitor = visit(java_script_enabled=scripts)
+    visitor.sign_in("grace")
+    visitor.goto("/settings/profile/")
+    pages = visitor.page.get_by_role("navigation", name="Settings")
+    expect(pages.get_by_role("link", name="Connections")).to_be_visible()
+    tops = [link.bounding_box() for link in pages.get_by_role("link").all()]
+    assert len({round(box["x"]) for box in tops if box}) == 1  # one column
+
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    expect(pages.get_by_role("link", name="Connections")).to_be_hidden()
+    pages.get_by_role("button", name="All settings").click()
+    visitor.click(pages.get_by_role("link", name="Connections"))
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_text("Connections")
+
+
+@pytest.mark.parametrize("path", ["/", "/reports/", "/notes/?q=version", "/topics/"])
+def test_what_is_read_does_not_move(visitor: Visitor, path: str) -> None:
+    for width in (1280, 390):
+        visitor.page.set_viewport_size({"width": width, "height": 860})
+        visitor.goto(path)
+        assert visitor.page.evaluate(SHIFTS) < 0.01, width
