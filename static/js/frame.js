@@ -10,6 +10,19 @@
     detail.headers["X-CSRFToken"] = token();
     if (detail.parameters[FIELD]) detail.parameters[FIELD] = token();
   });
+  // A button pressed twice in a hurry sends its form once: two notes of one text help nobody.
+  const HURRY = 1_000;
+  const pressed = new WeakMap();
+  const once = (event) => {
+    const { target, submitter } = event;
+    if (target.getAttribute("method")?.toLowerCase() !== "post") return;
+    const last = pressed.get(target);
+    if (last && last.submitter === submitter && event.timeStamp - last.at < HURRY) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    } else pressed.set(target, { submitter, at: event.timeStamp });
+  };
+  document.addEventListener("submit", once, true); // before htmx, which listens at the form
   document.addEventListener("submit", ({ target }) => {
     const field = target.elements.namedItem(FIELD);
     if (field && cookie()) field.value = cookie();

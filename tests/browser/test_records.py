@@ -123,3 +123,14 @@ def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> Non
     panel.get_by_role("button", name="Pin").click()
     expect(panel.get_by_role("button", name="Unpin")).to_be_visible()
     assert not visitor.violations()
+
+
+def test_a_button_pressed_twice_in_a_hurry_makes_one_note(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    visitor.goto("/notes/new/")
+    visitor.page.get_by_label("What is to be remembered").fill("Lilac blooms in Lanling.")
+    visitor.page.get_by_role("button", name="Remember it").dblclick()
+    expect(visitor.page.locator("#toasts .toast")).to_have_count(1)
+    visitor.goto("/notes/?q=lilac")
+    expect(visitor.page.locator("tbody tr")).to_have_count(1)
