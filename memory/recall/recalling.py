@@ -118,7 +118,10 @@ def recall_page(
     limit = max(0, min(how.get("limit", 10), MOST_HITS))
     notices = [*asked.question.problems, *asked.notices]
     words = query_terms(asked.question.words, ranking.language_of(owner))
-    if not asked.question.words:
+    has_words = any(character.isalnum() for character in asked.question.words)
+    if asked.question.words and not has_words:  # signs alone mean nothing, and lie near anything
+        notices.append(_("These signs hold no letter and no digit; they were left out."))
+    if not has_words:
         found = _newest(asked, limit)
     else:
         near = _near(asked, limit, notices) if mode == "auto" else None

@@ -35,6 +35,17 @@ def test_the_meaning_finds_what_is_said_in_other_words(alice: Any) -> None:
 
 
 @by_both
+@pytest.mark.parametrize("signs", ["-", "*", "???", "🔋", '"!"'])
+def test_signs_without_a_letter_find_nothing_and_say_so(alice: Any, signs: str) -> None:
+    note(alice, "the automobile")
+    embed_due()
+
+    page = recall_page(alice, signs)
+    assert page.hits == []
+    assert "no letter and no digit" in " ".join(page.notices)
+
+
+@by_both
 def test_a_hit_of_both_lanes_tells_both_and_has_the_fused_score(alice: Any) -> None:
     both, meant = note(alice, "car"), note(alice, "automobile")
     embed_due()
