@@ -10,6 +10,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -75,3 +76,9 @@ def _stored(draft: FileDraft, *, is_new: bool) -> FileDraft:
 def drop_draft(owner: User, path: str, window: UUID) -> None:
     """Drop the draft that this window keeps; another's stays."""
     FileDraft.objects.of(owner).filter(path=path, pk=window).delete()
+
+
+def drop_saved_draft(owner: User, path: str, window: UUID, content: str) -> None:
+    """Drop what a save has made needless: this window's draft, and another's of the same text."""
+    is_saved = Q(pk=window) | Q(content=cleaned(content).text)
+    FileDraft.objects.of(owner).filter(is_saved, path=path).delete()

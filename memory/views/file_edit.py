@@ -71,7 +71,7 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
     except MemoryRefused as exc:
         form.add_error("content", str(exc))
     else:
-        file_drafts.drop_draft(request.user, file.path, data["window"])
+        file_drafts.drop_saved_draft(request.user, file.path, data["window"], data["content"])
         return _saved(request, saved, data["seen"])
     return _editor(request, file, form, **_kept(request, file, form))
 

@@ -215,6 +215,16 @@ def test_another_windows_draft_is_not_written_over(browser: Client, alice: Any):
     assert FileDraft.objects.of(alice).get().content == MOVED
 
 
+def test_a_save_drops_another_windows_draft_of_the_same_text_alone(browser: Client, alice: Any):
+    browser.post(DRAFT, typed(MOVED), headers=HTMX)
+    browser.post(EDIT, typed(TEXT + "- New\n", window=str(uuid4())))
+    assert FileDraft.objects.of(alice).get().content == MOVED
+
+    browser.post(EDIT, typed(MOVED, seen=3, window=str(uuid4())))
+
+    assert not FileDraft.objects.of(alice).exists()
+
+
 def test_a_draft_that_says_what_stands_is_none(browser: Client, alice: Any):
     browser.post(DRAFT, typed(MOVED), headers=HTMX)
     browser.post(DRAFT, typed(TEXT), headers=HTMX)
