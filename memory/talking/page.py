@@ -38,8 +38,9 @@ def sessions(user: User, *, cursor: str = "") -> Page:
 
 
 def examples(user: User) -> list[str]:
-    """Return questions that one may begin with, from the person's own topics."""
-    topics = Topic.objects.of(user).live().filter(archived_at=None).order_by("-updated")
+    """Return questions that one may begin with, about topics of which something is known."""
+    known = Topic.objects.of(user).live().filter(archived_at=None, run_count__gt=0)
+    topics = known.order_by("-last_run_at")
     titles = [shorten(topic.title, 60) for topic in topics[:EXAMPLES]]
     patterns = [
         _("What do we know about %(topic)s?"),
