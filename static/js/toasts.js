@@ -47,11 +47,16 @@
     return form;
   };
 
+  // A draft that cannot be kept is tried again at each pause: the reason stands once, at the foot.
+  const said = (text) =>
+    [...region.children].find((one) => one.querySelector("span")?.textContent === text && !one.querySelector("form"));
+
   const toast = ({ text, level = "info", undo = "" }) => {
     const made = blank.content.firstElementChild.cloneNode(true);
     made.classList.add(level);
     made.querySelector("span").textContent = text;
     if (undo) made.querySelector("[data-close]").before(undoForm(undo));
+    else said(text)?.remove();
     region.append(made);
   };
 
