@@ -14,7 +14,8 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 
-PAGE_SIZE = 50
+# Two screens of rows: a page of fifty cost its reader nearly twice the wait for rows further down.
+PAGE_SIZE = 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
 from memory.models import Source, Topic, TopicFact, User
-from memory.paging import Page, page_of
+from memory.paging import PAGE_SIZE, Page, page_of
 from memory.texts.slugs import normal_title
 from research.models import DeltaItem, Report, Run
 from research.news import topic_news
@@ -172,7 +172,7 @@ def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
     return topics
 
 
-def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = 50) -> Page:
+def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
     """Return one page of rows: two queries, however many topics; three more if news is stale."""
     topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
