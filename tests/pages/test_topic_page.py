@@ -273,7 +273,7 @@ def test_all_runs_are_listed_also_those_without_a_report(browser: Client, topic:
 
     assert "Run #1" in body
     assert "1,234" in body
-    assert "the search service refused the key" in body
+    assert "The search service refused the key" in body
 
 
 def test_runs_are_paged_by_keyset(browser: Client, topic: Topic):
