@@ -13,6 +13,29 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory", "research", "beacon_site")
 
+# The rooms of an app from the ground up: a module imports its own room and lower lines, no other.
+LAYERS = {
+    "memory": """
+        texts errors actors addresses paging one_at_a_time apps
+        file_texts
+        models
+        origins money topics files
+        outside scratchpads
+        recall noting
+        observing content documents doctor
+        contexts records
+        reviewing conflict_desk content_pages file_pages
+        toolkit trash
+        reflecting
+        talking
+        archive
+        accounts
+        forms tasks answers admin_pages management
+        views api admin
+        urls
+    """,
+}
+
 
 def _files(folder: str) -> list[Path]:
     return [p for p in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in p.parts]
@@ -44,10 +67,57 @@ def test_providers_import_no_app():
     assert _offenders("beacon_site/providers", ("memory", "research")) == []
 
 
+def _for_types_only(tree: ast.Module) -> set[ast.AST]:
+    """Return the nodes that only a type checker reads: they bring nothing in when Beacon runs."""
+    return {
+        inside
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inside in ast.walk(node)
+    }
+
+
+def _rooms_imported(path: Path, app: str) -> Iterator[str]:
+    """Yield the room, a package or a flat module, of each import from the same app."""
+    tree = ast.parse(path.read_text())
+    skipped = _for_types_only(tree)
+    for node in ast.walk(tree):
+        if node in skipped or not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif node.module == app:
+            names = [f"{app}.{alias.name}" for alias in node.names]
+        else:
+            names = [node.module or ""]
+        yield from (name.split(".")[1] for name in names if name.startswith(f"{app}."))
+
+
+@pytest.mark.parametrize("app", sorted(LAYERS))
+def test_a_room_knows_lower_rooms_alone(app: str):
+    """So no two rooms know each other, and each can be read when those below it are known."""
+    height = {
+        room: line for line, rooms in enumerate(LAYERS[app].split("\n")) for room in rooms.split()
+    }
+    offenders = []
+    for path in _files(app):
+        room = path.relative_to(ROOT / app).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        assert room in height, f"give {app}/{room} a line in LAYERS, above all that it imports"
+        offenders += [
+            f"{path.relative_to(ROOT)} ({room}) imports {other}"
+            for other in _rooms_imported(path, app)
+            if other != room and height[other] >= height[room]
+        ]
+    assert offenders == []
+
+
 @pytest.mark.parametrize(
     ("folder", "may"),
     [
         ("memory/texts", ("memory.texts", "beacon_site.providers")),
+        ("memory/file_texts", ("memory.file_texts", "memory.texts", "memory.errors")),
         ("research/comparing", ("research.comparing", "memory.texts")),
     ],
 )
