@@ -165,3 +165,16 @@ def test_enter_in_the_note_saves_and_drops_no_draft(visit: Visit, newcomer: str)
     visitor.page.locator("[name=note]").press("Enter")
     expect(visitor.page.locator(TOAST).first).to_contain_text("Saved as version")
     expect(visitor.page.locator(".file-text")).to_contain_text("Lanling")
+
+
+def test_a_file_is_printed_without_what_is_pressed(visit: Visit, newcomer: str) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    saved(visitor, TEXT)
+    visitor.goto(PAGE)
+
+    visitor.page.emulate_media(media="print")
+
+    expect(visitor.page.locator(".file-text")).to_contain_text("Lanling")
+    expect(visitor.page.locator(".file-text")).to_be_visible()
+    expect(visitor.page.locator(".file-lock").first).to_be_hidden()
