@@ -72,3 +72,17 @@ def test_without_scripts_the_ticked_are_rejected_and_wait_again(visit: Visit) ->
     expect(rows).to_have_count(0)
     visitor.press("Undo")
     expect(rows).to_have_count(waiting)
+
+
+def test_a_heading_for_listeners_stays_unseen_when_it_takes_the_focus(
+    visit: Visit, newcomer: str
+) -> None:
+    visitor = visit()
+    visitor.sign_in(newcomer)
+    visitor.goto("/conflicts/")
+    visitor.page.locator(".chips").get_by_role("link", name="Settled").click()
+
+    heading = visitor.page.locator("#conflicts-heading")
+    expect(heading).to_be_focused()
+    box = heading.bounding_box()
+    assert box is not None and box["height"] <= 1
