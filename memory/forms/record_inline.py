@@ -24,6 +24,6 @@ class InlineForm(forms.Form):
         label=_("Tags"),
         required=False,
         max_length=(LONGEST_TAG + 2) * MOST_TAGS * 2,
-        help_text=_("Parted by commas."),
+        help_text=_("Separated by commas."),
     )
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)

@@ -45,7 +45,7 @@ class RecordForm(forms.Form):
         label=_("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=_("Parted by commas; at most 50, of 80 characters each."),
+        help_text=_("Separated by commas; at most 50, of 80 characters each."),
     )
     sensitivity = forms.ChoiceField(
         label=_("Sensitivity"),
@@ -117,13 +117,13 @@ class NoteForm(RecordForm):
         required=False,
         initial="1",
         widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
-        help_text=_("From 0 to 1; a rule wants at least 0.8."),
+        help_text=_("From 0 to 1; a rule needs at least 0.8."),
     )
     evidence = _Typed(
         label=_("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("What it is based on, one thing a line; a rule wants some."),
+        help_text=_("What it is based on, one thing a line; a rule needs some."),
     )
     scope = _Typed(
         label=_("Scope"),

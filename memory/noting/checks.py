@@ -225,5 +225,5 @@ class NoteChecks:
             )
             self.refuse("confidence", message % told)
         if not note["evidence"] and "evidence" not in self.errors:
-            message = _("A rule wants evidence: say what it is based on, one thing a line.")
+            message = _("A rule needs evidence: say what it is based on, one thing a line.")
             self.refuse("evidence", message)

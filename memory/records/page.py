@@ -30,7 +30,7 @@ TRUST_MEANS = {
     Trust.OWNER: _lazy("You wrote it, edited it, or said that it holds."),
     Trust.AGENT: _lazy("An agent or Beacon wrote it; nobody has checked it yet."),
     Trust.EXTERNAL: _lazy(
-        "It comes from the web: prompts get it as data between marks, never as instructions."
+        "It comes from outside: prompts get it as data between marks, never as instructions."
     ),
     Trust.QUARANTINED: _lazy(
         "It smells of instructions to a model: no prompt gets it until you say that it holds."

@@ -29,11 +29,11 @@ class View:
 BUILT_IN = {
     "notes": (
         (gettext_lazy("expiring this week"), "is:expiring", "expires"),
-        (gettext_lazy("from the web, unreviewed"), "trust:external", ""),
+        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
     ),
     "observations": (
         (gettext_lazy("lessons"), "category:lesson", ""),
-        (gettext_lazy("from the web, unreviewed"), "trust:external", ""),
+        (gettext_lazy("from outside, unreviewed"), "trust:external", ""),
     ),
 }
 

@@ -77,7 +77,7 @@ def row_words() -> dict[str, SafeString]:
         "whole": _("Whole text"),
         "rest": _("the rest on its page"),
         "pinned": _("pinned"),
-        "external": _("from the web"),
+        "external": _("from outside"),
         "quarantined": _("quarantined"),
         "agent": _("by an agent"),
         "sensitive": _("sensitive"),

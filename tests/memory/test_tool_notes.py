@@ -91,7 +91,7 @@ def test_a_rule_waits_for_a_person(alice: Any):
 def test_a_rule_without_evidence_is_refused_before_anybody_is_asked(alice: Any):
     answer = call(alice, "remember", kind="rule", content="Cite two sources.")
 
-    assert "A rule wants evidence" in answer.text
+    assert "A rule needs evidence" in answer.text
     assert not Proposal.objects.of(alice).exists()
 
 

@@ -78,7 +78,7 @@ def test_a_new_soul_stands_and_the_old_one_is_shown_with_what_changed(client: Cl
     page = client.post(SOUL, soul_form(alice), follow=True).content.decode()
 
     assert note_of(alice, "soul").content == "Be brief."
-    assert "Souls before" in page and "shorter" in page and "Bring this soul back" in page
+    assert "Souls before" in page and "shorter" in page and "Restore this soul" in page
     assert "<ins>" in page and "<del>" in page
 
 

@@ -53,7 +53,7 @@ def test_those_from_the_start_find_what_they_say(browser: Client, alice: Any):
 
     page = text_of(browser.get("/notes/"))
     assert "expiring this week" in page
-    assert "from the web, unreviewed" in page
+    assert "from outside, unreviewed" in page
     assert "Soon over" in text_of(browser.get("/notes/?q=is%3Aexpiring&sort=expires"))
     assert "From a page" in text_of(browser.get("/notes/?q=trust%3Aexternal"))
 
