@@ -107,3 +107,13 @@ def test_beside_a_panel_the_buttons_of_a_row_stay_in_sight(visit: Visit, newcome
     assert trash["x"] + trash["width"] <= sheet["x"] + sheet["width"]
     visitor.press("Close")
     expect(visitor.page.locator(".record-text")).to_be_focused()
+
+
+def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer: str) -> None:
+    visitor = visit(viewport={"width": 320, "height": 700})
+    visitor.sign_in(newcomer)
+    visitor.goto("/notes/")
+    for summary in visitor.page.locator(".facets summary").all():
+        summary.click()
+        assert not visitor.scrolls_sideways(), summary.inner_text()
+        summary.click()

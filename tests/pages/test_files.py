@@ -124,3 +124,11 @@ def test_a_month_goes_to_the_trash_from_its_page_and_comes_back(browser: Client,
 
 def test_a_fact_file_cannot_be_thrown_away(browser: Client):
     assert "/trash/" not in text_of(browser.get(f"/files/{USER}/")).split("<main", 1)[1]
+
+
+@pytest.mark.parametrize("tab", ["", "edit/", "history/", "blame/", "lock/", "condense/"])
+def test_every_tab_of_a_file_is_headed_by_its_path(browser: Client, tab: str):
+    html = browser.get(f"/files/{USER}/{tab}").content.decode()
+    heading = html[html.index("<h1>") : html.index("</h1>")]
+
+    assert f'<span class="mono">{USER}</span>' in heading

@@ -31,10 +31,18 @@ def test_it_shows_words_category_source_and_when(browser: Client, alice: Any):
         "lesson",
         "run 1, which is gone",
         "cells",
-        "from the web",
+        "from outside",
     ):
         assert words in page
     assert f'datetime="{made.created:%Y-%m-%d}' in page
+
+
+def test_where_nothing_was_written_there_is_nothing_to_narrow(browser: Client):
+    empty = browser.get(URL).content.decode()
+    narrowed = browser.get(f"{URL}?q=cells").content.decode()
+
+    assert "No observations yet" in empty and 'id="records-q"' not in empty
+    assert 'id="records-q"' in narrowed
 
 
 def test_over_htmx_the_list_alone_is_answered(browser: Client, alice: Any):

@@ -303,6 +303,7 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
     ticked = {"record": [f"note:{notes[0].pk}"]}
     asked = browser.post(EMPTY, ticked | {"ask": "1"}).content.decode()
     assert "You chose 1 record" in asked
+    assert "<h1>Delete for good</h1>" in asked and "<h1>Empty the trash</h1>" not in asked
     assert f"note:{notes[0].pk}" in asked
     assert Note.objects.of(alice).in_trash().count() == 4
 
