@@ -14,6 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from tests import servers
+from tests.browser.file_places import write
 from tests.browser.site import BrowserSite, browser_site
 from tests.browser.visitor import PASSWORD, Visitor, chromium
 from tests.chromium import chromium as find_chromium
@@ -51,6 +52,7 @@ class Walk:
         self.believe()
         self.correct()
         self.recall()
+        self.tell()
 
     def make_the_account(self) -> None:
         """Step 1: the one-time link."""
@@ -103,6 +105,18 @@ class Walk:
             self.page.wait_for_timeout(2_000)
         expect(by_meaning).to_be_visible()
         self.take("recall")
+
+    def tell(self) -> None:
+        """Step 7: a memory file is edited, and recall finds the line."""
+        line = "- Runs PostgreSQL 14 in production"
+        self.visitor.goto("/files/")
+        self.page.get_by_role("link", name="facts/user.md").first.click()
+        self.page.get_by_role("link", name="Edit").first.click()
+        write(self.visitor, f"\n{line}", anew=False)
+        self.visitor.press("Save")
+        expect(self.page.locator(".file-text")).to_contain_text(line.removeprefix("- "))
+        self.visitor.goto("/recall/?q=production")
+        expect(self.page.locator(".hits")).to_contain_text(line.removeprefix("- "))
 
 
 def main() -> None:
