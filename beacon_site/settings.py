@@ -129,6 +129,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "beacon_site.installed.by_hand",
                 "research.frame.frame",
             ],
+            "builtins": ["beacon_site.template_tags"],
         },
     },
 ]

@@ -1,0 +1,73 @@
+"""Template tags of every page, known without `{% load %}`: an icon, the state of a run, a delta item's word.
+
+A page shows dozens of them, a list of fifty rows some hundred: each is made once a process and kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+register = template.Library()
+
+_MOST_KEPT = 500  # a label may say anything: what was asked for last is kept
+_STATES = {
+    "queued": _("Queued"),
+    "running": _("Running"),
+    "succeeded": _("Succeeded"),
+    "partial": _("Partial"),
+    "failed": _("Failed"),
+    "cancelled": _("Cancelled"),
+    "scheduled": _("Scheduled"),
+    "paused": _("Paused"),
+}
+# The class, the sign and the word of each status of a delta item; what is none of them went quiet.
+_DELTA = {
+    "new": ("new", "+", _("New")),
+    "changed": ("changed", "≠", _("Changed")),
+    "contradicted": ("contra", "!", _("Contradicted")),
+    "confirmed": ("confirmed", "✓", _("Confirmed")),
+    "returning": ("info", "↺", _("Returning")),
+    "known": ("known", "=", _("Known")),
+}
+_QUIET = ("quiet-tag", "·", _("Gone quiet"))
+
+
+@register.simple_tag
+@lru_cache(_MOST_KEPT)
+def icon(name: str) -> SafeString:
+    """Return the icon of this name (`_sprite.html` has them all): decoration, a word stands beside it.
+
+    The line breaks are spaces between it and that word.
+    """
+    return format_html(
+        '\n<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-{}"></use></svg>\n',
+        name,
+    )
+
+
+@register.simple_tag
+def status(state: str, label: str = "") -> SafeString:
+    """Return the state of a run or step as word, shape and colour; `label` overrides the word."""
+    return _status(state, str(label or _STATES.get(state, state)))
+
+
+@lru_cache(_MOST_KEPT)
+def _status(state: str, word: str) -> SafeString:
+    return format_html('\n\n<span class="status {}">{}{}</span>\n', state, icon(state), word)
+
+
+@register.simple_tag
+def delta_tag(state: str) -> SafeString:
+    """Return the status word of a delta item."""
+    kind, sign, word = _DELTA.get(state, _QUIET)
+    return _delta_tag(kind, sign, str(word))
+
+
+@lru_cache(_MOST_KEPT)
+def _delta_tag(kind: str, sign: str, word: str) -> SafeString:
+    return format_html('\n\n<span class="tag {}">{} {}</span>\n', kind, sign, word)
