@@ -113,13 +113,9 @@ def build_context(
     each record is noted as a use there.
     """
     now = now or timezone.now()
-    rules = chosen_notes(
-        owner, Note.Kind.RULE, MOST_RULES, message=message, topic=topic, scopes=scopes, now=now
-    )
-    summaries = chosen_notes(
+    chosen = chosen_notes(
         owner,
-        Note.Kind.SUMMARY,
-        MOST_SUMMARIES,
+        {Note.Kind.RULE: MOST_RULES, Note.Kind.SUMMARY: MOST_SUMMARIES},
         message=message,
         topic=topic,
         scopes=scopes,
@@ -131,8 +127,8 @@ def build_context(
         _identity_layer(standing, Note.Kind.SOUL, _("How you think and act"), now),
         Layer("environment", _("Where you run"), place_lines_of(owner, now)),
         _identity_layer(standing, Note.Kind.USER, _("Whom you work for"), now),
-        _notes_layer("rules", _("Rules to follow"), rules),
-        _notes_layer("summaries", _("What was done lately"), summaries),
+        _notes_layer("rules", _("Rules to follow"), chosen[Note.Kind.RULE]),
+        _notes_layer("summaries", _("What was done lately"), chosen[Note.Kind.SUMMARY]),
     ]
     _fit(layers, most, unit)
     files = files_of(owner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from memory.models import Note, Topic, Trust, User
 from memory.models.notes import NoteQuerySet
 from memory.recall.candidates import MEANING
 from memory.recall.operators import Filter, Question
-from memory.recall.recalling import RecallHit, recall
+from memory.recall.recalling import RecallHit, recall_each
 from memory.texts.text import clean
 
 NEAREST = 15  # R219: the hits among which those for the prompt are chosen
@@ -83,42 +83,53 @@ class _Asked:
 
 def chosen_notes(
     owner: User,
-    kind: str,
-    most: int,
+    most: Mapping[str, int],
     *,
     message: str,
     topic: Topic | None,
     scopes: Sequence[str],
     now: datetime,
-) -> Chosen:
-    """Return at most `most` notes of the kind: nearest to the message first, then the newest."""
-    asked = _Asked(owner, str(kind), topic, tuple(scopes), now)
+) -> dict[str, Chosen]:
+    """Return of each kind at most so many notes: nearest to the message first, then the newest."""
+    asked = [_Asked(owner, str(kind), topic, tuple(scopes), now) for kind in most]
+    nearest = _nearest(owner, list(most), message, now)
+    return {
+        kind: _chosen(one, hits, most[kind])
+        for kind, one, hits in zip(most, asked, nearest, strict=True)
+    }
+
+
+def _chosen(asked: _Asked, nearest: Iterable[RecallHit], most: int) -> Chosen:
     notes: dict[Any, tuple[Note, str]] = {}
-    for hit in _nearest(asked, message):
+    for hit in nearest:
         note = hit.record
         if len(notes) < most and asked.may_enter(note):
             notes[note.pk] = note, _why_near(hit)
-    for note in asked.allowed()[:most]:
-        if len(notes) < most and note.pk not in notes:
-            notes[note.pk] = note, _("among the newest")
+    if len(notes) < most:
+        for note in asked.allowed()[:most]:
+            if len(notes) < most and note.pk not in notes:
+                notes[note.pk] = note, _("among the newest")
     return Chosen(list(notes.values()), _left_out(asked, notes, most))
 
 
-def _nearest(asked: _Asked, message: str) -> list[RecallHit]:
-    """Return the hits for the message: by words and, where there is an embedder, by meaning."""
+def _nearest(
+    owner: User, kinds: Sequence[str], message: str, now: datetime
+) -> list[list[RecallHit]]:
+    """Return the hits of each kind: by words and, where there is an embedder, by meaning."""
     message = clean(message)[0][:LONGEST_MESSAGE].strip()
     if not message:
-        return []
+        return [[] for _kind in kinds]
     # A message is words, not a query: “C++ -O3” leaves nothing out.
-    question = Question(message, message, filters=(_NOT_SENSITIVE, _NOT_QUARANTINED))
-    return recall(
-        asked.owner,
-        question,
-        types=[Note.record_type()],
-        kinds=[asked.kind],
-        limit=NEAREST,
-        now=asked.now,
-    )
+    asked = [
+        Question(
+            message,
+            message,
+            filters=(_NOT_SENSITIVE, _NOT_QUARANTINED, Filter("kind", (str(kind),))),
+        )
+        for kind in kinds
+    ]
+    pages = recall_each(owner, asked, types=[Note.record_type()], limit=NEAREST, now=now)
+    return [page.hits for page in pages]
 
 
 def _why_near(hit: RecallHit) -> str:

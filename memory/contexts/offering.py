@@ -12,7 +12,7 @@ from typing import Any
 from memory.models import Observation, Topic, Trust
 from memory.observing.near import is_near
 from memory.recall.operators import Filter, Question
-from memory.recall.recalling import RecallHit, recall
+from memory.recall.recalling import RecallHit, recall_each
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import for_prompt, one_line, shorten
 
@@ -39,10 +39,7 @@ def best_for(
     """
     if not task.strip():
         return []
-    depth = 3 * (limit + len(known))
-    hits = _recalled(owner, task, [_OWN], depth)
-    if topic is not None:
-        hits += _recalled(owner, task, [_NOT_QUARANTINED, Filter("topic", (topic.slug,))], depth)
+    hits = _recalled(owner, task, topic, 3 * (limit + len(known)))
     chosen: list[Observation] = []
     for hit in sorted(hits, key=lambda one: (-one.score, one.id)):
         if len(chosen) == limit:
@@ -54,10 +51,15 @@ def best_for(
     return chosen
 
 
-def _recalled(owner: Any, task: str, filters: list[Filter], depth: int) -> list[RecallHit]:
+def _recalled(owner: Any, task: str, topic: Topic | None, depth: int) -> list[RecallHit]:
+    """Return what the owner and agents observed anywhere, and what was found for the topic itself."""
+    ways: list[tuple[Filter, ...]] = [(_OWN,)]
+    if topic is not None:
+        ways.append((_NOT_QUARANTINED, Filter("topic", (topic.slug,))))
     # A task is words, not a query: “C++ -O3” leaves nothing out.
-    question = Question(task, task, filters=(_NOT_SENSITIVE, *filters))
-    return recall(owner, question, types=[Observation.record_type()], limit=depth)
+    asked = [Question(task, task, filters=(_NOT_SENSITIVE, *way)) for way in ways]
+    pages = recall_each(owner, asked, types=[Observation.record_type()], limit=depth)
+    return [hit for page in pages for hit in page.hits]
 
 
 def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -54,6 +54,15 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Which types are compared, of some only the rows `allowed`, and what is `replaced` of them."""
+
+    types: tuple[str, ...]
+    allowed: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
+    replaced: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Unavailable:
     """Why there is no lane of meaning, as a sentence for who asked."""
 
@@ -75,12 +84,21 @@ def nearest(
     Whatever it says, records of others, in the trash, expired or superseded are never returned;
     but those of `replaced`, for which the caller returns what superseded them.  Never raises.
     """
+    look = Look(tuple(types), allowed or {}, replaced or {})
+    found = nearest_each(owner, text, [look], limit)
+    return found if isinstance(found, Unavailable) else found[0]
+
+
+def nearest_each(
+    owner: Any, text: str, looks: Sequence[Look], limit: int
+) -> list[list[Near]] | Unavailable:
+    """Return what `nearest()` does for each look: `text` is embedded once.  Never raises."""
     embedder = embedders.embedder(for_question=True)
     if embedder is None:
         return Unavailable(embedders.why_none())
     asked = " ".join(clean(text)[0].split())[:LONGEST_QUESTION]
     if not asked or limit < 1:
-        return []
+        return [[] for _look in looks]
     if not vector_tables.extension_version():
         return Unavailable(
             _(
@@ -95,7 +113,7 @@ def nearest(
     try:
         with transaction.atomic():
             compared = _Compared(owner, embedder.model, vector)
-            return _looked_up(compared, types, limit, allowed or {}, replaced or {})
+            return _looked_up(compared, looks, limit)
     except DatabaseError as exc:
         logger.warning("vectors not searched", error=str(exc).splitlines()[0])
         return Unavailable(_("The database could not compare vectors: found by words alone."))
@@ -173,33 +191,33 @@ class _Compared:
         return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
 
 
-def _looked_up(
-    compared: _Compared,
-    types: Iterable[str],
-    limit: int,
-    allowed: Mapping[str, QuerySet[Any]],
-    replaced: Mapping[str, QuerySet[Any]],
-) -> list[Near]:
-    size, known = len(compared.vector), recalled_models()
+def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[list[Near]]:
+    size = len(compared.vector)
     if not vector_tables.has_table(size):
-        return []
+        return [[] for _look in looks]
     large = vector_tables.is_large(compared.owner.pk, compared.model, size)
     by_index = large and vector_tables.has_index(size)
     if by_index:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
             cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
+    return [_of_look(compared, look, limit, by_index=by_index) for look in looks]
+
+
+def _of_look(compared: _Compared, look: Look, limit: int, *, by_index: bool) -> list[Near]:
+    """Return the nearest of a look, of all its types."""
+    known = recalled_models()
     found: list[Near] = []
-    for record_type in dict.fromkeys(types):
+    for record_type in dict.fromkeys(look.types):
         if record_type not in known:
             continue
         rows = standing(known[record_type], compared.owner)
-        if record_type in allowed:
-            rows = rows.filter(pk__in=allowed[record_type].order_by().values("pk"))
+        if record_type in look.allowed:
+            rows = rows.filter(pk__in=look.allowed[record_type].order_by().values("pk"))
         found += compared.ask(record_type, rows, limit, by_index=by_index)
-        if record_type in replaced:
+        if record_type in look.replaced:
             # By itself and without the index, which few of so many would make slow.
-            last = replaced[record_type].filter(owner=compared.owner).order_by("-updated")
+            last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
             chosen = known[record_type]._default_manager.filter(
                 pk__in=last.values("pk")[:MOST_REPLACED]
             )
