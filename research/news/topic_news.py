@@ -18,6 +18,8 @@ from typing import Any, Self
 from django.db import connection
 from django.db.models import Count, Max, Q
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from research.models import DeltaItem, Report, TopicNews
 from research.news import since_read
@@ -123,6 +125,18 @@ class Told:
     def runs_in_words(self) -> str:
         """Return the unread runs in words: `Run #4` or `Runs #4 to #8`."""
         return since_read.runs_in_words(self.first, self.last) if self.runs else ""
+
+    @property
+    def tags(self) -> list[tuple[str, str]]:
+        """Return a tag of each kind of change: its class and its words."""
+        found = []
+        if n := self.new:
+            found.append(("new", ngettext("+ %(n)s new fact", "+ %(n)s new facts", n) % {"n": n}))
+        if n := self.changed:
+            found.append(("changed", _("≠ %(n)s changed") % {"n": n}))
+        if n := self.contradicted:
+            found.append(("contra", _("! %(n)s contradicted") % {"n": n}))
+        return found
 
     @property
     def words(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +23,6 @@ from django.db.models import (
     Window,
 )
 from django.db.models.functions import Coalesce, Lower, RowNumber
-from django.utils.translation import gettext as _
 from rapidfuzz import fuzz, process
 
 from memory.models import Source, Topic, TopicFact, User
@@ -32,8 +31,7 @@ from memory.texts.slugs import normal_title
 from research.models import DeltaItem, Report, Run
 from research.news import topic_news
 from research.news.topic_news import Told
-from research.runs import shown
-from research.schedules import scheduling
+from research.topics.rows import RowWords, TopicRow
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)
@@ -70,96 +68,6 @@ class Wanted:
     def is_narrowed(self) -> bool:
         """Whether topics may be missing from the list because of what was asked."""
         return bool(self.words or self.label or self.show == "archived")
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar of a sparkline, in the units of its 72 by 18 drawing."""
-
-    x: int
-    y: int
-    height: int
-
-
-@dataclass(slots=True)
-class TopicRow:
-    """One row: the topic with its state in a word, its last run, and what is new since read."""
-
-    topic: Any
-    seen_from: str = ""  # the person's time zone
-    last_run: Run | None = None
-    unfinished: Run | None = None
-    new_counts: list[int] = field(default_factory=list)
-    news: Told = field(default_factory=Told)
-
-    @property
-    def state(self) -> str:
-        """Return the row's state; a recurring topic without a live run is scheduled (R52)."""
-        schedule = getattr(self.topic, "schedule", None)
-        if self.unfinished is not None:
-            return self.unfinished.status
-        if self.topic.archived_at is not None:
-            return "archived"
-        if schedule is not None and schedule.recurs:
-            return "scheduled"
-        if schedule is not None and schedule.preset != schedule.Preset.NONE:
-            return "paused"
-        return self.last_run.status if self.last_run else "never"
-
-    @property
-    def last_failed(self) -> bool:
-        """Whether the last run failed, the state does not say so, and nothing is under way."""
-        if self.last_run is None or self.unfinished is not None:
-            return False
-        return self.last_run.status == Run.Status.FAILED != self.state
-
-    @property
-    def state_word(self) -> str:
-        """Return the word for states that are none of a run's."""
-        words = {"archived": _("Archived"), "never": _("Not run yet")}
-        return words.get(self.state, "")
-
-    @property
-    def label(self) -> str:
-        """Return the word of a run that waits for a person; empty where the state says it all."""
-        return self.unfinished.waiting_label if self.unfinished is not None else ""
-
-    @property
-    def summary(self) -> str:
-        """Return what is known in short, without marks that lead nowhere from here."""
-        return shown.bare(self.topic.summary)
-
-    @property
-    def runs_again(self) -> bool:
-        """Whether there is a next run to show."""
-        return self.state not in ("archived", "paused") and self.next_run_at is not None
-
-    @property
-    def next_run_at(self) -> datetime | None:
-        """Return when the topic runs next by itself."""
-        schedule = getattr(self.topic, "schedule", None)
-        found: datetime | None = schedule.next_run_at if schedule else None
-        return found
-
-    @property
-    def schedule_words(self) -> str:
-        """Return the schedule as a phrase."""
-        schedule = getattr(self.topic, "schedule", None)
-        return scheduling.in_words(schedule, seen_from=self.seen_from) if schedule else ""
-
-    @property
-    def bars(self) -> list[Bar]:
-        """Return the sparkline of new facts over the last runs, oldest first."""
-        most = max(self.new_counts, default=0) or 1
-        heights = [max(1, round(16 * count / most)) for count in self.new_counts]
-        return [Bar(9 * place, 18 - high, high) for place, high in enumerate(heights)]
-
-    @property
-    def spark_words(self) -> str:
-        """Return what the sparkline shows, for those who do not see it."""
-        return _("New facts in the last runs, oldest first: %(counts)s") % {
-            "counts": ", ".join(map(str, self.new_counts))
-        }
 
 
 def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
@@ -203,7 +111,8 @@ def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
 
 
 def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
-    rows = {topic.pk: TopicRow(topic, seen_from) for topic in topics}
+    words = RowWords()
+    rows = {topic.pk: TopicRow(topic, seen_from, words=words) for topic in topics}
     for run in _last_runs(rows):
         row = rows[run.topic_id]
         if run.is_unfinished:

@@ -25,7 +25,8 @@ from research.running.starting import limits_in_words
 from research.runs import shown
 from research.runs.shown import Link, cost, link_of, started_by, took
 from research.schedules.missed_slots import Notice, last_notice, lately
-from research.topics.list import TopicRow, with_figures
+from research.topics.list import with_figures
+from research.topics.rows import TopicRow
 
 MOST_DOMAINS = 100
 TIMELINE_SIZE = 25  # whole sentences with their sources: longer rows than a table's
