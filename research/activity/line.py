@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from django.urls import reverse
 
@@ -15,7 +16,7 @@ def address_of(run: Run) -> str:
     return reverse("research:run", args=[run.topic.slug, run.pk])
 
 
-@dataclass(slots=True)
+@dataclass
 class Line:
     """One line of the page: who did what, when, to which record, and where to read on."""
 
@@ -34,13 +35,14 @@ class Line:
     is_warning: bool = False
     change_url: str = ""
     may_undo: bool = False
+    by_them: str = ""  # the query of the list of all that this actor did
 
     @property
     def subject(self) -> str:
         """Return what it happened to, unless what happened says that itself: “token made”."""
         return "" if self.said.startswith(self.noun) else self.noun
 
-    @property
+    @cached_property
     def run_url(self) -> str:
         """Return the page of the run in which it happened, if it is another than its own."""
         url = address_of(self.run) if self.run else ""

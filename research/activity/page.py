@@ -164,13 +164,16 @@ def _versions(user: User, revisions: Iterable[Any]) -> dict[UUID, int]:
 
     What was deleted for good is not among them.
     """
-    ids = {revision.record_id for revision in revisions}
+    ids: dict[str, set[UUID]] = {}
+    for revision in revisions:
+        ids.setdefault(revision.record_type, set()).add(revision.record_id)
+    known = record_models()
     parts: list[QuerySet[Any, Any]] = [
-        model.objects.of(user).filter(pk__in=ids).order_by().values_list("pk", "version")
-        for model in record_models().values()
+        known[name].objects.of(user).filter(pk__in=some).order_by().values_list("pk", "version")
+        for name, some in ids.items()
+        if name in known
     ]
-    rows = parts[0].union(*parts[1:], all=True) if ids else []
-    return dict(rows)
+    return dict(parts[0].union(*parts[1:], all=True)) if parts else {}
 
 
 def _change(row: Any, user: User) -> Line:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpResponse, QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
@@ -24,6 +24,7 @@ from research.activity import change as activity_change
 from research.activity import export as activity_export
 from research.activity import page as activity_page
 from research.activity import words as activity_words
+from research.activity.line import Line
 from research.activity.streams import ACTORS, KINDS, MOST_LOOKED_AT, Wanted
 from research.answers import go_back
 
@@ -42,6 +43,7 @@ def activity(request: BeaconRequest) -> HttpResponse:
     )
     query = request.GET.copy()
     query.pop("cursor", None)
+    _say_who(page.lines, query)
     context: dict[str, Any] = {
         "wanted": wanted,
         "entries": page.entries,
@@ -58,6 +60,16 @@ def activity(request: BeaconRequest) -> HttpResponse:
         return render(request, "research/_activity.html", context)
     context["views"] = saved_views.views_of(request.user, "activity", query.urlencode())
     return render(request, "research/activity.html", context)
+
+
+def _say_who(lines: Iterable[Line], query: QueryDict) -> None:
+    """Let each line lead to all that its actor did, among what is asked for."""
+    asked, queries = query.copy(), {}
+    for line in lines:
+        if line.actor not in queries:
+            asked["actor"] = line.actor
+            queries[line.actor] = f"?{asked.urlencode()}"
+        line.by_them = queries[line.actor]
 
 
 def _one_actor(request: BeaconRequest, wanted: Wanted) -> str:
