@@ -225,3 +225,15 @@ def test_no_two_things_share_an_advisory_lock():
 def test_no_receivers_on_our_models(app: str):
     hooks = ("django.db.models.signals", "django.dispatch")
     assert _offenders(app, hooks) == []
+
+
+def test_every_template_that_another_includes_is_there():
+    """A page that is seldom shown would end in an error 500 only then."""
+    folder = ROOT / "templates"
+    missing = [
+        f"{path.relative_to(folder)} includes {name}"
+        for path in sorted(folder.rglob("*.html"))
+        for name in re.findall(r'{% include "([^"]+)"', re.sub(r"{#.*?#}", "", path.read_text()))
+        if not (folder / name).exists()
+    ]
+    assert missing == []
