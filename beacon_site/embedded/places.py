@@ -25,6 +25,8 @@ def data_dir() -> Path:
 def load_env_file() -> None:
     """Put what `beacon.env` of the data folder says into the environment; the process wins.
 
+    What the process has as an empty text counts as unset, as in env.py: docker-compose.yml hands
+    every variable on, most of them empty.
     Lines are `NAME=value`, a value may stand in quotes, `#` begins a comment line.
     Raises EmbeddedError with the line number for anything else.
     """
@@ -36,7 +38,8 @@ def load_env_file() -> None:
     except (OSError, UnicodeDecodeError) as exc:
         raise EmbeddedError(f"{path} cannot be read: {exc}") from exc
     for name, value in _settings_in(text, path):
-        os.environ.setdefault(name, value)
+        if not os.environ.get(name, "").strip():
+            os.environ[name] = value
 
 
 def _settings_in(text: str, path: Path) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from beacon_site.embedded import processes
+from beacon_site.variables import VARIABLES
 from tests.site.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +86,14 @@ def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
             child.terminate()
         codes = {name: child.wait(timeout=30) for name, child in running.items()}
     assert set(codes.values()) == {0}, codes
+
+
+def test_what_stands_in_env_reaches_the_containers_whichever_variable_it_is():
+    documented = {name for group in VARIABLES.values() for one in group for name in one.names.split()}
+    # The runner sets the one, `docker compose exec -e` gives the other.
+    elsewhere = {"BEACON_PROCESS", "BEACON_API_TOKEN"}
+
+    assert documented - set(OURS["web"]["environment"]) == elsewhere
 
 
 def test_everything_is_reached_from_this_machine_alone():
