@@ -37,7 +37,14 @@ TYPES = {
     "note": _lazy("Notes"),
     "observation": _lazy("Observations"),
 }
-_FIELDS = ("confidence", "stability", "ttl_days", "tags", "sensitivity", "evidence")
+_FIELDS = {
+    "confidence": _lazy("confidence"),
+    "stability": _lazy("stability"),
+    "ttl_days": _lazy("days that it is kept"),
+    "tags": _lazy("tags"),
+    "sensitivity": _lazy("sensitivity"),
+    "evidence": _lazy("evidence"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class Wanted:
 
     state: str = Proposal.State.WAITING.value
     type: str = ""
+    by: str = ""  # who wants it, as actors are written: agent:claude
 
     @classmethod
     def of(cls, query: Any) -> Wanted:
@@ -54,6 +62,7 @@ class Wanted:
         return cls(
             state=state if state in STATES else Proposal.State.WAITING.value,
             type=record_type if record_type in TYPES else "",
+            by=query.get("by", "").replace("\x00", "")[:200],
         )
 
     @property
@@ -92,7 +101,14 @@ def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
     elif wanted.state == Proposal.State.EXPIRED:
         state |= late
     found: QuerySet[Any] = mine.filter(state)
+    if wanted.by:
+        found = found.filter(actor=wanted.by)
     return found.filter(record_type=wanted.type) if wanted.type else found
+
+
+def who_of(owner: User, actor: str) -> str:
+    """Return an actor in words; empty for none."""
+    return origins.of(owner, [actor])[actor].words if actor else ""
 
 
 def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
@@ -197,11 +213,11 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
     if proposal.record_type != "note":
         return []
     said = []
-    for name in _FIELDS:
+    for name, words in _FIELDS.items():
         value = proposal.after.get(name)
         if value not in (None, "", []):
             shown = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-            said.append((name.replace("_", " "), shorten(shown, 300)))
+            said.append((str(words), shorten(shown, 300)))
     return said
 
 

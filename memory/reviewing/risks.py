@@ -145,8 +145,8 @@ def _takes_out(write: Write) -> str:
         lines = persons_lines_gone(write.target, write.after)
         if lines:
             told = {"line": shorten(lines[0], MOST_SHOWN).replace(";", ","), "n": len(lines)}
-            one = _("it changes a line that you wrote, “%(line)s”")
-            many = _("it changes %(n)d lines that you wrote, the first is “%(line)s”")
+            one = _("it changes a line of yours, “%(line)s”")
+            many = _("it changes %(n)d lines of yours, the first is “%(line)s”")
             return (one if len(lines) == 1 else many) % told
     elif isinstance(write.target, Note) and write.target.kind not in Note.IDENTITY:
         note = write.target

@@ -46,6 +46,7 @@ def review_list(request: BeaconRequest) -> HttpResponse:
         "levels": review_page.levels(request.user),
         "states": review_page.STATES,
         "types": review_page.TYPES,
+        "by_whom": review_page.who_of(request.user, wanted.by),
         "here": request.get_full_path(),
     }
     over_htmx = request.htmx and request.htmx.target == "review"
@@ -103,7 +104,10 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         fields = review_page.edit_fields(found, typed)
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
-    said = _("Put together with what stands, and stored.") if applied.merged else _("Stored.")
+    told = {"what": review_page.title_of(found)}
+    said = _("Stored: %(what)s.") % told
+    if applied.merged:
+        said = _("Put together with what stands, and stored: %(what)s.") % told
     words = " ".join([said, *map(str, applied.warnings)])
     messages.success(request, words, extra_tags=_put_back(found.decided_at))
     return go_to(request, _on(request))
@@ -163,7 +167,8 @@ def review_put_back(request: BeaconRequest) -> HttpResponse:
 def review_bulk(request: BeaconRequest) -> HttpResponse:
     """Accept or reject the ticked proposals, or all that wait; the list keeps its filters."""
     act = request.POST.get("act", "")
-    wanted = review_page.Wanted(type=review_page.Wanted.of(request.GET).type)
+    asked = review_page.Wanted.of(request.GET)
+    wanted = review_page.Wanted(type=asked.type, by=asked.by)
     rows = review_page.rows_of(request.user, wanted).order_by("created", "pk")
     if not request.POST.get("all"):
         rows = rows.filter(pk__in=_ticked(request))

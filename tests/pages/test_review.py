@@ -332,3 +332,23 @@ def test_a_proposal_of_a_kind_that_nobody_knows_is_explained_and_waits(
     page = browser.post(accept_url(proposal))
     assert "does not know how to store" in page.content.decode()
     assert review.waiting(alice).exists()
+
+
+# --- of many writers ------------------------------------------------------------------------------
+
+
+def test_a_writers_name_leads_to_what_it_wants_and_all_of_that_is_decided_at_once(
+    browser: Client, alice: User
+):
+    theirs, other = proposed_note(alice, "one"), proposed_file(alice, "- a line")
+    assert f"{LIST}?by={AGENT.kind}%3A{AGENT.name}" in text_of(browser.get(LIST))
+    asked = {"by": str(AGENT)}
+    assert [row.proposal for row in browser.get(LIST, asked).context["rows"]] == [theirs]
+    browser.post(f"{BULK}?by={AGENT}", {"act": "reject", "all": "1"})
+    assert list(review.waiting(alice)) == [other]
+
+
+def test_what_was_accepted_is_named(browser: Client, alice: User):
+    proposal = proposed_file(alice, "- a line")
+    shown = text_of(browser.post(accept_url(proposal), follow=True))
+    assert f"Stored: {MEMORY}." in shown
