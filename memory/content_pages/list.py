@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -164,12 +164,20 @@ def _rows(user: User, items: Sequence[Any]) -> list[Row]:
             item,
             title_of(item),
             shorten(item.beginning, 160) if item.title else "",
-            named.get(item.source) or origins.Origin(item.source, item.source),
+            _source_of(item, named),
             named.get(item.scope) or origins.Origin(item.scope, item.scope),
             [(tag, urlencode({"tag": tag})) for tag in item.tags],
         )
         for item in items
     ]
+
+
+def _source_of(item: Any, named: Mapping[str, origins.Origin]) -> origins.Origin:
+    """Return where an item came from; of what a tool call stored (R241: “user”), whose call it was."""
+    by_agent = item.source == "user" and item.scope.startswith("agent:")
+    return named.get(item.scope if by_agent else item.source) or origins.Origin(
+        item.source, item.source
+    )
 
 
 def title_of(item: Any) -> str:

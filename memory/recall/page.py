@@ -125,6 +125,7 @@ class HitRow:
     is_cut: bool = False
     uses: int = 0
     lanes: list[LaneRow] = field(default_factory=list)
+    path: str = ""  # of the memory file, for a section of one
     stale: str = ""  # of a fact that went unchecked for too long: for how long
 
     @property
@@ -135,6 +136,7 @@ class HitRow:
             "log": _("note: log"), "summary": _("note: summary"), "rule": _("note: rule"),
             "soul": _("note: soul"), "agent": _("note: agent"), "user": _("note: user"),
             "fact": _("topic fact"), "report": _("report"),
+            "section": _("section of a file"),
         }  # fmt: skip
         name = self.hit.category or self.hit.type
         return named.get(name, name)
@@ -186,6 +188,9 @@ def _rows(user: User, hits: Sequence[RecallHit], page: RecallPage) -> list[HitRo
         short = passage(hit.content, query, PASSAGE, language)
         shown = marked(short, query, language)
         row = HitRow(hit, places.get(hit.source), shown, uses=uses.get(hit.id, 0))
+        if hit.type == "section":
+            # A file's source is that of its first text: a section of it may be anybody's.
+            row.origin, row.path = None, hit.record.file.path
         if len(hit.content) > len(short) + 1:
             row.whole = marked(hit.content[:WHOLE], query, language)
             row.is_cut = len(hit.content) > WHOLE

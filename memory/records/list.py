@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from beacon_site.http import zone_of
 from memory import origins
-from memory.models import Observation, User
+from memory.models import Observation, Revision, User
 from memory.paging import PAGE_SIZE, Page, page_of
 from memory.recall import ranking
 from memory.recall.filters import holding, narrowed
 from memory.records.row import UNFOLDED, Row
 from memory.records.wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
-from memory.texts.terms import query_terms
+from memory.texts.terms import ENGLISH, query_terms
 
 MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
 MOST_RANKED = 200  # records that are put in the order of best match
@@ -78,17 +78,28 @@ def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAG
         by, falling, _label = SORTS[wanted.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
     language = ranking.language_of(user)
-    told = origins.of(user, {record.source for record in page.rows})
-    rows = [Row(one, wanted, language, _words_of(told, one)) for one in page.rows]
+    told = _told_of(user, page.rows)
+    rows = [_row(one, wanted, language, told) for one in page.rows]
     return Page(rows, page.next_cursor)
+
+
+def _told_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
+    """Return in words where the records are from, and who wrote them first."""
+    return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
+
+
+def _row(record: Any, wanted: Wanted, language: str, told: Mapping[str, origins.Origin]) -> Row:
+    # An agent may name any source: then the row says which agent it was, too.
+    is_agent = (record.writer or "").startswith("agent:") and record.writer != record.source
+    writer = told[record.writer].words if is_agent else ""
+    return Row(record, wanted, language, _words_of(told, record), writer)
 
 
 def row_of(user: User, listed: Listed, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.of(user)
     record = _shown(records, listed).get(pk=pk)
-    told = origins.of(user, [record.source])
-    return Row(record, Wanted.of(listed, {}), origin=_words_of(told, record))
+    return _row(record, Wanted.of(listed, {}), ENGLISH, _told_of(user, [record]))
 
 
 def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
@@ -98,7 +109,12 @@ def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
 def _shown(records: Any, listed: Listed) -> Any:
     """Load what a row shows, and of a long text no more than it can unfold."""
     records = records.select_related("topic").defer("content", "topic__summary")
-    records = records.annotate(beginning=Left("content", UNFOLDED + 1))
+    first = Revision.objects.filter(
+        record_type=listed.type, record_id=OuterRef("pk"), version=1
+    ).order_by("-id")
+    records = records.annotate(
+        beginning=Left("content", UNFOLDED + 1), writer=Subquery(first.values("actor")[:1])
+    )
     if listed is NOTES:
         return records
     alike = Observation.objects.live().filter(near_duplicate_of=OuterRef("pk")).order_by()

@@ -36,6 +36,7 @@ class Row:
     wanted: Wanted
     language: str = ENGLISH  # as which the words are stemmed
     origin: str = ""  # its source in words, such as Run #3 of “Batteries”
+    writer: str = ""  # the agent that wrote it, where its source does not say so
 
     @cached_property
     def beginning(self) -> str:

@@ -136,11 +136,15 @@ def _bad_arguments(tool: MemoryTool, exc: ValidationError) -> ToolResult:
     return refused("bad_arguments", text)
 
 
+def _as_words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def _log(context: ToolContext, name: str, arguments: Mapping[str, Any], result: ToolResult) -> None:
     """Note the call in Activity: who called what, about which record, with what outcome."""
     subject_type, subject_id = _subject(result)
     told = {
-        key: shorten(clean(str(arguments[key]))[0], LONGEST_TOLD)
+        key: shorten(clean(_as_words(arguments[key]))[0], LONGEST_TOLD)
         for key in _TOLD
         if arguments.get(key) not in (None, "", [])
     }

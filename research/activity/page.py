@@ -191,7 +191,7 @@ def _log(row: Any, user: User) -> Line:
         "log", row.pk, row.created, words.who(row.actor, user.username), row.actor,
         words.of_log(row), "" if row.kind == "tool-called" else words.subject(row.subject_type),
         row.label,
-        details=words.of_detail(row.detail), is_warning=row.is_warning,
+        details=words.of_detail(row.detail, row.actor), is_warning=row.is_warning,
     )  # fmt: skip
     if row.subject_type in record_models() and row.kind != "purged":
         line.url = reverse("memory:record-open", args=[row.subject_type, row.subject_id])

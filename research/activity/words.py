@@ -128,7 +128,7 @@ _SUBJECTS = {
 QUIET = frozenset(
     {
         "digest", "edited_by_person", "touched_by_person", "key", "updated", "near_duplicate_of_id",
-        "retired_run", "blame",
+        "retired_run", "blame", "size",
     }
 )  # fmt: skip
 _OWN_ACTORS = {
@@ -203,13 +203,16 @@ def of_call(call: ModelCall) -> list[str]:
     return said
 
 
-def of_detail(detail: Any) -> list[str]:
-    """Return the details of a line of the log that a person can use, short."""
+def of_detail(detail: Any, actor: str = "") -> list[str]:
+    """Return the details of a line of the log that a person can use, short.
+
+    A source that is the actor, whom the line names already, is left out.
+    """
     if not isinstance(detail, dict):
         return []
     said = [str(detail["why"])] if detail.get("why") else []
     for name, value in detail.items():
-        if name == "why" or value in ("", None, [], {}):
+        if name == "why" or value in ("", None, [], {}) or (name == "source" and value == actor):
             continue
         shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         said.append(f"{name.replace('_', ' ')}: {shown[:200]}")

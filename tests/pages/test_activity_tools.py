@@ -36,6 +36,14 @@ def test_a_tool_call_says_who_called_what_and_how_it_ended(browser: Client, alic
     assert {line.said for line in acts}.isdisjoint({"called a tool"})
 
 
+def test_a_call_tells_its_tags_as_words_and_names_its_agent_once(browser: Client, alice: User):
+    call(alice, "remember", content="The printer is upstairs.", tags=["office", "printer"])
+
+    [line] = browser.get(LIST, {"kind": "tools"}).context["lines"]
+
+    assert line.details == ["tags: office, printer"]
+
+
 def test_anothers_tool_calls_are_not_told(
     client_of: Callable[[User], Client], alice: User, bob: User
 ):

@@ -208,3 +208,9 @@ def test_the_list_takes_a_fixed_number_of_queries(
         kept(alice, f"Text {number}", source=f"run:{number}", scope=f"run:{number}")
     with django_assert_max_num_queries(12):
         browser.get(CONTENT)
+
+
+def test_what_an_agents_tool_call_stored_is_told_as_that_agents(browser: Client, alice: User):
+    kept(alice, source="user", scope="agent:claude")
+    row = browser.get(CONTENT).context["rows"][0]
+    assert (row.source.words, row.scope.words) == ("the agent “claude”", "the agent “claude”")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from memory.actors import Actor
+from memory.observing import write_observation
 from memory.recall import bm25
 from tests.pages.record_cast import HTMX, observation, text_of
 
@@ -119,3 +121,17 @@ def test_a_person_corrects_one_in_its_row_and_it_is_found_by_the_new_words(
 
 def test_without_observations_the_page_names_the_next_step(browser: Client):
     assert "No observations yet" in text_of(browser.get(URL))
+
+
+def test_of_what_names_a_source_of_its_own_the_row_says_which_agent_wrote_it(
+    browser: Client, alice: Any
+):
+    for name, source in (("claude", "GOAL:inventory"), ("cursor", "agent:cursor")):
+        write_observation(
+            alice, "finding", f"{name} counted the servers.", by=Actor("agent", name), source=source
+        )
+
+    rows = {row.label: row for row in browser.get(URL).context["rows"]}
+
+    assert rows["claude counted the servers."].writer == "the agent “claude”"
+    assert rows["cursor counted the servers."].writer == ""  # its source says so

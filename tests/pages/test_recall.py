@@ -12,11 +12,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from memory.actors import Actor
+from memory.files.saving import append_to, save_file
 from memory.models import Note, Observation, Recalled, Revision, SavedView, Use, User
 from tests.research.factories import make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "recall"}
 RECALL = reverse("memory:recall")
+EPISODES, EPISODE = "episodes/2026-11.md", "# 2026-11 Episodes\n\n## Tea\n- Summary: "
 
 
 @pytest.fixture(autouse=True)
@@ -192,3 +195,12 @@ def test_a_note_that_superseded_another_answers_for_it(browser: Client, alice: U
     html = browser.get(RECALL, {"q": "lanling"}).content.decode()
     assert "stands in for an older one" in html
     assert hits(browser, q="lanling") == [newer]
+
+
+def test_a_section_is_told_by_its_file_and_not_by_who_began_that(browser: Client, alice: User):
+    begun, later = Actor("agent", "claude"), Actor("agent", "cursor")
+    save_file(alice, EPISODES, f"{EPISODE}Tea", by=begun, source="run:1")
+    append_to(alice, EPISODES, "## Heron\n- Summary: a build server", by=later)
+    html = browser.get(RECALL, {"q": "heron"}).content.decode()
+    assert EPISODES in html
+    assert "run 1, which is gone" not in html
