@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 from django.utils import timezone
 
-from memory.models import Agent
+from memory.models import Agent, Trust
 from memory.noting.writing import TRUSTS, lowest_trust
 
 KEPT = timedelta(hours=1)  # since an agent's last call, in which what it read still counts
@@ -25,6 +25,14 @@ def before(agent: Agent, trust: str, *, at: datetime | None = None) -> str:
     if not agent.read_trust or agent.read_at is None or agent.read_at <= now - KEPT:
         return trust
     return lowest_trust([trust, agent.read_trust])
+
+
+def held_until(agent: Agent) -> datetime | None:
+    """Return until when what the agent writes waits for a person because of what it read."""
+    now = timezone.now()
+    if before(agent, TRUSTS[-1], at=now) not in (Trust.EXTERNAL, Trust.QUARANTINED):
+        return None
+    return agent.read_at + KEPT if agent.read_at else None
 
 
 def note(agent: Agent, trust: str, *, at: datetime | None = None) -> None:

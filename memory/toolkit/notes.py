@@ -122,7 +122,8 @@ def _remember(context: ToolContext, asked: RememberArguments) -> ToolResult:
         trust=trust,
         **fields,
     )
-    until = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else _("until it is deleted")
+    day = f"{note.expires_at:%Y-%m-%d}" if note.expires_at else ""
+    until = _("until %(day)s") % {"day": day} if day else _("until it is deleted")
     told = {"kind": note.kind, "id": note.pk, "until": until}
     text = _("Remembered as a %(kind)s, note:%(id)s, kept %(until)s.") % told
     return ToolResult(text + _cleaned(note.cleaned), data=_written(note))

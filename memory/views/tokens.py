@@ -19,6 +19,7 @@ from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
+from memory.reviewing import agent_reading
 
 MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
 
@@ -94,7 +95,8 @@ def token_revoke(request: BeaconRequest, pk: int) -> HttpResponse:
 @login_required
 def agent_list(request: BeaconRequest) -> HttpResponse:
     """List the agents that act for the person, with their settings."""
-    context = {"agents": agent_settings.agents_of(request.user), "tab": "agents"}
+    agents = agent_settings.agents_of(request.user)
+    context = {"rows": [(one, agent_reading.held_until(one)) for one in agents], "tab": "agents"}
     return render(request, "memory/settings_agents.html", context)
 
 

@@ -35,7 +35,9 @@
     const [unit, length] = UNITS.find(([, long]) => Math.abs(seconds) >= long) ?? [];
     if (!unit) return named.format(0, "second");
     if (unit === "day") return named.format(dayOf(at) - dayOf(Date.now()), unit);
-    return counted.format(Math.trunc(seconds / length), unit);
+    // "in 2 weeks" where a minute of them has gone; minutes and hours are counted when they are full.
+    const number = seconds / length;
+    return counted.format(length >= 604_800 ? Math.round(number) : Math.trunc(number), unit);
   };
 
   const elapsed = (seconds) => {

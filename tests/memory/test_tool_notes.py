@@ -37,7 +37,7 @@ def test_a_note_that_expires_says_when(alice: Any):
     answer = call(alice, "remember", content="Rain today.", stability="volatile", ttl_days=3)
 
     [note] = notes(alice)
-    assert f"kept {note.expires_at:%Y-%m-%d}" in answer.text
+    assert f"kept until {note.expires_at:%Y-%m-%d}" in answer.text
 
 
 @pytest.mark.parametrize(

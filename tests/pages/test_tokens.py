@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from memory.accounts import tokens
 from memory.models import Activity, Agent, ApiToken, Invitation, User
+from memory.reviewing import agent_reading
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/tokens/"
@@ -228,3 +229,15 @@ def test_the_number_of_queries_does_not_grow_with_agents(
         body = browser.get(AGENTS).content.decode()
     assert "program 7" in body
     assert "built in" in body
+
+
+def test_of_an_agent_that_was_shown_web_text_it_is_said_that_its_words_wait(
+    browser: Client, alice: User
+) -> None:
+    said = "what it writes outside a topic waits under Review"
+    agent = _token(alice).agent
+    assert said not in browser.get(AGENTS).content.decode()
+    agent_reading.note(agent, "external")
+    assert said in browser.get(AGENTS).content.decode()
+    Agent.objects.filter(pk=agent.pk).update(read_at=timezone.now() - agent_reading.KEPT)
+    assert said not in browser.get(AGENTS).content.decode()

@@ -89,7 +89,9 @@ def test_each_service_of_ours_starts_by_its_command_becomes_healthy_and_stops(
 
 
 def test_what_stands_in_env_reaches_the_containers_whichever_variable_it_is():
-    documented = {name for group in VARIABLES.values() for one in group for name in one.names.split()}
+    documented = {
+        name for group in VARIABLES.values() for one in group for name in one.names.split()
+    }
     # The runner sets the one, `docker compose exec -e` gives the other.
     elsewhere = {"BEACON_PROCESS", "BEACON_API_TOKEN"}
 
