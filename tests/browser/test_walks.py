@@ -1,17 +1,21 @@
-"""The researcher's walk of docs/journeys.md: many topics, a bulk act, and the palette.
+"""Two walks of docs/journeys.md: the researcher's with many topics, the keeper's with an agent.
 
-The newcomer's is test_journey.py (test_keyboard.py, test_no_javascript.py), the keeper's
-test_trust_by_keyboard.py, test_review.py and test_files.py, the host's test_first_account.py.
+The newcomer's is test_journey.py (test_keyboard.py, test_no_javascript.py), the host's
+test_first_account.py; more of the keeper's test_trust_by_keyboard.py, test_review.py, test_files.py.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.site import BrowserSite
 from tests.browser.visitor import Visitor
 
 pytestmark = [
@@ -66,3 +70,63 @@ def test_a_researcher_does_so_without_scripts(visit: Visit, newcomer: str) -> No
     visitor.click(page.locator("main form button"))
     visitor.click(page.locator("main .palette-rows a", has_text="Tidal power"))
     assert visitor.heading().startswith("Tidal power")
+
+
+# --- the keeper of an agent's memory --------------------------------------------------------------
+
+RULE = {
+    "kind": "rule", "content": "Run the smoke test before a release.", "confidence": 0.9,
+    "evidence": ["The last release was pulled."],
+}  # fmt: skip
+FOUND = {
+    "content": "Heron has 64 GB of memory.", "category": "finding", "source": "GOAL:inventory",
+}  # fmt: skip
+
+
+def token_made(visitor: Visitor) -> str:
+    """Make a token for a program, as Settings shows it once."""
+    visitor.goto("/settings/tokens/")
+    visitor.page.locator("main form [name=name]").fill("heron-bot")
+    visitor.press("Make the token")
+    return visitor.page.locator("#new-token").input_value()
+
+
+def writes(site: BrowserSite, token: str, what: str, body: dict[str, Any]) -> int:
+    """Let the program write; return the status of the answer."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(
+        f"{site.base}/api/v1/{what}", data=json.dumps(body).encode(), headers=headers
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return int(answer.status)
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["htmx", "no-javascript"])
+def test_a_keeper_decides_finds_corrects_and_brings_back_what_an_agent_wrote(
+    visit: Visit, newcomer: str, site: BrowserSite, scripts: bool
+) -> None:
+    visitor = visit(java_script_enabled=scripts)
+    visitor.sign_in(newcomer)
+    page, token = visitor.page, token_made(visitor)
+    assert writes(site, token, "notes", RULE) == 202  # a rule waits
+    assert writes(site, token, "observations", FOUND) == 201
+    visitor.goto("/review/")
+    visitor.follow("heron-bot")  # its writer's name narrows the list
+    page.wait_for_url("**/review/?by=*")
+    visitor.press("Accept")
+    expect(page.locator("#toasts .toast").first).to_contain_text("Stored: A rule.")
+    visitor.goto("/observations/")
+    expect(page.locator("main")).to_contain_text("the agent “heron-bot”")
+    visitor.goto("/recall/?q=heron")
+    visitor.follow("Heron has 64 GB of memory.")
+    page.wait_for_url("**/observations/*-*/")
+    visitor.follow("Edit")
+    page.locator("main [name=content]").fill("Heron has 128 GB of memory.")
+    visitor.press("Save")
+    expect(page.locator("main")).to_contain_text("you: words changed")
+    visitor.press("Trash")
+    expect(page.locator("#toasts .toast").first).to_contain_text("in the trash")
+    visitor.press("Undo")
+    expect(page.locator("#toasts .toast").last).to_contain_text("Taken back")
+    visitor.goto("/recall/?q=heron")
+    expect(page.locator("ol.hits")).to_contain_text("128 GB")
