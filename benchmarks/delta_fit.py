@@ -2,7 +2,8 @@
 
 Prints how well sentences of scenarios that were left out are told apart (six folds of whole
 scenarios), with and without vectors; `--write` fits on all scenarios of `PARTS` and writes
-research/comparing/weights.py.  The final ones are never read.  Needs numpy (requirements/embeddings.txt).
+research/comparing/vector_weights.py and word_weights.py.  The final ones are never read.  Needs numpy
+(requirements/embeddings.txt).
 
 Every sentence is one choice among: no fact, new, and three relations to each of the facts that the
 product looks at closely.  The weights make the labelled choice likely (softmax) and stay small
@@ -24,11 +25,13 @@ from research.comparing.relating import CLOSEST, RELATIONS, Option, chosen
 from research.comparing.values import Features
 from research.comparing.weights import Weights
 
-TARGET = Path(__file__).resolve().parents[1] / "research/comparing/weights.py"
+FOLDER = Path(__file__).resolve().parents[1] / "research/comparing"
 # What the table was measured on once and a matcher was then made with is used up: it is fitted to.
 PARTS = ("open", "kept", "used")
 FOLDS = 6
 SMALL_ALIGN, SMALL_RELATE, SMALL_LONE = 0.25, 0.5, 0.25
+# The places of a sentence's vector are many, so each is held smaller.
+SMALL_MEANING, SMALL_MEANING_LONE = 1.5, 1.0
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,10 @@ class Space:
         self.parts = np.cumsum(
             [len(self.align), 3 * (len(self.relate) + 1), len(self.new) + 1, len(self.noise) + 1]
         )
-        small = [SMALL_ALIGN] * self.parts[0] + [SMALL_RELATE] * (self.parts[1] - self.parts[0])
-        self.small = np.array(small + [SMALL_LONE] * (self.parts[3] - self.parts[1]))
+        related = [SMALL_MEANING if is_place(n) else SMALL_RELATE for n in [*self.relate, "bias"]]
+        noise = [SMALL_MEANING_LONE if is_place(n) else SMALL_LONE for n in [*self.noise, "bias"]]
+        new = [SMALL_LONE] * (len(self.new) + 1)
+        self.small = np.array([SMALL_ALIGN] * self.parts[0] + 3 * related + new + noise)
 
     def weights(self, w) -> Weights:
         """Return the weights by name, rounded; what is nought is left out."""
@@ -99,6 +104,11 @@ class Space:
             new=table([*self.new, "bias"], w[b:c]),
             noise=table([*self.noise, "bias"], w[c:]),
         )
+
+
+def is_place(name: str) -> bool:
+    """Whether a figure is a place of the sentence's vector: "m17"."""
+    return name[0] == "m" and name[1:].isdigit()
 
 
 class Rows:
@@ -208,7 +218,7 @@ def folded(every: list[Choice], always: list[Choice]) -> list[tuple[str, str, in
     return answers
 
 
-HEAD = '''"""The weights of the comparison: made by `python -m benchmarks.delta_fit --write`, not by hand.
+HEAD = '''"""Weights of the comparison {how}: made by `python -m benchmarks.delta_fit --write`, not by hand.
 
 Fitted on the parts {parts} of benchmarks/data/delta ({sentences} labelled sentences of {scenarios}
 scenarios) and on benchmarks/data/delta_practice.txt.  A figure (`pairing.py`, `values.py`,
@@ -218,18 +228,7 @@ at place 17 of the sentence's vector.  docs/benchmarks.md tells what they reach.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """`align`: that a sentence speaks of a fact; `relate`: how; `new` and `noise`: of none."""
-
-    align: dict[str, float]
-    relate: dict[str, dict[str, float]]
-    new: dict[str, float]
-    noise: dict[str, float]
-
+from research.comparing.weights import Weights
 
 # fmt: off
 '''
@@ -256,23 +255,29 @@ def written(name: str, weights: Weights) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write research/comparing/weights.py")
+    parser.add_argument(
+        "--write", action="store_true", help="write research/comparing/*_weights.py"
+    )
     wants = parser.parse_args()
     from benchmarks.delta import show
 
     every = [scenario for part in PARTS for scenario in scenarios(part)]
-    parts = []
-    for name, embed in (("WITH_VECTORS", MiniLmEmbedder().read), ("WITHOUT_VECTORS", None)):
+    count = sum(len(scenario.labels) for scenario in every)
+    for name, file, how, embed in (
+        ("WITH_VECTORS", "vector_weights.py", "with vectors", MiniLmEmbedder().read),
+        ("WITHOUT_VECTORS", "word_weights.py", "by words alone", None),
+    ):
         rows, extra = choices(every, embed), choices(practice(), embed)
         lost = sum(one.right < 0 for one in rows)
         print(f"\n{name}: {len(rows)} sentences, {lost} with their fact not among the closest")
         show(folded(rows, extra), len(every))
-        space = Space(rows)
-        parts.append(written(name, space.weights(fitted(space, [*rows, *extra]))))
-    if wants.write:
-        count = sum(len(scenario.labels) for scenario in every)
-        head = HEAD.format(parts=", ".join(PARTS), sentences=count, scenarios=len(every))
-        TARGET.write_text(head + "\n".join(parts), encoding="utf-8")
+        if wants.write:
+            space = Space(rows)
+            weights = space.weights(fitted(space, [*rows, *extra]))
+            head = HEAD.format(
+                how=how, parts=", ".join(PARTS), sentences=count, scenarios=len(every)
+            )
+            (FOLDER / file).write_text(f"{head}{written(name, weights)}", encoding="utf-8")
 
 
 if __name__ == "__main__":

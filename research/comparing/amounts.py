@@ -33,6 +33,7 @@ _SCALES = {
     "millions": 1e6,
     "millionen": 1e6,
     "billion": 1e9,
+    "trillion": 1e12,
     "milliarden": 1e9,
     "milliards": 1e9,
     "m": 1e6,
@@ -64,20 +65,38 @@ _UNITS: dict[str, tuple[str, float]] = {
         ("gbp", 1, "£ pound pounds gbp"),
         ("chf", 1, "franc francs franken chf"),
         ("cny", 1, "yuan rmb 元"),
+        ("crown", 1, "crown crowns krone kroner krona kronor koruna"),
+        ("jpy", 1, "yen"),
+        ("inr", 1, "rupee rupees"),
         ("g", 1, "gram grams"),
         ("g", 1e3, "kg kilogram kilograms kilos"),
         ("g", 1e6, "tonne tonnes ton tons tonnen 吨"),
         ("g", 1e9, "kilotonne kilotonnes"),
         ("m", 1, "m metre metres meter meters mètres mètre"),
         ("m", 1e3, "kilometre kilometres kilometer kilometers km kilomètres 公里"),
+        ("m", 1_609.344, "mile miles mph"),
+        ("m2", 1e4, "hectare hectares hektar ha"),
+        ("m2", 4_046.86, "acre acres"),
+        ("l", 1, "litre litres liter liters"),
+        ("l", 100, "hectolitre hectolitres hectoliter hectoliters"),
+        ("w", 1e3, "kw kilowatt kilowatts"),
         ("w", 1e6, "mw megawatt megawatts"),
         ("w", 1e9, "gw gigawatt gigawatts"),
+        ("wh", 1e3, "kwh kilowatt-hour kilowatt-hours"),
+        ("wh", 1e6, "mwh megawatt-hour megawatt-hours"),
+        ("wh", 1e9, "gwh gigawatt-hour gigawatt-hours"),
+        ("bit", 1e6, "megabit megabits"),
+        ("bit", 1e9, "gigabit gigabits"),
+        ("bit", 1e12, "terabit terabits"),
         ("byte", 1e6, "mb megabyte megabytes"),
         ("byte", 1e9, "gb gigabyte gigabytes gigs"),
         ("degree", 1, "degree degrees °c celsius °"),
         ("year", 1, "year years years' jahre ans"),
         ("month", 1, "month months"),
         ("day", 1, "day days"),
+        ("day", 7, "week weeks"),
+        ("hour", 1, "hour hours stunde stunden heures"),
+        ("hour", 1 / 60, "minute minutes minuten"),
     )
     for word in words.split()
 }
@@ -92,6 +111,13 @@ _HALF_MORE = re.compile(r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|te
 UNITS = frozenset(kind for kind, _factor in _UNITS.values())
 _SIGNS = (["€"], ["$"], ["£"])
 _GROUPED = re.compile(r"\d{1,3}(?:[,'’]\d{3})+(?:\.\d+)?")
+# "42.000 Fahrgäste", "48 000 voyageurs": groups as other languages write them.
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3})*\.\d00|\d{1,3}(?:\.\d{3}){2,}")
+_SPACED = re.compile(r"(?<![\d.,])(\d{1,3}) (000)\b")
+# Units of which a word before them makes others: square metres, cubic metres, megawatt hours.
+_SQUARE, _CUBIC = frozenset(("square", "sq")), frozenset(("cubic",))
+# In "one in seven" a share is told, up to this many.
+_LARGEST_SHARE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +137,7 @@ def amounts(text: str) -> list[Amount]:
 
     A bare number takes the unit of the one before it: "from 4.99 to 6.49 dollars" the other way.
     """
-    tokens = _TOKEN.findall(_HALF_MORE.sub(_half_more, text))
+    tokens = _TOKEN.findall(_SPACED.sub(r"\1\2", _HALF_MORE.sub(_half_more, text)))
     found: list[Amount] = []
     place = 0
     while place < len(tokens):
@@ -152,14 +178,15 @@ def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
         word in _PARTS and before == ["a"] and after == ["of"]
     ):
         return 100 * _PARTS[word], place + 1
-    if word == "one" and after not in (["worker"], ["person"], ["child"]):
-        return None  # mostly a pronoun
     number = plain_number(word)
     if number is None:
         return None
     place += 1
-    if tokens[place : place + 2] == ["in", "five"]:
-        return 20 * number, place + 2
+    whole = _out_of(tokens[place : place + 2], number)
+    if whole:
+        return 100 * number / whole, place + 2
+    if word == "one" and after not in (["worker"], ["person"], ["child"]):
+        return None  # mostly a pronoun
     if place < len(tokens) and tokens[place] in _PARTS and number < 10 and word.isalpha():
         return 100 * number * _PARTS[tokens[place]], place + 1
     while place < len(tokens):
@@ -180,11 +207,21 @@ def _value(tokens: list[str], place: int) -> tuple[float, int] | None:
     return number, place
 
 
+def _out_of(tokens: list[str], part: float) -> float:
+    """Return of how many `part` is told: the 7 of "one in seven"; 0 where no share is told."""
+    if len(tokens) < 2 or tokens[0] != "in":
+        return 0.0
+    whole = plain_number(tokens[1]) or 0.0
+    return whole if part < whole <= _LARGEST_SHARE else 0.0
+
+
 def plain_number(token: str) -> float | None:
     """Return the number that one token is, in figures or in words; None if it is none."""
     if token[0].isdigit():
         if _GROUPED.fullmatch(token):
             return float(re.sub(r"[,'’]", "", token))
+        if _POINTED.fullmatch(token):
+            return float(token.replace(".", ""))
         try:
             return float(token.replace(",", "."))
         except ValueError:
@@ -200,14 +237,21 @@ def plain_number(token: str) -> float | None:
 def _unit(before: str, after: list[str]) -> tuple[str, float]:
     if before == "百分之":
         return "%", 1.0
-    for token in after:
+    if len(after) > 1 and after[0] in _SQUARE | _CUBIC:
+        power = 2 if after[0] in _SQUARE else 3
+        kind, factor = _UNITS.get(after[1], ("", 1.0))
+        if kind == "m":  # a cubic metre is a thousand litres
+            return ("m2", factor**2) if power == 2 else ("l", 1_000 * factor**3)
+    for place, token in enumerate(after):
         word = token.replace(" ", "")
         if word == "°f":
             return "°f", 1.0
         if word in _UNITS:
             if word.startswith("degree") and "fahrenheit" in after:
                 return "°f", 1.0
-            return _UNITS[word]
+            kind, factor = _UNITS[word]
+            follows = after[place + 1 : place + 2]
+            return ("wh" if kind == "w" and follows in (["hour"], ["hours"]) else kind), factor
         if word not in _SKIPPED:
             break
     if before in _UNITS and before in "€$£":

@@ -1,6 +1,6 @@
 """Words that say how a sentence stands to what was said before: it denies, moves on, or stays.
 
-Each is a hint that the scorer weighs (`weights.py`), none decides alone.
+Each is a hint that the scorer weighs (`word_weights.py`), none decides alone.
 """
 
 from __future__ import annotations

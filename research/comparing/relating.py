@@ -3,7 +3,7 @@
 Every sentence has a choice: it tells nothing (`noise`), it is new, or it stands in one of three
 relations to one of the facts.  Each choice gets a score, a sum of weighted figures (`pairing.py`),
 and the scores are made into shares of one.  The weights were fitted on labelled sentences
-(`weights.py`), with and without vectors.  In doubt a sentence is new.
+(`vector_weights.py`, `word_weights.py`), with and without vectors.  In doubt a sentence is new.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from research.comparing.pairing import Context, Scene, relate
 from research.comparing.slots import Slots, slots
 from research.comparing.terms import terms
 from research.comparing.values import Features, by_numbers, by_values, tells_same
-from research.comparing.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
+from research.comparing.vector_weights import WITH_VECTORS
+from research.comparing.weights import Weights
+from research.comparing.word_weights import WITHOUT_VECTORS
 
 if TYPE_CHECKING:
     from research.comparing.vectors import Embed
@@ -45,8 +47,8 @@ NO_FACT = 0.4
 # Below this share no sentence is told as a change or a contradiction: on pages that the weights were
 # not fitted to, of such verdicts one in ten was right (docs/benchmarks.md, Deltas).
 OTHERWISE = 0.35
-# What shares no word with a fact contradicts it only where both mean something alike (cosine): of the
-# labelled ones below it none did (docs/benchmarks.md, Deltas).
+# What shares no word with a fact contradicts it, or changes it unless that is sure, only where both
+# mean something alike (cosine).
 FARTHEST = 0.35
 # From this share on a change is so sure that the old fact gives way (docs/benchmarks.md, Deltas).
 SURE = 0.85
@@ -121,7 +123,8 @@ class Comparison:
             return framed
         options, lone = self.options(number, earlier), self.lone(number)
         verdict = chosen(self._weights, lone, options, self.known)
-        if verdict.status == "contradicted" and self._is_far(place, verdict.place):
+        is_unsure = verdict.status == "changed" and verdict.share < SURE
+        if (verdict.status == "contradicted" or is_unsure) and self._is_far(place, verdict.place):
             verdict = Verdict("new")
         if self._vectors and verdict.status == "new":
             # What words alone take for a repetition is none the less one for having vectors.
@@ -199,16 +202,20 @@ class Comparison:
         places = [*range(self.known), *(self.known + other for other in earlier)]
         quick = {n: self._quick(place, n) for n in places}
         closest = sorted(places, key=lambda n: (-quick[n], n))[:CLOSEST]
-        pairs = []
+        pairs: list[tuple[int, Features]] = []
+        meaning = self._vectors.meaning(place) if self._vectors else {}
         for n in closest:
             if self._scene.is_of_another(new, self._slots[n]):
                 continue
             figures = self._scene.align(new, self._slots[n], context)
+            figures["found_now"] = float(n >= self.known)
             if self._vectors:
                 figures |= self._vectors.figures(place, n)
             pairs.append((n, figures))
         _add_leads(pairs)
-        return [Option(n, align, relate(new, self._slots[n], align)) for n, align in pairs]
+        return [
+            Option(n, align, relate(new, self._slots[n], align) | meaning) for n, align in pairs
+        ]
 
     def _quick(self, place: int, old: int) -> float:
         ours, theirs = self._slots[place], self._slots[old]

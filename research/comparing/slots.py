@@ -22,6 +22,10 @@ _DESIGNATED = re.compile(
     r"|stage|bill|chapter|model|series|part))[ -]\d{1,3}(?:\.\d+|\.x)*\b(?![,.]?\d)"
     r"(?!\s*(?:%|percent|points|million|billion|thousand|euros|dollars|people))"
 )
+# A letter that names: line K, unit B.
+_LETTERED = re.compile(
+    r"\b(?i:line|unit|block|group|class|type|terminal|route|tower|hall|section|wing)\s[A-Z]\b(?!['’.]\w)"
+)
 _ACRONYM = re.compile(r"\b[A-Z]{2,}(?:-[\dA-Z]+)+\b|\bv?\d+\.\d+\.\d+\b|\b\d+-\d+\b")
 _NOT_NAMES = (
     "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
@@ -66,6 +70,7 @@ def slots(sentence: str, on: date | None = None) -> Slots:
     names = {_bare(name) for name in [*_NAME.findall(text), *_ACRONYM.findall(text)]} - _NO_NAMES
     names |= {part for name in names & _ALIASES.keys() for part in _ALIASES[name].split()}
     codes = [m.group().casefold() for m in _DESIGNATED.finditer(text) if _can_name(m)]
+    codes += [code.casefold() for code in _LETTERED.findall(text)]
     for code in [*codes, *(code.casefold() for code in _ACRONYM.findall(text))]:
         rest = rest.replace(code, " ")
     words = [term for term in terms(rest) if not term[0].isdigit() and term != "§"]

@@ -97,6 +97,11 @@ class Vectors:
         )
         self._whole = whole
         self._cosines = whole[known:] @ whole.T
+        pages = [one.title or f"{place}" for place, one in enumerate(told[known:])]
+        self._beside = [
+            np.array([n for n, page in enumerate(pages) if page == own and n != place], dtype=int)
+            for place, own in enumerate(pages)
+        ]
         self._by_page = np.maximum(paged[known:] @ whole.T, titled[known:] @ whole.T)
         own = [self._read[text] for text in dict.fromkeys(row[0] for row in rows)]
         holding = Counter(word for one in own for word in set(one.words))
@@ -130,8 +135,24 @@ class Vectors:
             "cos_page": page,
             "cos_near_page": max(plain, page),
             "cos_near": (plain - 0.2) / 0.6,
+            "centred": plain - self._usual(found, other),
+            "ahead_on_page": plain - self._rival(found, other),
         }
         return features | self._by_words(self._rows[found], self._rows[other][0])
+
+    def _usual(self, found: int, other: int) -> float:
+        """Return how near the other sentences of the run are: some facts are near to everything."""
+        column = self._cosines[:, other]
+        own = [n - self._known for n in (found, other) if n >= self._known]
+        rest = len(column) - len(own)
+        return float(column.sum() - column[own].sum()) / rest if rest else 0.0
+
+    def _rival(self, found: int, other: int) -> float:
+        """Return how near the nearest other sentence of the page is; the sentence's own if there is none."""
+        beside = self._beside[found - self._known]
+        beside = beside[beside != other - self._known]
+        column = self._cosines[:, other]
+        return float(column[beside].max() if len(beside) else column[found - self._known])
 
     def _by_words(self, found: tuple[str, str, str], other: str) -> Features:
         new, around, old = self._words(found[0]), self._words(found[1]), self._words(other)

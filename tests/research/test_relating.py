@@ -15,6 +15,7 @@ from beacon_site.providers.minilm_embedder import MiniLmEmbedder, TextVectors
 from research.comparing.amounts import Amount, amounts
 from research.comparing.moments import Moment, moments
 from research.comparing.relating import Comparison, Told
+from research.comparing.slots import slots
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
 STAFF = "Kupferwerk Halden employs 140 people at its shredding line in Magdeburg."
@@ -55,6 +56,16 @@ def judged(sentence: str, *facts: str) -> tuple[str, int]:
         ("186亿元", Amount(186e8, "cny")),
         ("271 cents", Amount(2.71, "usd")),
         ("16 m", Amount(16, "m")),
+        ("42.000 Fahrgäste", Amount(42_000, "fahrgäste")),
+        ("48 000 voyageurs", Amount(48_000, "voyageur")),
+        ("120 megawatt hours", Amount(120e6, "wh")),
+        ("4.3 MWh", Amount(4.3e6, "wh")),
+        ("24 square kilometres", Amount(24e6, "m2")),
+        ("2,400 hectares", Amount(24e6, "m2")),
+        ("nine cubic metres", Amount(9_000, "l")),
+        ("52 miles", Amount(83_685.9, "m")),
+        ("two and a half hours", Amount(2.5, "hour")),
+        ("one in five pupils", Amount(20, "pupil")),
         ("half of", Amount(50, "%")),
     ],
 )
@@ -63,6 +74,11 @@ def test_an_amount_is_one_however_it_is_written(text: str, amount: Amount):
 
     assert found.is_near(amount)
     assert text == "half of" or found.unit == amount.unit
+
+
+def test_a_letter_behind_what_letters_number_is_part_of_a_name():
+    assert slots("Line M of the metro has 14 stations.").designated == {"line m"}
+    assert slots("A plan A. B. Cole had drawn").designated == frozenset()
 
 
 def test_a_day_is_no_amount_and_last_month_is_reckoned_from_the_page():

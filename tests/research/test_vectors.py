@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -41,3 +42,23 @@ def test_a_word_that_stands_in_the_sentence_before_is_found_around():
 @pytest.mark.parametrize("sentence", ["", "…", "的"])
 def test_a_sentence_without_a_word_has_figures_none_the_less(sentence: str):
     assert all(math.isfinite(value) for value in figures(sentence).values())
+
+
+def test_of_two_sentences_of_one_page_the_nearer_is_ahead_of_the_other():
+    told = [Told(FACT), Told(FACT, title="News"), Told("Rain fell in Oslo", title="News")]
+
+    def whole_words(texts):
+        return [
+            replace(read, whole=[1.0, 0.0] if text.endswith("Skellefte") else [0.6, 0.8])
+            for text, read in zip(texts, one_for_each_word(texts), strict=True)
+        ]
+
+    vectors = Vectors(told, 1, whole_words)
+
+    assert vectors.figures(1, 0)["ahead_on_page"] == pytest.approx(0.4)
+    assert vectors.figures(2, 0)["ahead_on_page"] == pytest.approx(-0.4)
+    assert vectors.figures(1, 0)["centred"] == pytest.approx(0.4)
+
+
+def test_a_sentence_alone_on_its_page_is_ahead_of_none():
+    assert figures(FACT)["ahead_on_page"] == 0
