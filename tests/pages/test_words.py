@@ -6,6 +6,8 @@ here, so Latin letters outside the marks are words that somebody forgot, or name
 
 from __future__ import annotations
 
+import functools
+import gc
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +20,7 @@ from django.utils import translation
 from memory.models import MemoryFile, Note, Topic, User
 from tests.pages.test_urls import PUBLIC, routes
 from tests.research.factories import make_topic
+from tests.test_architecture import APPS
 
 pytestmark = pytest.mark.timeout(600)  # every page of the frame: on a crowded machine that takes
 
@@ -47,11 +50,21 @@ def _pseudo(real: Callable[..., str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def pseudo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mark whatever is translated, by whichever door."""
+def pseudo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Mark whatever is translated, by whichever door, and words that are kept from earlier too."""
     for name in ("gettext", "ngettext", "pgettext", "npgettext"):
         real = getattr(translation._trans, name)
         monkeypatch.setattr(translation._trans, name, _pseudo(real))
+    _forget_kept_words()
+    yield
+    _forget_kept_words()  # no test after this one is to meet a marked word
+
+
+def _forget_kept_words() -> None:
+    for one in gc.get_objects():
+        # By `type`: asked for its class, a lazy object among them would be made.
+        if type(one) is functools._lru_cache_wrapper and one.__module__.startswith(APPS):
+            one.cache_clear()
 
 
 def _bare(text: str) -> str:
