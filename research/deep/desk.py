@@ -139,7 +139,7 @@ class Desk:
             hits.keep(work, answers, hits.Order.of(list(services), queries), rows.count())
             fresh = list(rows.exclude(url__in=before).order_by("place"))
             gathering.tell(work, fresh)
-            Hit.objects.bulk_update(fresh, ["state", "reason"])
+            hits.store_again(fresh, ["state", "reason"])
             work.run.put(
                 new_count=rows.filter(state=Hit.State.NEW).count(),
                 known_count=rows.filter(state=Hit.State.KNOWN).count(),

@@ -276,7 +276,7 @@ def filter_seen(work: Work) -> StepResult:
     by_you = obeying.in_few_words(work.settings, found)
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
-        Hit.objects.bulk_update(found, ["state", "reason", "place"])
+        hits.store_again(found, ["state", "reason", "place"])
     return StepResult(
         {
             "new": new,

@@ -7,7 +7,7 @@ one left out is the word of the next that said it.  In which order the answers c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,8 +56,17 @@ def keep(work: Work, answers: Sequence[Asked], order: Order, count: int) -> int:
             hit = fresh[url] = Hit(run=work.run, url=url, place=count)
         _vote(hit, asked, result, order)
     Hit.objects.bulk_create(fresh.values(), ignore_conflicts=True)
-    Hit.objects.bulk_update(known.values(), ["queries", "rank", *_TOLD])
+    store_again(known.values(), ["queries", "rank", *_TOLD])
     return count
+
+
+def store_again(hits: Iterable[Hit], fields: Sequence[str]) -> None:
+    """Store these fields of hits that have rows already, in one statement.
+
+    An update by columns: `bulk_update` makes a condition for each hit and field, which takes a third
+    of a millisecond each, and eight services find hundreds of hits.
+    """
+    Hit.objects.bulk_create(hits, update_conflicts=True, unique_fields=["id"], update_fields=fields)
 
 
 def _vote(hit: Hit, asked: Asked, result: SearchHit, order: Order) -> None:

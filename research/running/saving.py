@@ -31,7 +31,7 @@ from research.deltas import disputes
 from research.deltas import items as delta_items
 from research.deltas import text as delta_text
 from research.deltas.delta import Change, Status
-from research.finding import reading_next
+from research.finding import hits, reading_next
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.reporting import report_text
 from research.running import judging, planning
@@ -336,8 +336,11 @@ def _finish(
         warning=is_partial,
         **result.counts,
     )
-    for cited in written.verify["sources"]:
-        Hit.objects.filter(run=run, link=cited["link"]).update(cited_as=cited["n"])
+    numbers = {cited["link"]: cited["n"] for cited in written.verify["sources"]}
+    cited = list(run.hits.filter(link__in=numbers))
+    for hit in cited:
+        hit.cited_as = numbers[hit.link]
+    hits.store_again(cited, ["cited_as"])
 
 
 def _manifest(work: Work, written: _Written) -> dict[str, Any]:

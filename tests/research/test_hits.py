@@ -7,10 +7,13 @@ from datetime import date
 from itertools import permutations
 from typing import Any
 
+from pytest_django import DjangoAssertNumQueries
+
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from research.finding import fusion, hits
 from research.finding.searching import Asked
+from research.models import Hit
 from tests.research import cast
 
 ORDER = hits.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])
@@ -63,3 +66,19 @@ def test_votes_count_the_same_in_whatever_order_they_came():
     votes = [{"service": "x", "query": "q", "rank": rank} for rank in (1, 2, 3, 5, 7)]
 
     assert len({fusion.fused(list(order), {}) for order in permutations(votes)}) == 1
+
+
+def test_hits_are_stored_again_by_one_statement_however_many_they_are(
+    topic: Topic, django_assert_num_queries: DjangoAssertNumQueries
+):
+    work = cast.work_of(topic)
+    rows = [Hit(run=work.run, url=f"https://a.example/{n}", place=n) for n in range(40)]
+    found = Hit.objects.bulk_create(rows)
+    for hit in found:
+        hit.place, hit.reason, hit.title = 100 - hit.place, f"why {hit.place}", "not stored"
+
+    with django_assert_num_queries(1):
+        hits.store_again(found, ["place", "reason"])
+
+    kept = list(Hit.objects.order_by("-place").values_list("place", "reason", "title"))
+    assert kept == [(100 - n, f"why {n}", "") for n in range(40)]
