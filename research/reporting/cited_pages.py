@@ -7,7 +7,7 @@ quote stands, which other pages carry it, and which pages only repeat another.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -139,8 +139,15 @@ class CitedPage:
 class Pages:
     """The pages of a run: `cited` by their numbers in the report, and the others that were read."""
 
-    def __init__(self, cited: Mapping[int, CitedPage], others: Iterable[CitedPage] = ()) -> None:
+    def __init__(
+        self,
+        cited: Mapping[int, CitedPage],
+        others: Iterable[CitedPage] = (),
+        origins: Origins | None = None,
+    ) -> None:
+        """`origins` of all these pages, where they are known, are not found out again."""
         self.cited = dict(cited)
+        self._origins = origins
         self.others = list(others)
         self._by_number = {page.number: page for page in [*self.cited.values(), *self.others]}
         self._cited_as = {page.number: n for n, page in self.cited.items()}
@@ -148,7 +155,7 @@ class Pages:
     @cached_property
     def origins(self) -> Origins:
         """Return which pages are derived from which, by their own numbers."""
-        return independence.origins([page for page in self._by_number.values() if page.read.stored])
+        return self._origins or independence.origins(with_text(self._by_number.values()))
 
     def counted(self, numbers: Iterable[int], quote: str = "") -> tuple[int, int]:
         """Return how many sources bear a sentence out, and how many of them independently.
@@ -157,9 +164,10 @@ class Pages:
         """
         bearing = {self.cited[n].number for n in numbers if n in self.cited}
         same: set[int] = set()
-        if quote and width(fold(quote)) >= independence.VERBATIM:
+        wanted = fold(quote)
+        if width(wanted) >= independence.VERBATIM:
             pages = self._by_number.values()
-            same = {page.number for page in pages if page.read.find(quote) is not None}
+            same = {page.number for page in pages if page.read.find_folded(wanted) is not None}
         sources = bearing | same
         return len(sources), self.origins.independent(sources, verbatim=same)
 
@@ -199,12 +207,13 @@ class Ahead:
     """The pages that a run read, gone through while its model writes.
 
     What is told of a page whoever cites it takes milliseconds each, which the run then need not
-    spend behind the model.
+    spend behind the model; nor what `then` does, when all pages are gone through.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, then: Callable[[], object]) -> None:
+        self._run, self._then = run, then
         self.pages: dict[int, CitedPage] = {}  # by their hits
+        self.origins: Origins | None = None
         self._work: Iterator[None] | None = None
 
     def go_on(self) -> None:
@@ -226,26 +235,36 @@ class Ahead:
             page = self.pages[hit.pk] = _page_of(hit)
             _ahead = page.read.text, page.said.text, page.marks, page.numbers
             yield
+        self._then()
+        yield
+        self.origins = independence.origins(with_text(self.pages.values()))
+        yield
 
 
-def load(
-    run: Run, sources: Iterable[Mapping[str, Any]], known: Mapping[int, CitedPage] | None = None
-) -> Pages:
+def with_text(pages: Iterable[CitedPage]) -> list[CitedPage]:
+    """Return those of the pages that were read."""
+    return [page for page in pages if page.read.stored]
+
+
+def load(run: Run, sources: Iterable[Mapping[str, Any]], ahead: Ahead | None = None) -> Pages:
     """Return the pages of a run: those of `sources`, the numbered list, and all that it read.
 
-    Those in `known`, by their hits, are taken as they are: see `Ahead`.
+    Those that `ahead` has gone through are taken from there.
     """
     links = {source["link"]: source["n"] for source in sources}
-    hits = run.hits.select_related("content_item").order_by("place")
+    hits = run.hits.select_related("content_item")
     wanted = hits.filter(link__in=links) | hits.filter(reading__in=_READ)
+    known = ahead.pages if ahead else {}
+    made = [_page_of(hit) for hit in wanted.exclude(pk__in=known)]
     cited, others = {}, []
-    for hit in wanted:
-        page = (known or {}).get(hit.pk) or _page_of(hit)
-        if hit.link in links:
-            cited[links[hit.link]] = page
+    for page in sorted([*known.values(), *made], key=lambda page: page.number):
+        if page.link in links:
+            cited[links[page.link]] = page
         else:
             others.append(page)
-    return Pages(cited, others)
+    # Which page comes from which was found out already, unless another page was read beside them.
+    origins = ahead.origins if ahead and not with_text(made) else None
+    return Pages(cited, others, origins)
 
 
 def _page_of(hit: Hit) -> CitedPage:

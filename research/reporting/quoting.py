@@ -86,6 +86,10 @@ class Folded:
         wanted = fold(quote)
         if len(one_line(quote)) < LEAST_QUOTE and width(wanted) < LEAST_QUOTE:
             return None
+        return self.find_folded(wanted)
+
+    def find_folded(self, wanted: str) -> Span | None:
+        """Return where words that are folded already, and long enough, stand; else as `find`."""
         text, places = self._made
         at = text.find(wanted)
         while at >= 0:

@@ -8,7 +8,7 @@ renumbered to one list in the order in which they are cited (R48).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -72,6 +72,9 @@ def write(work: Work) -> StepResult:
     warning = ""
     draft = None
     try:
+    # Found while the model writes, where one does.
+    phrases = cache(partial(facets.phrases, pages, work.topic.title, []))
+    work.ahead = Ahead(work.run, phrases)
         if pages:
             _say_who_writes(work)
             with LiveDraft(work) as live:
@@ -88,7 +91,7 @@ def write(work: Work) -> StepResult:
     second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
     output = composing.compose(work, memory, pages, draft, second)
     output["fell_back"] = bool(warning)
-    output["phrases"] = facets.phrases(pages, work.topic.title, [])[:6]
+    output["phrases"] = phrases()[:6]
     return StepResult(
         output,
         detail=_("%(findings)d findings, %(listed)d changes, by %(by)s")
@@ -123,12 +126,11 @@ def _by_model(
     work: Work, memory: TopicMemory | None, pages: list[Reading], live: LiveDraft
 ) -> Draft | None:
     """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
-    ahead = Ahead(work.run)
-    work.pages = ahead.pages
 
     def meanwhile() -> None:
         live.keep()
-        ahead.go_on()
+        if work.ahead is not None:
+            work.ahead.go_on()
 
     try:
         answer = ask_model(

@@ -31,7 +31,7 @@ from memory.money.meter import BudgetReached
 from memory.texts.text import clean
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
-from research.reporting.cited_pages import CitedPage
+from research.reporting.cited_pages import Ahead
 from research.running import parallel
 from research.running.parallel import Outcome
 
@@ -93,7 +93,7 @@ class Work:
         self.meter = RunMeter(run, self.budget)
         self.step = Step()
         self.stop_reason = run.stop_reason
-        self.pages: dict[int, CitedPage] = {}  # gone through while the model writes, by their hits
+        self.ahead: Ahead | None = None  # what is gone through while the model writes
         self._lost = threading.Event()
         self._looked_at = 0.0
         self._began = time.monotonic()

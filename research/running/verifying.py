@@ -29,7 +29,7 @@ _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 def verify(work: Work) -> StepResult:
     """Check every citation; what is not supported is marked, and neither fact nor delta item."""
     written = work.output("write")
-    pages = cited_pages.load(work.run, written["sources"], work.pages)
+    pages = cited_pages.load(work.run, written["sources"], work.ahead)
     checks = _Checks(pages)
     checked = [_checked(finding, checks, written["sources"]) for finding in written["findings"]]
     if not written["is_extractive"]:
