@@ -62,6 +62,11 @@ def only_names_differ(
         return False
     ours = [word.strip(_MARKS) for word in new.bare.split()]
     theirs = [word.strip(_MARKS) for word in old.bare.split()]
+    # What stands in one of them alone is part of some swap: mostly this says it without aligning.
+    if not all(_is_of(word, old_names) for word in {*theirs} - {*ours}) or not all(
+        _is_of(word, new_names) for word in {*ours} - {*theirs}
+    ):
+        return False
     blocks = SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes()
     swaps = [block for block in blocks if block[0] != "equal"]
     return bool(swaps) and all(

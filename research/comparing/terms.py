@@ -81,5 +81,7 @@ def _wide_terms(word: str) -> Iterable[str]:
 
 def is_wide_text(text: str) -> bool:
     """Whether a text is mostly written without spaces (Chinese, Japanese, Korean)."""
+    if text.isascii():
+        return False
     letters = sum(char.isalpha() for char in text)
     return letters > 0 and sum(map(len, _WIDE.findall(text))) > 0.3 * letters
