@@ -169,7 +169,6 @@ def _read(work: Work, wanted: list[Hit], marks: dict[int, set[int]]) -> StepResu
             % {"count": set_aside}
         )
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
-    work.run.put(read_count=len(read_hits))
     _say_what_was_left(work, len(wanted))
     warning = ""
     if failed:
@@ -183,6 +182,7 @@ def _read(work: Work, wanted: list[Hit], marks: dict[int, set[int]]) -> StepResu
         detail=_in_words(len(read_hits), len(repeated)),
         counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
         warning=warning,
+        of_run={"read_count": len(read_hits)},
     )
 
 
@@ -194,10 +194,10 @@ def _in_words(pages: int, same: int) -> str:
 
 def _say_what_was_left(work: Work, wanted: int) -> None:
     """Warn where the topic's own budget, not the site's usual one, left pages unread."""
-    if found.opened(work):
-        return  # the tracks chose
+    if not work.settings.max_pages or found.opened(work):
+        return  # or the tracks chose
     new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
-    if work.settings.max_pages and new > wanted:
+    if new > wanted:
         work.run.warn(
             _(
                 "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "

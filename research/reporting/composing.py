@@ -44,7 +44,8 @@ class Draft:
 
 
 def heading(work: Work, memory: TopicMemory | None) -> str:
-    schedule = Schedule.objects.filter(topic=work.topic).first()
+    """Return the heading of the delta section, by the schedule of when the run was taken up."""
+    schedule: Schedule | None = getattr(work.topic, "schedule", None)
     return delta.heading(schedule, memory.run_count if memory else 0)
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
+from memory.contexts import taught
 from memory.money.meter import BudgetReached
 from memory.outside import connections
 from memory.outside.asking import ask_model
@@ -71,10 +72,10 @@ def write(work: Work) -> StepResult:
     pages = [replace(page, number=n) for n, page in enumerate(reading.readings(work), start=1)]
     warning = ""
     draft = None
-    try:
     # Found while the model writes, where one does.
     phrases = cache(partial(facets.phrases, pages, work.topic.title, []))
     work.ahead = Ahead(work.run, phrases)
+    try:
         if pages:
             _say_who_writes(work)
             with LiveDraft(work) as live:
@@ -183,7 +184,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "heading": composing.heading(work, memory),
         "observations": offering.enter(work, offering.chosen(work)),
-        "taught": offering.teach(work),
+        "taught": offering.teach(work, taught.of_topic(work.topic)),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,

@@ -21,11 +21,16 @@ from research.models import TopicSettings
 from research.running.stepping import Work
 
 
-def choose(work: Work, memory: TopicMemory | None) -> list[Observation]:
-    """Return the observations for the run's prompts; none where no model will read them."""
+def choose(
+    work: Work, memory: TopicMemory | None, lessons: Sequence[Observation]
+) -> list[Observation]:
+    """Return the observations for the run's prompts, none of which says what the lessons do.
+
+    None where no model will read them.
+    """
     if connections.model_for(work.topic) is None or work.is_stopping:
         return []
-    return observations_for(work.topic, _task(work.topic, work.settings), memory)
+    return observations_for(work.topic, _task(work.topic, work.settings), memory, lessons)
 
 
 def task_of(topic: Topic) -> str:
@@ -49,9 +54,8 @@ def chosen(work: Work) -> list[Observation]:
     return still_offered(work.topic.owner, work.output("plan").get("observations", []))
 
 
-def teach(work: Work) -> list[str]:
+def teach(work: Work, lessons: Sequence[Observation]) -> list[str]:
     """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
-    lessons = taught.of_topic(work.topic)
     Use.note_records(work.topic.owner, lessons, work.run.source)
     return taught.as_prompt(lessons)
 

@@ -63,16 +63,18 @@ def load_memory(work: Work) -> StepResult:
     """Load the topic's memory; without live memory the run is a baseline, whatever its number."""
     _say_who_is_not_told(work)
     loaded = topic_memory.load(work.topic)
-    work.run.put(is_baseline=loaded.memory is None)
+    of_run = {"is_baseline": loaded.memory is None}
     if loaded.problem:
         work.run.warn(loaded.problem)
         return StepResult(
             {"memory": None, "problem": loaded.problem},
             warning=loaded.problem,
             detail=_("failed: the run is written as a baseline"),
+            of_run=of_run,
         )
     if loaded.memory is None:
-        return StepResult({"memory": None, "problem": ""}, detail=_("none yet: a baseline"))
+        none: dict[str, Any] = {"memory": None, "problem": ""}
+        return StepResult(none, detail=_("none yet: a baseline"), of_run=of_run)
     # What a person corrected in a report is not found anew, whatever words the fact has now.
     corrected = correcting.corrected_sentences(work.topic)
     struck = dict.fromkeys([*loaded.memory.struck, *corrected])
@@ -96,6 +98,7 @@ def load_memory(work: Work) -> StepResult:
             "when": f"{memory.last_run_at:%Y-%m-%d}" if memory.last_run_at else "?",
         },
         counts={"facts": len(memory.facts), "seen": memory.seen_count},
+        of_run=of_run,
     )  # fmt: skip
 
 
@@ -131,7 +134,8 @@ def plan(work: Work) -> StepResult:
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
     memory = known(work)
-    told = offering.choose(work, memory)
+    lessons = taught.of_topic(work.topic)
+    told = offering.choose(work, memory, lessons)
     warning = ""
     try:
         if work.run.rerun_of is not None:
@@ -140,7 +144,7 @@ def plan(work: Work) -> StepResult:
         elif work.is_stopping:
             queries, by = _by_facets(work, memory), "facets"
         else:
-            asked = _by_model(work, memory, told)
+            asked = _by_model(work, memory, told, lessons)
             queries, by = (asked, "model") if asked else (_by_facets(work, memory), "facets")
     except BudgetReached as exc:
         warning = _("planned without the model: %(why)s") % {"why": exc}
@@ -161,7 +165,6 @@ def plan(work: Work) -> StepResult:
     }
     if told:
         output["observations"] = [str(one.pk) for one in told]
-    lessons = taught.of_topic(work.topic)
     if lessons:
         output["taught"] = [str(one.pk) for one in lessons]
     return StepResult(
@@ -227,7 +230,12 @@ def _recent_phrases(work: Work) -> list[str]:
     return found
 
 
-def _by_model(work: Work, memory: TopicMemory | None, told: Sequence[Observation]) -> list[str]:
+def _by_model(
+    work: Work,
+    memory: TopicMemory | None,
+    told: Sequence[Observation],
+    lessons: Sequence[Observation],
+) -> list[str]:
     settings = work.settings
     context = {
         "least": LEAST_QUERIES,
@@ -236,7 +244,7 @@ def _by_model(work: Work, memory: TopicMemory | None, told: Sequence[Observation
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "observations": offering.enter(work, told),
-        "taught": offering.teach(work),
+        "taught": offering.teach(work, lessons),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,

@@ -65,12 +65,16 @@ class TaskOver(Interrupted):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step leaves: its output as JSON, a line for people, counts, and a warning."""
+    """What a step leaves: its output as JSON, a line for people, counts, and a warning.
+
+    `of_run` are fields of the run that it found, stored together with them.
+    """
 
     output: dict[str, Any] = field(default_factory=dict)
     detail: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     warning: str = ""
+    of_run: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,10 @@ class Work:
             for position, kind in enumerate(kinds)
             if kind.name not in self._steps
         ]
-        Step.objects.bulk_create(missing, ignore_conflicts=True)
-        rows = self.run.steps.filter(part=0, is_follow_up=False)
-        self._steps = {step.name: step for step in rows}
+        if missing:
+            Step.objects.bulk_create(missing, ignore_conflicts=True)
+            rows = self.run.steps.filter(part=0, is_follow_up=False)
+            self._steps = {step.name: step for step in rows}
         # A retry works by the settings of now, which may have put a step between those there were.
         for position, kind in enumerate(kinds):
             if self._steps[kind.name].position != position:
@@ -211,6 +216,7 @@ class Work:
             counts=result.counts,
             warning=" ".join([*filter(None, [result.warning]), *self._warned_of(result)]),
             finished_at=timezone.now(),
+            of_run=result.of_run,
         )
 
     def _warned_of(self, result: StepResult) -> list[str]:
@@ -231,18 +237,17 @@ class Work:
             fields["output"] = output
         self._put_step(**fields)
 
-    def _put_step(self, **fields: Any) -> None:
-        # The step is written only while this worker holds the run: the fence of every write.
+    def _put_step(self, *, of_run: dict[str, Any] | None = None, **fields: Any) -> None:
+        # The step is written only while this worker holds the run: the fence of every write.  The
+        # run's row comes first, and stays locked until both are stored: nobody takes it in between.
         with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
-            written = Step.objects.filter(
-                pk=self.step.pk, run__attempt=self.run.attempt, run__status=Run.Status.RUNNING
-            ).update(**fields)
-            if written:
-                self.run.held().update(progress=F("progress") + 1)
+            held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
+            written = held and Step.objects.filter(pk=self.step.pk).update(**fields)
         if not written:
             raise RunLost(str(self.run.pk))
-        for name, value in fields.items():
-            setattr(self.step, name, value)
+        for row, values in ((self.step, fields), (self.run, of_run or {})):
+            for name, value in values.items():
+                setattr(row, name, value)
 
     # --- looks at what people ask for -----------------------------------------------------------------
 

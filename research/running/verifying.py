@@ -46,7 +46,6 @@ def verify(work: Work) -> StepResult:
     warning = _warning(len(unsupported))
     if warning:
         work.run.warn(warning)
-    work.run.put(unsupported_count=len(unsupported))
     return StepResult(
         {
             "findings": checked,
@@ -59,6 +58,7 @@ def verify(work: Work) -> StepResult:
         % {"good": sum(finding["supported"] for finding in checked), "all": len(checked)},
         counts={"checked": len(checked), "unsupported": len(unsupported)},
         warning=warning,
+        of_run={"unsupported_count": len(unsupported)},
     )
 
 

@@ -32,11 +32,14 @@ def _everywhere(patch: Patch, original: Any, instead: Any) -> None:
 
 def fence(patch: Patch) -> None:
     """Let every worker write to a run that it once had, whoever has it now."""
+    from django.db.models import F
+
     from research.models import Run, Step
     from research.running.stepping import Work
 
-    def put_step(self: Any, **fields: Any) -> None:
+    def put_step(self: Any, *, of_run: Any = None, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
+        Run.objects.filter(pk=self.run.pk).update(**(of_run or {"progress": F("progress")}))
         for name, value in fields.items():
             setattr(self.step, name, value)
 
