@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from research.reporting.extractive import Finding, Reading, find, near_duplicates
+from research.extracts.extractive import Finding, Reading, find, near_duplicates
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 from beacon_site.providers.sample import SAMPLE_TOPIC, articles, read_article

@@ -37,4 +37,4 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.facts.staleness").register()
         importlib.import_module("research.doctor").register()
         blocks = importlib.import_module("memory.contexts.topic_block")
-        blocks.TASKS.append(importlib.import_module("research.running.offering").task_of)
+        blocks.TASKS.append(importlib.import_module("research.working.offering").task_of)

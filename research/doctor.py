@@ -18,10 +18,9 @@ from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import CallReservation, ContentItem, Lock, Trust
 from memory.models.content import ContentQuerySet
-from research import doctor_due
+from research import doctor_due, outbox
 from research.models import Delivery, Hit, Run, TopicNews
 from research.notices import sending
-from research.running import outbox
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time
 PATIENCE = timedelta(minutes=15)  # after which what waits for a worker waits too long

@@ -15,8 +15,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Topic
+from research import outbox
 from research.models import Schedule, Step
-from research.running import outbox
 from research.schedules import scheduling
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time

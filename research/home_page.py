@@ -27,9 +27,10 @@ from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step, TopicNews
 from research.news import topic_news
 from research.news.topic_news import Told
-from research.running import judging, pipeline, plan_review
+from research.running import pipeline
 from research.runs import page as run_page
 from research.runs import shown
+from research.steps import judging, plan_review
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8

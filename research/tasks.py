@@ -9,12 +9,13 @@ import structlog
 from celery import shared_task
 from django.utils import timezone
 
+from research import outbox
 from research.models import Run, Worker
 from research.news import topic_news
 from research.notices import digests, sending
-from research.rechecks import starting as rechecking
-from research.running import executing, outbox, plan_review
+from research.running import executing, rechecking
 from research.schedules import failing_schedules, scheduling
+from research.steps import plan_review
 
 logger = structlog.get_logger(__name__)
 

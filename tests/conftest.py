@@ -162,7 +162,7 @@ def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On a crowded machine a run takes longer than a beat of ten seconds.
     """
-    from research.running import stepping
+    from research.working import stepping
 
     monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from itertools import pairwise
 
-# More of a page than this is not read, however deep a topic's runs read (research.finding.depth).
+# More of a page than this is not read, however deep a topic's runs read (research.budgets.depth).
 LONGEST_TEXT = 120_000
 
 _BLOCKS = re.compile(r"\n(?:[^\S\n]*\n)+")

@@ -18,7 +18,7 @@ from memory.errors import InvalidValue, MemoryRefused
 from research.facts import correcting
 from research.models import CorrectedFact, Correction, Report
 from research.reporting import report_text
-from research.reports import sentences as report_sentences
+from research.reporting import sentences as report_sentences
 
 api = router("corrections")
 

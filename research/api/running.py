@@ -15,8 +15,8 @@ from memory.models import Topic
 from research.api.run_schemas import ReportOut
 from research.models import Report, Run, RunInTheWay
 from research.models.reports import ReportQuerySet
-from research.rechecks.starting import start_recheck
 from research.running import starting
+from research.running.rechecking import start_recheck
 from research.running.starting import NotNow
 
 MARKDOWN_TYPE = "text/markdown"

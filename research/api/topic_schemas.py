@@ -12,7 +12,7 @@ from memory.api.frame import Body
 from memory.models import Topic
 from memory.models.topics import TITLE_LENGTH
 from research.models import Schedule, TopicSettings
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 Line = Annotated[str, Field(max_length=2_000)]
 Word = Annotated[str, Field(max_length=255)]

@@ -25,8 +25,8 @@ from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
 from research.api.running import MARKDOWN, recheck, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
 from research.models import Run
+from research.topic_settings import editing as topic_editing
 from research.topics import asked as topic_asked
-from research.topics import editing as topic_editing
 
 api = router("topics")
 _ONE = "/{slug:slug}"

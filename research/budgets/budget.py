@@ -14,7 +14,7 @@ from memory.models import ModelCall
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthLimits, check_month, check_topics_month
 from research.budgets import warnings as budget_warnings
-from research.finding.depth import DEPTHS, TRACKS_TOKENS, depth_of
+from research.budgets.depth import DEPTHS, TRACKS_TOKENS, depth_of
 from research.models import Run, Step, TopicSettings
 
 

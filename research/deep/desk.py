@@ -32,8 +32,8 @@ from research.finding import gathering, hits, reading, searching
 from research.finding.gathering import Service
 from research.finding.searching import Asked, Gate, Network
 from research.models import Hit
-from research.running import obeying, planning
-from research.running.stepping import Work
+from research.working import given, obeying
+from research.working.stepping import Work
 
 MOST_SEARCHES = 30  # of one run's tracks together
 SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run
@@ -92,7 +92,7 @@ class Desk:
     # --- searching --------------------------------------------------------------------------------
 
     def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
-        query = one_line(clean(asked.query)[0])[: planning.MOST_QUERY_LENGTH]
+        query = one_line(clean(asked.query)[0])[: given.MOST_QUERY_LENGTH]
         if not any(map(str.isalnum, query)):
             return refused("invalid", _("The query holds no words: name what to search for."))
         known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")

@@ -17,12 +17,12 @@ from memory.actors import Actor
 from memory.models import Agent, Sensitivity
 from memory.outside import connections
 from memory.toolkit.types import ToolContext
-from research.deep import found
 from research.deep.desk import Desk
 from research.deep.track import NoTools, TrackLoop
 from research.deep.tracks import Track, chosen
 from research.models import Hit, Step
-from research.running.stepping import StepResult, Work
+from research.working import explored as found
+from research.working.stepping import StepResult, Work
 
 AGENT = "research"  # the built-in agent, whose settings say what its tracks share
 

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.llm import Usage
 from memory.money.meter import BudgetReached
 from research.budgets.budget import RunMeter
-from research.finding.depth import depth_of
-from research.running.stepping import TaskOver, Work
+from research.budgets.depth import depth_of
+from research.working.stepping import TaskOver, Work
 
 ROUNDS = 8  # of tool calls in one track; then it is asked for its notes
 ANSWER_TOKENS = 1_500  # of one answer of the model

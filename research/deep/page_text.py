@@ -6,10 +6,10 @@ from django.utils.translation import gettext as _
 
 from memory.texts.text import as_data
 from memory.toolkit.types import ToolContext, ToolResult, refused
+from research.extracts import extractive
+from research.extracts.extractive import Reading
 from research.models import Hit
-from research.reporting import extractive
-from research.reporting.extractive import Reading
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:

@@ -26,8 +26,8 @@ from research.deep.desk import Desk
 from research.deep.limits import ShareUsed, TrackMeter
 from research.deep.tracks import Track
 from research.models import Hit, ToolCall
-from research.running import offering, planning
-from research.running.stepping import StepResult, Work
+from research.working import given, offering
+from research.working.stepping import StepResult, Work
 
 TOOLS = (
     "recall",
@@ -158,7 +158,7 @@ class TrackLoop:
 
     def _messages(self) -> list[Message]:
         work, settings = self._work, self._work.settings
-        memory = planning.known(work)
+        memory = given.known(work)
         fresh = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
         told: dict[str, Any] = {
             "track": self._track,
@@ -170,7 +170,7 @@ class TrackLoop:
             "topic": work.topic.title,
             "objective": for_prompt(settings.objective),
             "focus": for_prompt(settings.focus),
-            "time_frame": settings.get_time_frame_display() if planning.since(settings) else "",
+            "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
             "today": timezone.localdate().isoformat(),
             "found": desk.lines_of(list(fresh.order_by("place")[:MOST_TOLD])),
         }

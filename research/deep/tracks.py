@@ -8,8 +8,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memory.outside import connections
-from research.running import planning
-from research.running.stepping import Work
+from research.working import given
+from research.working.stepping import Work
 
 AT_HOME = frozenset({"library", "sample"})  # they hold documents: no news of today, few voices
 
@@ -63,6 +63,6 @@ def chosen(work: Work) -> list[Track]:
     services = set(connections.search_services(settings.services))
     if services and services <= AT_HOME:
         return [OVERVIEW]
-    is_fresh = planning.known(work) is None
+    is_fresh = given.known(work) is None
     wants_more = bool(settings.objective.strip() or settings.focus.strip())
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]

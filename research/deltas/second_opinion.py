@@ -27,7 +27,7 @@ from memory.texts.text import clean, for_prompt, one_line, shorten
 from memory.topics.memory import KnownFact
 from research.comparing.relating import SURE, Comparison, Told, Verdict
 from research.deltas.delta import Opinions, SecondOpinion
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 PURPOSE = "compare"
 MOST_PAIRS = 20  # of one run, the least sure first

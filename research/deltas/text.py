@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
 from memory.texts.markdown import link
@@ -61,3 +62,13 @@ def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:
     words = f"“{shorten(quote, LONGEST_QUOTE)}”" if quote and match_key(quote) not in told else ""
     inner = ": ".join(filter(None, [parts, words]))
     return f"({inner})" if inner else ""
+
+
+def nothing_asked_for(changes: Sequence[Change]) -> str:
+    """Return what stands where a run would list its changes, all of which are withheld."""
+    count = sum(bool(change.withheld and change.judged_by) for change in changes)
+    return ngettext(
+        "Nothing that you asked to be told. %(n)d change is withheld; it is remembered.",
+        "Nothing that you asked to be told. %(n)d changes are withheld; they are remembered.",
+        count,
+    ) % {"n": count}

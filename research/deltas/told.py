@@ -18,7 +18,7 @@ from beacon_site.providers.errors import ProviderError
 from memory.outside import embedders
 from memory.texts.text import one_line
 from research.deltas.delta import Statement
-from research.reporting.extractive import Reading
+from research.extracts.extractive import Reading
 
 if TYPE_CHECKING:
     from research.comparing.vectors import Embed

@@ -13,7 +13,7 @@ from memory.models import TopicFact
 from memory.texts.canonical import canonical_url
 from research.models import DeltaItem, Hit, TopicSettings
 from research.models.in_effect import everywhere, in_effect
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
 
 
 def only_blocked(topic: Any, facts: Sequence[TopicFact]) -> set[Any]:

@@ -26,7 +26,7 @@ from memory.texts.text import clean, is_visible, match_key, one_line, shorten
 from research.comparing.matching import match
 from research.facts import editing as fact_editing
 from research.models import CheckedSentence, CorrectedFact, Correction, Report
-from research.reports.sentences import ReportSentence
+from research.reporting.sentences import ReportSentence
 
 MOST_WORDS = 1000  # characters of what is wrong, and of what is right
 MOST_SENTENCES = 40  # that a run is told not to repeat

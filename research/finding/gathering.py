@@ -28,9 +28,9 @@ from memory.texts.canonical import canonical_url, is_in_domain
 from research.finding import fusion, hits, searching
 from research.finding.searching import TRIES, Asked, Gate, Network
 from research.models import Hit, TopicSettings
-from research.running import obeying, planning
-from research.running.stepping import StepResult, Work
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
+from research.working import given, obeying
+from research.working.stepping import StepResult, Work
 
 HITS_A_QUERY = 10
 AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
@@ -138,10 +138,10 @@ def services_of(work: Work, queries: list[str]) -> list[Service]:
 
 def options_of(work: Work) -> SearchOptions:
     """Return how the run asks its services."""
-    settings, memory = work.settings, planning.known(work)
+    settings, memory = work.settings, given.known(work)
     return SearchOptions(
         limit=HITS_A_QUERY,
-        since=planning.since(settings),
+        since=given.since(settings),
         languages=tuple(settings.languages),
         engine=settings.engine,
         batch=memory.batch if memory else 1,
@@ -300,7 +300,7 @@ def tell(work: Work, found: Sequence[Hit]) -> None:
     urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
-    if planning.known(work) is not None:
+    if given.known(work) is not None:
         seen_urls = SeenUrl.objects.filter(topic=work.topic, url__in=urls)
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=work.topic, url__in=urls)

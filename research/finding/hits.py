@@ -19,7 +19,7 @@ from memory.texts.text import clean, one_line
 from research.finding import fusion
 from research.finding.searching import Asked
 from research.models import Hit
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")

@@ -22,18 +22,18 @@ from memory.documents import library
 from memory.models import ContentItem, Trust
 from memory.texts import injection
 from memory.texts.text import clean
-from research.deep import found
-from research.finding import duplicates
-from research.finding.depth import depth_of
+from research.budgets.depth import depth_of
+from research.comparing import duplicates
+from research.extracts.extractive import Reading
 from research.models import Hit
-from research.reporting.extractive import Reading
-from research.running import obeying
-from research.running.stepping import StepResult, Work
+from research.working import explored as found
+from research.working import obeying
+from research.working.stepping import StepResult, Work
 
 logger = structlog.get_logger(__name__)
 
 MOST_TEXT = (
-    200_000  # characters of one page that are kept; how far it is read: research.finding.depth
+    200_000  # characters of one page that are kept; how far it is read: research.budgets.depth
 )
 AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
 

@@ -20,9 +20,9 @@ from memory.models import Activity, Topic
 from memory.texts.canonical import canonical_url
 from research.models import TopicSettings
 from research.models.in_effect import everywhere, in_effect
-from research.topics import editing as topic_editing
-from research.topics import standing_rules
-from research.topics.standing_rules import check_from, is_address
+from research.topic_settings import editing as topic_editing
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import check_from, is_address
 
 MOST = 20
 

@@ -23,8 +23,8 @@ from research.deltas.delta import Change
 from research.follow_ups import in_trash
 from research.models import Report
 from research.models.runs import MAX_TRIES
-from research.running.stepping import StepResult, Work
-from research.running.verifying import unsupported_mark
+from research.steps.verifying import unsupported_mark
+from research.working.stepping import StepResult, Work
 
 REPORT = "write"  # the step whose output the report is
 FACTS = "save"

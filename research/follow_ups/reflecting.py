@@ -15,11 +15,11 @@ from memory.reflecting.entry import Told
 from memory.reflecting.gate import why_not
 from memory.texts.text import without_citations
 from research.follow_ups import in_trash
+from research.follow_ups import transcript as run_transcript
 from research.follow_ups.extracting import facts_of
 from research.models import Run
 from research.models.runs import MAX_TRIES
-from research.running.stepping import StepResult, Work
-from research.runs import transcript as run_transcript
+from research.working.stepping import StepResult, Work
 
 # What a run writes without leaving its topic: its facts, findings, report and summary note.
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")

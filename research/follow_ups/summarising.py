@@ -31,7 +31,7 @@ from research.follow_ups import in_trash
 from research.models import DeltaItem, Hit, Run
 from research.models.runs import MAX_TRIES
 from research.reporting import report_text
-from research.running.stepping import StepResult, Work
+from research.working.stepping import StepResult, Work
 
 TTL_DAYS = 7  # R206
 TAG = "run"

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.texts.text import clean, one_line
-from research.finding.domains import NotADomain, domain_from, shown
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
+from research.topic_settings.domains import NotADomain, domain_from, shown
 
 _MOST_LINES = 200
 

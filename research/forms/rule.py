@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from research.topics import standing_rules
-from research.topics.standing_rules import CHECK, STOP, Kind
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import CHECK, STOP, Kind
 
 _LABELS: dict[Kind, tuple[Promise, Promise]] = {
     CHECK: (

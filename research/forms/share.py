@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from research.forms.fields import CleanTextField
-from research.reports.sharing import MOST_NOTE
+from research.models.shares import MOST_NOTE
 
 _TIMES = (
     (1, _("one day")),

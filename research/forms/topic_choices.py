@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from research.budgets.budget import DEFAULTS
-from research.finding.depth import DEPTHS
+from research.budgets.depth import DEPTHS
 from research.models import TopicSettings
 
 Choices = list[tuple[str, SafeString]]

@@ -38,8 +38,8 @@ from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
 from research.schedules import scheduling
-from research.topics import standing_rules
-from research.topics.editing import SETTINGS_FIELDS, State, plain, state_of
+from research.topic_settings import standing_rules
+from research.topic_settings.editing import SETTINGS_FIELDS, State, plain, state_of
 
 _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # what an integer column holds, in round figures

@@ -17,8 +17,7 @@ from memory.models import Topic
 from research.deltas import text as delta_text
 from research.deltas.delta import Change
 from research.models import DeltaItem, Report, Run
-from research.running import judging
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 MOST_ALSO = 50  # sentences of a topic; the judge is shown the latest (`intents.MOST_EXAMPLES`)
 _OF_INTENT = (DeltaItem.Judge.MODEL, DeltaItem.Judge.RULE)
@@ -71,7 +70,7 @@ def _write_anew(run: Run, by: Actor, why: str) -> None:
     report: Report = run.report
     changes = [_change(item) for item in DeltaItem.objects.filter(run=run).order_by("position")]
     is_quiet = not any(change.is_listed for change in changes)
-    quiet = judging.nothing_asked_for(changes)
+    quiet = delta_text.nothing_asked_for(changes)
     text = delta_text.as_markdown(changes, quiet=quiet, sources=report.sources)
     # The words are the report's own, whoever had them told.
     report.change(by=by, why=why, delta=text, trust=report.trust)

@@ -15,6 +15,7 @@ from django.utils import timezone
 from memory.models.history import OwnedQuerySet
 from research.models.reports import Report
 
+MOST_NOTE = 150  # characters
 _SIGNER = signing.Signer(salt="beacon.shared-report", sep=".")
 
 

@@ -11,9 +11,9 @@ from memory.models import TopicFact
 from memory.texts.sentences import split_sentences
 from memory.texts.text import one_line, without_citations
 from research.comparing.matching import match
+from research.comparing.quoting import LEAST_QUOTE, fold
 from research.deltas.delta import Statement
-from research.reporting.extractive import Reading
-from research.reporting.quoting import LEAST_QUOTE, fold
+from research.extracts.extractive import Reading
 
 MOST_SENTENCES = 1_500  # of a page that are looked at
 CLOSEST = 12  # sentences of a page that are held against a fact

@@ -23,9 +23,9 @@ from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line, without_citations
 from research.finding import gathering, reading
 from research.models import Hit
-from research.running import planning
-from research.running.stepping import Work
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
+from research.working import given
+from research.working.stepping import Work
 
 logger = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class ConditionalFetcher(Protocol):
 def facts_of(work: Work) -> list[TopicFact]:
     """Return the facts that the run checks, as they are now and still current."""
     wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
-    known = {fact.id for fact in memory.facts} if (memory := planning.known(work)) else set()
+    known = {fact.id for fact in memory.facts} if (memory := given.known(work)) else set()
     return [fact for fact in wanted if str(fact.pk) in known]
 
 
@@ -168,7 +168,7 @@ def search_for(work: Work, facts: Sequence[TopicFact]) -> tuple[list[str], dict[
 
 
 def _query(fact: TopicFact) -> str:
-    return one_line(without_citations(fact.text))[: planning.MOST_QUERY_LENGTH]
+    return one_line(without_citations(fact.text))[: given.MOST_QUERY_LENGTH]
 
 
 def _ask(work: Work, provider: SearchProvider, query: str) -> list[SearchHit]:

@@ -15,14 +15,15 @@ from memory.models import Source, Topic, TopicFact
 from memory.texts.text import without_citations
 from research.deltas.delta import Status
 from research.finding import reading
+from research.finding.repeating import EXTRACTIVE
 from research.models import Hit
 from research.rechecks import comparing, fetching
 from research.rechecks.comparing import Page
 from research.reporting import composing
 from research.reporting.composing import Draft
-from research.running import planning, saving
-from research.running.repeating import EXTRACTIVE
-from research.running.stepping import StepResult, Work
+from research.steps import planning, saving
+from research.working import given
+from research.working.stepping import StepResult, Work
 
 BY = "recheck"  # who planned
 
@@ -74,7 +75,7 @@ def _was_read(work: Work, output: dict[str, Any]) -> StepResult:
 
 def compare(work: Work) -> StepResult:
     """Hold what the pages say against the facts, and write it down."""
-    memory = planning.known(work)
+    memory = given.known(work)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = fetching.facts_of(work), _pages(work)
     said = comparing.statements(facts, _known(work), pages)
@@ -94,7 +95,7 @@ def compare(work: Work) -> StepResult:
 
 
 def _known(work: Work) -> list[str]:
-    memory = planning.known(work)
+    memory = given.known(work)
     return [without_citations(fact.text) for fact in memory.facts] if memory else []
 
 

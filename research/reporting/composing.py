@@ -23,10 +23,10 @@ from memory.topics.memory import KnownFact, TopicMemory
 from research.comparing.matching import match
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
+from research.extracts.extractive import Reading
 from research.models import Schedule
 from research.reporting import quiet, report_text, styles
-from research.reporting.extractive import Reading
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 TIMELINE = 300  # retired facts that a finding is held against
 

@@ -15,7 +15,7 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.partial_json import readable_text
 from memory.money.meter import BudgetReached
 from memory.texts.text import clean
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 KEPT_EVERY = 1.0  # seconds
 MOST_DRAFT = 30_000  # characters that are kept of a draft

@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 from memory.topics.memory import TopicMemory
 from research.deltas import delta
 from research.models import Hit
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 
 def _unread(work: Work) -> int:

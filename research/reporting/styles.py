@@ -14,8 +14,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from research.models import TopicSettings
-from research.running import planning
-from research.running.stepping import Work
+from research.working import given
+from research.working.stepping import Work
 
 Style = TopicSettings.Style
 IN_SHORT = 5  # lines of an executive summary
@@ -106,7 +106,7 @@ def _escaped(text: str) -> str:
 
 def _time_frame(work: Work) -> list[str]:
     """Return the sentence that says how far back the run looked, where the topic says so."""
-    since = planning.since(work.settings)
+    since = given.since(work.settings)
     if since is None:
         return []
     told = {

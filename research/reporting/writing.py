@@ -27,20 +27,21 @@ from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topics.memory import TopicMemory
-from research.deep import found
+from research.budgets.depth import depth_of
 from research.deltas import second_opinion
 from research.deltas.delta import Statement, Status
-from research.finding import reading
-from research.finding.depth import depth_of
+from research.extracts import extractive
+from research.extracts.extractive import Reading
+from research.finding import facets, reading, repeating
+from research.finding.repeating import EXTRACTIVE
 from research.models import TopicSettings
-from research.reporting import composing, extractive, report_text, styles
-from research.reporting.cited_pages import Ahead
+from research.reporting import composing, report_text, styles
 from research.reporting.composing import Draft
 from research.reporting.drafting import LiveDraft
-from research.reporting.extractive import Reading
-from research.running import facets, offering, planning, repeating
-from research.running.repeating import EXTRACTIVE
-from research.running.stepping import StepResult, Work
+from research.working import explored as found
+from research.working import given, offering
+from research.working.cited_pages import Ahead
+from research.working.stepping import StepResult, Work
 
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6
@@ -67,7 +68,7 @@ class WrittenReport(BaseModel):
 
 def write(work: Work) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
-    memory = planning.known(work)
+    memory = given.known(work)
     # The list is numbered 1..k here, once, for prompt, draft and citations alike.
     pages = [replace(page, number=n) for n, page in enumerate(reading.readings(work), start=1)]
     warning = ""
@@ -188,7 +189,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
-        "time_frame": settings.get_time_frame_display() if planning.since(settings) else "",
+        "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
         "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
         "notes": notes,
@@ -271,7 +272,7 @@ def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
     body = report_text.tidy_body(
         given,
         title=work.topic.title,
-        delta_heading=composing.heading(work, planning.known(work)),
+        delta_heading=composing.heading(work, given.known(work)),
     )
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(lead))

@@ -22,8 +22,8 @@ from memory.models import Topic, TopicFact
 from memory.texts.diff import Piece, words
 from memory.texts.text import match_key
 from research.facts.lives import Life, Saved, Turn, lives_of
+from research.links import Link, link_of
 from research.models import DeltaItem
-from research.runs.shown import Link, link_of
 
 Status = DeltaItem.Status
 

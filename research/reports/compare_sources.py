@@ -12,9 +12,9 @@ from django.utils.translation import gettext_lazy
 
 from memory.models import Topic
 from research.finding.searching import label_of
+from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
-from research.running import planning
-from research.runs.shown import Link, link_of
+from research.steps import planning
 
 # Told as they are kept with the run; budgets and schedules do not change what it looks for.
 _TOLD = (

@@ -21,8 +21,8 @@ from memory.models import ModelCall
 from memory.texts.markdown import render
 from memory.texts.spreadsheets import cell
 from research.models import Run
+from research.reporting import sentences as report_sentences
 from research.reports import page as report_page
-from research.reports import sentences as report_sentences
 from research.runs import shown
 
 STYLE = installed.ASSETS / "static/css/export.css"

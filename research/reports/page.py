@@ -26,17 +26,17 @@ from django.utils.translation import gettext_lazy, ngettext
 from beacon_site.providers.catalogue import CATALOGUE
 from memory.reflecting import page as reflection_page
 from memory.texts.markdown import link_citations, render
-from research.deep import call_rows
-from research.deltas.rows import changed_of
+from research import links
 from research.finding import searching
 from research.models import DeltaItem, Hit, Report, Run
 from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
-from research.reports import sentences as report_sentences
-from research.reports.sentences import Said
-from research.running import obeying
-from research.runs import memory_changes, shown
+from research.reporting import sentences as report_sentences
+from research.reporting.sentences import Said
+from research.reports.delta_rows import changed_of
+from research.runs import call_rows, memory_changes, shown
 from research.runs.manifest import manifest_rows
+from research.working import obeying
 
 MOST_HITS = 100  # of one state that the page shows at first
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -67,7 +67,7 @@ class SourceRow:
     n: int
     title: str
     domain: str
-    link: shown.Link
+    link: links.Link
     address: str
     state: str
     published_at: date | None
@@ -232,7 +232,7 @@ def rows_of(sources: Iterable[Any]) -> list[SourceRow]:
             n=stored["n"],
             title=stored.get("title") or stored.get("link", ""),
             domain=stored.get("domain", ""),
-            link=shown.link_of(stored.get("link", "")),
+            link=links.link_of(stored.get("link", "")),
             address=stored.get("link", ""),
             state=stored.get("state", "new"),
             published_at=parse_date(stored.get("published_at") or ""),

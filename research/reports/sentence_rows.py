@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from memory.models import Topic
 from research.models import CorrectedFact, Correction, Report
 from research.models.reports import Remark
+from research.reporting.sentences import ReportSentence, said_of, sentences_of, sources_in_words
 from research.reports.page import SourceRow, sources_of
-from research.reports.sentences import ReportSentence, said_of, sentences_of, sources_in_words
 
 MOST_CORRECTIONS = 200  # of a topic in one list, the newest
 

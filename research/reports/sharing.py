@@ -21,14 +21,14 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, User
 from memory.texts.text import clean, one_line
-from research.deltas.rows import DeltaRow
 from research.models import Report, SharedLink
+from research.models.shares import MOST_NOTE
+from research.reporting import sentences as report_sentences
 from research.reports import page as report_page
-from research.reports import sentences as report_sentences
+from research.reports.delta_rows import DeltaRow
 
 DAYS = (1, 7, 30, 90, 365)
 MOST_LINKS = 20  # that work at once for one report
-MOST_NOTE = 150  # characters
 MOST_OVER = 50  # links that open nothing any more, in a list
 
 

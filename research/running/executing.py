@@ -20,11 +20,12 @@ from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from memory.actors import RESEARCH
 from memory.models import Activity
 from memory.money.meter import BudgetReached
+from research import outbox
 from research.models import Run, RunLost, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
-from research.running import outbox, pipeline
-from research.running.stepping import AwaitsPerson, Cancelled, Interrupted, TaskOver, Work
+from research.running import pipeline
+from research.working.stepping import AwaitsPerson, Cancelled, Interrupted, TaskOver, Work
 
 logger = structlog.get_logger(__name__)
 

@@ -23,11 +23,12 @@ from memory.money.meter import BudgetReached
 from memory.money.month_budget import check_month
 from memory.texts.slugs import slug_of
 from memory.texts.text import shorten
+from research import outbox
 from research.budgets.budget import DEFAULTS
+from research.finding import repeating
 from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from research.models.runs import RETRIED
-from research.running import outbox, repeating
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 logger = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy
 
 from research.finding import searching
 from research.models import Run
-from research.running import planning
+from research.steps import planning
 
 _MANIFEST = {
     "beacon": gettext_lazy("Beacon"),

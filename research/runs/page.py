@@ -18,14 +18,14 @@ from django.utils.translation import gettext as _
 
 from memory.texts.markdown import render
 from research.budgets.budget import budget_of
-from research.deep import call_rows
 from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
-from research.running import obeying, starting
-from research.runs import plan_page, shown
+from research.running import starting
+from research.runs import call_rows, plan_page, shown
+from research.working import obeying
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown

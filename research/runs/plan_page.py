@@ -13,7 +13,7 @@ from memory.outside import connections
 from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Run, Step
-from research.running import plan_review, planning
+from research.steps import plan_review, planning
 
 
 def context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:

@@ -8,22 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
-from urllib.parse import urlsplit
 
-from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import sample
 from memory.models import Topic
-from memory.models.library import ADDRESS
 from memory.money import prices
 from memory.texts.text import plain, without_citations
+from research import links
 from research.deep import tracks
 from research.models import Hit, Run, Step
-from research.running import judging, pipeline
+from research.running import pipeline
+from research.steps import judging
 
 
 def duration(milliseconds: int | None) -> str:
@@ -51,41 +49,6 @@ def price(money: Decimal | None, unpriced: int = 0) -> str:
 def cost(run: Run) -> str:
     """Return what a run's model calls cost, as far as their prices are known."""
     return price(run.money, run.unpriced_calls)
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """Where an address leads: `url` is empty for what is shown as text; `note` says why."""
-
-    url: str = ""
-    note: str = ""
-    is_ours: bool = False
-
-
-def link_of(address: str) -> Link:
-    """Return where a source's address leads: only http(s) addresses become links (R61).
-
-    A library address leads to the document's page here; a bundled article has no page at all.
-    """
-    if sample.is_sample_url(address):
-        return Link(note=_("bundled with Beacon"))
-    found = ADDRESS.fullmatch(address)
-    if found:
-        try:
-            return Link(url=reverse("memory:library-document", args=[found[1]]), is_ours=True)
-        except NoReverseMatch:
-            return Link(note=_("a document of your library"))
-    return Link(url=address) if is_web(address) else Link()
-
-
-def is_web(address: str) -> bool:
-    """Whether the address is http(s) with a host, and nothing else hides in it."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return False
-    is_plain = address.isprintable() and not any(char.isspace() for char in address)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and is_plain
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -199,7 +162,7 @@ class HitRow:
     """One search result with where it leads and what became of it."""
 
     hit: Hit
-    link: Link
+    link: links.Link
     became: str
     is_told: bool = True
 
@@ -215,7 +178,9 @@ class HitRow:
 
 def hit_row(hit: Hit, *, is_told: bool = True, is_over: bool = True) -> HitRow:
     """Return the row of a hit; `is_told` once new ones are told from known ones."""
-    return HitRow(hit, link_of(hit.link), _became(hit, is_over=is_over) if is_told else "", is_told)
+    return HitRow(
+        hit, links.link_of(hit.link), _became(hit, is_over=is_over) if is_told else "", is_told
+    )
 
 
 def _became(hit: Hit, *, is_over: bool) -> str:

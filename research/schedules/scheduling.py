@@ -20,9 +20,9 @@ from beacon_site.http import zone_of
 from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic
+from research import outbox
 from research.budgets import fitting
 from research.models import Run, RunInTheWay, Schedule
-from research.running import outbox
 from research.schedules import cron
 from research.schedules.missed_slots import (
     CAUGHT_UP,

@@ -19,14 +19,14 @@ from django.utils.translation import gettext_lazy
 from memory.models import Topic
 from memory.paging import Page
 from memory.texts.spreadsheets import cell
-from research.finding import domains
+from research.links import Link, link_of
 from research.models import TopicSettings
 from research.models.in_effect import everywhere, in_effect, lists_of, places_by_act
-from research.runs.shown import Link, link_of
 from research.sources import figures as source_figures
 from research.sources.figures import PAGE_SIZE, SORTS, Figures, Question
 from research.sources.rules import NONE, Act, act_here
-from research.topics.standing_rules import place_of
+from research.topic_settings import domains
+from research.topic_settings.standing_rules import place_of
 
 MOST_IN_FILE = 100_000
 MOST_OFFSET = 1_000_000

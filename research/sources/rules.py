@@ -19,9 +19,9 @@ from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.reviewing import refusing
 from research.models import TopicSettings
 from research.models.in_effect import field_of, is_page, lists_of
-from research.topics import editing as topic_editing
-from research.topics import standing_rules
-from research.topics.standing_rules import MOST_PLACES, place_from
+from research.topic_settings import editing as topic_editing
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import MOST_PLACES, place_from
 
 Act = SourceRule.Act
 NONE = "none"

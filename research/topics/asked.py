@@ -23,8 +23,8 @@ from research.forms.topic_form import TopicForm, initial_of
 from research.models import Schedule
 from research.running.starting import create_topic
 from research.schedules import scheduling
-from research.topics import editing as topic_editing
-from research.topics.editing import State
+from research.topic_settings import editing as topic_editing
+from research.topic_settings.editing import State
 
 
 def make_topic(owner: User, asked: Mapping[str, Any], *, by: Actor) -> tuple[Topic, bool]:

@@ -15,7 +15,7 @@ from memory.models import Topic
 from research.models import Run, RunInTheWay
 from research.running.starting import NotNow, start_run
 from research.schedules import scheduling
-from research.topics.editing import archive_topic, unarchive_topic
+from research.topic_settings.editing import archive_topic, unarchive_topic
 
 # What takes an act back; a started run is not taken back but cancelled on its page.
 UNDOES = {"pause": "resume", "resume": "pause", "archive": "unarchive", "unarchive": "archive"}

@@ -19,12 +19,13 @@ from memory.texts.canonical import domain_of
 from memory.texts.text import match_key
 from research.facts import blocked as blocked_facts
 from research.facts import staleness
-from research.finding import domains
+from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
 from research.running.starting import limits_in_words
 from research.runs import shown
-from research.runs.shown import Link, cost, link_of, started_by, took
+from research.runs.shown import cost, started_by, took
 from research.schedules.missed_slots import Notice, last_notice, lately
+from research.topic_settings import domains
 from research.topics.list import with_figures
 from research.topics.rows import TopicRow
 

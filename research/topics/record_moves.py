@@ -17,7 +17,7 @@ from research.facts import editing as fact_editing
 from research.notices import sent_words
 from research.runs import removed_runs
 from research.runs import trash as run_trash
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 _EDITED = frozenset({*topic_editing.TOPIC_FIELDS, *topic_editing.SETTINGS_FIELDS})
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from research.forms.rule import RuleForm
-from research.runs.shown import Link, link_of
-from research.topics import standing_rules
-from research.topics.standing_rules import CHECK, STOP, Kind
+from research.links import Link, link_of
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import CHECK, STOP, Kind
 
 
 @dataclass(frozen=True, slots=True)

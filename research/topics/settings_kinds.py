@@ -9,7 +9,7 @@ from memory.actors import Actor
 from memory.models import Topic, User
 from research.models import Channel, TopicNotices
 from research.notices import channels, digests
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 _DIGEST = ("often", "hour", "weekday", "even_if_quiet")
 _NOTICES = ("own", "reports", "failures", "in_digest")

@@ -14,7 +14,8 @@ from beacon_site.http import BeaconRequest
 from memory.models import Topic
 from research.answers import go_back, refused
 from research.models import Schedule
-from research.schedules import calendar_page, rescheduling
+from research.schedules import rescheduling
+from research.topics import calendar_page
 
 
 @require_safe

@@ -31,12 +31,13 @@ from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.models.run_queries import RunQuerySet
 from research.reports import page as report_page
-from research.running import plan_review, starting
-from research.running.plan_review import PlanWentOn
+from research.running import starting
 from research.running.starting import NotNow
 from research.runs import page as run_page
 from research.runs import plan_page, shown
 from research.runs import trash as run_trash
+from research.steps import plan_review
+from research.steps.plan_review import PlanWentOn
 
 
 def _runs(request: BeaconRequest, slug: str, *, removed_too: bool = False) -> RunQuerySet:

@@ -21,10 +21,9 @@ from research.answers import go_back, refused
 from research.facts import correcting
 from research.forms.correction import SentenceForm
 from research.models import Correction, Report, Run
-from research.reports import sentence_rows
-from research.reports import sentences as report_sentences
-from research.reports.sentences import ReportSentence
-from research.sources import page as source_page
+from research.reporting import sentences as report_sentences
+from research.reporting.sentences import ReportSentence
+from research.reports import sentence_rows, source_page
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> Report:

@@ -26,8 +26,8 @@ from research.sources import desk as source_desk
 from research.sources import rules as source_rules
 from research.sources.desk import ACT_WORDS, BY, STATES, DeskWanted
 from research.sources.rules import ALL, NONE, TOPIC, Act
+from research.topic_settings import standing_rules
 from research.topics import page as topic_page
-from research.topics import standing_rules
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:

@@ -19,9 +19,10 @@ from memory.errors import MemoryRefused
 from memory.models import Topic
 from research.answers import go_back, refused
 from research.forms.rule import RuleForm
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import CHECK, STOP, Kind
 from research.topics import page as topic_page
-from research.topics import rules_page, standing_rules
-from research.topics.standing_rules import CHECK, STOP, Kind
+from research.topics import rules_page
 
 _SHOWN = "rules"  # the id of the region that shows a topic's rules
 

@@ -20,7 +20,7 @@ from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
 from research.running.starting import NotNow, loaded_at, start_run
 from research.schedules import scheduling
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 
 
 def _topic(request: BeaconRequest, slug: str) -> Topic:

@@ -33,7 +33,7 @@ from research.intent.trial import Trial, tried
 from research.models import Run, Schedule, TopicSettings
 from research.running.starting import NotNow, create_topic, start_run
 from research.schedules import coming, scheduling
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from research.topics import list as topic_list
 from research.topics import page as topic_page
 from research.topics import templates as topic_templates

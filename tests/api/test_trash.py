@@ -8,7 +8,7 @@ import pytest
 
 from memory.models import Note, Topic
 from memory.noting import writing as notes
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 

@@ -64,11 +64,11 @@ MADE_SAFE = {
     "memory/recall/snippets.py": "search: hits and snippets",
     "memory/talking/page.py": "Ask: conversations and answers",
     "research/reports/compare_facts.py": "two runs compared",
-    "research/deltas/rows.py": "report: body, summary, title, delta, citations",
+    "research/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/forms/topic_choices.py": "topic: forms that hold what was typed",
     "research/reports/page.py": "report: body, summary, title, delta, citations",
-    "research/reports/sentences.py": "report: one sentence, its checks and corrections",
+    "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/news/since_page.py": "topic: title, description, labels",
     "research/views/runs.py": "run: live part, warnings, errors, steps",
 }

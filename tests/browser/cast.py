@@ -30,7 +30,7 @@ from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.running import executing  # noqa: E402
 from research.running.starting import create_sample_topic, start_run  # noqa: E402
 from research.schedules import scheduling  # noqa: E402
-from research.topics import standing_rules  # noqa: E402
+from research.topic_settings import standing_rules  # noqa: E402
 from tests.browser import (  # noqa: E402
     cast_archive,
     cast_ask,

@@ -12,11 +12,11 @@ from memory.models import Topic, TopicFact
 from research.facts import correcting
 from research.models import Channel, DeltaItem, Run, TopicSettings
 from research.notices import notice_text
-from research.reports import sentences as report_sentences
+from research.reporting import sentences as report_sentences
 from research.runs import trash as run_trash
 from research.schedules import scheduling
 from research.sources import rules as source_rules
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.research import factories
 
 PRICE = "A pump with eight kilowatts costs 9,400 euros without the work."

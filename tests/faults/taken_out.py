@@ -35,7 +35,7 @@ def fence(patch: Patch) -> None:
     from django.db.models import F
 
     from research.models import Run, Step
-    from research.running.stepping import Work
+    from research.working.stepping import Work
 
     def put_step(self: Any, *, of_run: Any = None, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -72,7 +72,7 @@ def lease_tick(patch: Patch) -> None:
 
 def outbox(patch: Patch) -> None:
     """Send no run that waits."""
-    from research.running import outbox as module
+    from research import outbox as module
 
     _everywhere(patch, module.dispatch, lambda **_options: 0)
 

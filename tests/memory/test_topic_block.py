@@ -11,7 +11,7 @@ from memory.contexts.topic_block import TASKS, topic_block
 from memory.models import Use
 from memory.observing.writing import write_observation
 from research.models import TopicSettings
-from research.running import offering
+from research.working import offering
 from tests.research.factories import make_fact, make_run, make_topic
 
 DESK = Actor("agent", "desk")

@@ -12,7 +12,7 @@ from memory.files.saving import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
 from memory.noting.writing import edit_note, replace_with, write_note
 from memory.records.undoing import ChangedSince, Gone, restore_to, undo
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
 
 AGENT = Actor("agent", "claude")

@@ -14,7 +14,8 @@ from django.urls import reverse
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Topic
 from research.models import Schedule, TopicSettings
-from research.schedules import calendar_page, scheduling
+from research.schedules import scheduling
+from research.topics import calendar_page
 from tests.pages.topic_cast import make, ran, text_of
 
 PAGE = "/schedule/"
@@ -25,7 +26,7 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
     monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: PRICED)
-    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
 

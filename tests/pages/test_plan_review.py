@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import frame
+from research import frame, outbox
 from research.models import Run, Step
-from research.running import outbox, plan_review
 from research.runs import plan_page
+from research.steps import plan_review
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
 

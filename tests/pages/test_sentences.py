@@ -13,8 +13,8 @@ from django.urls import reverse
 from memory.models import ContentItem, Topic, User
 from research.facts import correcting
 from research.models import CheckedSentence, Correction, Hit, Report, Run
+from research.reporting import sentences as report_sentences
 from research.reporting.report_text import sentence_key
-from research.reports import sentences as report_sentences
 from tests.research.factories import make_fact, make_report, make_run, make_topic
 
 FALSE = "Support for version 13 ended years ago."

@@ -17,7 +17,7 @@ from memory.models import Agent, Note, ReviewLevel, User
 from memory.reviewing import levels as review_levels
 from research.models import Channel
 from research.notices import channels
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
 
 PROFILE = {

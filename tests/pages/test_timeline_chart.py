@@ -13,9 +13,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.actors import RESEARCH
 from memory.models import Topic, User
-from research.facts import timeline_chart
-from research.facts.timeline_chart import MOST_RUNS, Chart, Row
 from research.models import Run
+from research.reports import timeline_chart
+from research.reports.timeline_chart import MOST_RUNS, Chart, Row
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 COST = "Cells from the plant cost ninety euros per kilowatt hour."

@@ -26,7 +26,7 @@ ClientOf = Callable[[Any], Client]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from memory.models import (
 )
 from memory.scratchpads import entries as scratchpad
 from research.models import SharedLink
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_second_run, make_topic
 
 

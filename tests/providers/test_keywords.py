@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from beacon_site.providers.keywords import keywords, phrase
-from research.running.facets import facet_queries
+from research.finding.facets import facet_queries
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from research.models import Run
 from research.running import executing, pipeline
-from research.running.stepping import StepKind, Work
+from research.working.stepping import StepKind, Work
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]

@@ -31,7 +31,8 @@ from research.finding import reading, searching
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
-from research.running import executing, starting, stepping
+from research.running import executing, starting
+from research.working import stepping
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says

@@ -49,9 +49,9 @@ from memory.reviewing import review
 from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
 from research.notices import channels, digests, feed_out
-from research.reports import sentences as report_sentences
+from research.reporting import sentences as report_sentences
 from research.reports import sharing
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

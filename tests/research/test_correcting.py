@@ -15,7 +15,7 @@ from memory.models import Activity, Observation, Topic, TopicFact
 from research.facts import correcting
 from research.facts.correcting import FactSeen
 from research.models import CheckedSentence, Correction, Report, Run
-from research.reports import sentences as report_sentences
+from research.reporting import sentences as report_sentences
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import make_fact, make_report, make_run, make_topic

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from research.comparing.terms import terms
-from research.reporting import coverage
-from research.reporting.extractive import Reading, find
+from research.extracts import coverage
+from research.extracts.extractive import Reading, find
 
 POOLS = "Pooled connections are closed by the server once nobody has used them for a minute."
 MANUAL = "\n\n".join(

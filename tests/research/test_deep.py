@@ -13,8 +13,8 @@ from memory.models import Activity, ContentItem, Topic
 from memory.models import Agent as Agents
 from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
-from research.running import stepping
 from research.sources import rules as source_rules
+from research.working import stepping
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.providers.loopback import body_of

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from memory.models import Topic
+from research import outbox
 from research.deep import limits
 from research.models import Run, Step, ToolCall, TopicSettings
-from research.running import outbox, stepping
+from research.working import stepping
 from tests.providers.servers import ScriptedChatServer
 from tests.research import cast, deep_cast
 from tests.research.cast import Killed

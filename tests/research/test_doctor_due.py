@@ -21,7 +21,7 @@ LONG_AGO = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _tells_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
 
 
 def follow_up(topic: Topic, **more: Any) -> Any:

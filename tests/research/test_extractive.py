@@ -12,7 +12,7 @@ import pytest
 from beacon_site.providers.sample import SAMPLE_TOPIC, articles, read_article
 from memory.texts.text import one_line
 from research.comparing.candidates import can_stand_alone
-from research.reporting.extractive import Finding, Reading, find, near_duplicates
+from research.extracts.extractive import Finding, Reading, find, near_duplicates
 
 CHINESE = Path(__file__).resolve().parents[1] / "data" / "chinese"
 

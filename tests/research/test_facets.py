@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.reporting.extractive import Reading
-from research.running.facets import facet_queries, fallback_queries, phrases
+from research.extracts.extractive import Reading
+from research.finding.facets import facet_queries, fallback_queries, phrases
 
 NOW = date(2026, 11, 21)
 LAST = datetime(2026, 11, 14, 9, tzinfo=UTC)

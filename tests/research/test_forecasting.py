@@ -26,7 +26,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
     monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: site["profile"])
-    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
     return site
 
 

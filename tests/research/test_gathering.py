@@ -20,7 +20,7 @@ from memory.models import SeenUrl, Topic
 from memory.outside import connections
 from research.finding import reading, searching
 from research.models import Hit, Run, TopicSettings
-from research.running.stepping import Work
+from research.working.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 

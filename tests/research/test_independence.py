@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.utils.dateparse import parse_date
 
-from research.finding.duplicates import shingles
-from research.reporting.cited_pages import CitedPage, Pages
-from research.sources.independence import origins, publisher
+from research.comparing.duplicates import shingles
+from research.comparing.independence import origins, publisher
+from research.working.cited_pages import CitedPage, Pages
 
 SETS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "data/independence.json").read_text("utf-8")

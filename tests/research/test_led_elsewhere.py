@@ -12,8 +12,8 @@ from beacon_site.providers.fetch import WebPage
 from memory.models import Topic
 from research.models import Hit, Run
 from research.sources import rules as source_rules
-from research.topics import editing as topic_editing
-from research.topics import standing_rules
+from research.topic_settings import editing as topic_editing
+from research.topic_settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

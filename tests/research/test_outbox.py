@@ -17,11 +17,11 @@ from beacon_site import broker
 from beacon_site.celery import app
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.models import Activity, Topic
-from research import tasks
+from research import outbox, tasks
 from research.models import Run, Step
-from research.running import executing, outbox, pipeline, starting
-from research.running.stepping import StepKind, StepResult
+from research.running import executing, pipeline, starting
 from research.schedules import scheduling
+from research.working.stepping import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -13,14 +13,15 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected
 from memory.models import Activity, Topic
-from research import tasks
+from research import outbox, tasks
 from research.models import Run, RunInTheWay, TopicSettings
 from research.models.run_queries import RunQuerySet
-from research.running import outbox, plan_review, starting
-from research.running.plan_review import PlanWentOn
+from research.running import starting
 from research.runs import shown
 from research.schedules import scheduling
-from research.topics import editing as topic_editing
+from research.steps import plan_review
+from research.steps.plan_review import PlanWentOn
+from research.topic_settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers
 

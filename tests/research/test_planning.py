@@ -12,8 +12,9 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
-from research.running.planning import MOST_QUERIES, MOST_QUERY_LENGTH, since
-from research.running.stepping import Work
+from research.steps.planning import MOST_QUERIES
+from research.working.given import MOST_QUERY_LENGTH, since
+from research.working.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -16,8 +16,8 @@ from memory.topics import fact_age
 from research import tasks
 from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
-from research.rechecks.starting import next_first, start_due, start_recheck
 from research.running import executing
+from research.running.rechecking import next_first, start_due, start_recheck
 from research.running.starting import NotNow
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -27,7 +27,7 @@ Start = Callable[[Topic], Run]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("research.running.outbox.send", lambda *args, **kwargs: True)
+    monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
 
 
 @pytest.fixture

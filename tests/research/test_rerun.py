@@ -11,10 +11,11 @@ from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
 from memory.models import Topic
 from memory.outside import connections
-from research.finding import searching
+from research.finding import repeating, searching
 from research.models import Run, RunInTheWay, TopicSettings
-from research.running import planning, repeating, starting
+from research.running import starting
 from research.running.starting import NotNow
+from research.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -14,10 +14,12 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
+from research import outbox
 from research.models import Hit, Report, Run, RunInTheWay, RunLost
-from research.running import executing, outbox, pipeline, stepping
-from research.running.stepping import Interrupted, Work
+from research.running import executing, pipeline
 from research.tasks import execute_run
+from research.working import stepping
+from research.working.stepping import Interrupted, Work
 from tests.research import cast
 from tests.research.conftest import Providers
 

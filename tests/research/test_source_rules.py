@@ -14,7 +14,7 @@ from research.finding import reading_next
 from research.models import Hit, Run, TopicSettings
 from research.running import starting
 from research.sources import rules as source_rules
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
 from tests.research import cast
 from tests.research.conftest import Providers
 

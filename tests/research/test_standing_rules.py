@@ -12,10 +12,11 @@ from beacon_site.providers.search import SearchHit
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Revision, Topic, TopicFact
 from research.models import Hit, Run, TopicSettings
-from research.running import plan_review, planning, starting
-from research.running.obeying import with_standing
-from research.topics import standing_rules
-from research.topics.standing_rules import CHECK, STOP
+from research.running import starting
+from research.steps import plan_review, planning
+from research.topic_settings import standing_rules
+from research.topic_settings.standing_rules import CHECK, STOP
+from research.working.obeying import with_standing
 from tests.research import cast
 from tests.research.conftest import Providers
 

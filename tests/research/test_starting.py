@@ -14,8 +14,9 @@ from django.utils import timezone
 from beacon_site.providers import sample
 from memory.errors import InvalidValue
 from memory.models import Topic
+from research import outbox
 from research.models import Run, RunInTheWay, Schedule, TopicSettings
-from research.running import outbox, starting
+from research.running import starting
 from research.running.starting import NotNow
 from tests.research import cast
 from tests.research.factories import make_call

@@ -13,7 +13,7 @@ from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit
 from memory.models import SeenUrl, Source, Topic, TopicFact
 from research.models import DeltaItem, Run
-from research.running import planning
+from research.steps import planning
 from tests.research.conftest import Providers
 
 RUNS, FRESH, QUERIES = 30, 50, [f"query {n}" for n in range(6)]

@@ -11,7 +11,7 @@ from beacon_site.providers import embeddings
 from beacon_site.providers.errors import ProviderRejected
 from research.deltas.delta import Statement
 from research.deltas.told import local_vectors, with_pages
-from research.reporting.extractive import Reading
+from research.extracts.extractive import Reading
 
 DAY = date(2026, 4, 3)
 PAGE = Reading(

@@ -10,10 +10,10 @@ from django.http import QueryDict
 
 from beacon_site.providers.search import SERVICES
 from memory.forms.accounts import TimeZoneField
-from research.finding.domains import NotADomain, domain_from, shown
 from research.forms import service_order
 from research.forms.topic_form import TopicForm
 from research.running.starting import create_topic
+from research.topic_settings.domains import NotADomain, domain_from, shown
 
 VALID = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
 

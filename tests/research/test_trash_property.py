@@ -15,7 +15,7 @@ from research.models import Report
 from research.reports import sharing
 from research.runs import trash as run_trash
 from research.schedules import scheduling
-from research.topics import editing as topic_editing
+from research.topic_settings import editing as topic_editing
 from tests.research.archived import state_of
 from tests.research.factories import (
     make_fact,

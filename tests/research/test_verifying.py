@@ -11,8 +11,8 @@ from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic, TopicFact
 from research.models import DeltaItem, Run
-from research.reporting.cited_pages import CitedPage
-from research.running.verifying import _marked
+from research.steps.verifying import _marked
+from research.working.cited_pages import CitedPage
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -21,7 +21,7 @@ from beacon_site.json_lines import JsonPrinter
 from beacon_site.providers.errors import ProviderError
 from beacon_site.redaction import redact_line
 from memory.models import Connection, Invitation, Note, User
-from research.running import parallel
+from research.working import parallel
 from tests.api.cast import Program
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory.models import ContentItem
+from research.comparing.quoting import Folded, Span, fold
 from research.models import Hit, Report
-from research.reporting.quoting import Folded, Span, fold
 from research.reports.page import Quote, SourceRow, sources_of
 
 

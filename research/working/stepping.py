@@ -31,9 +31,9 @@ from memory.money.meter import BudgetReached
 from memory.texts.text import clean
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
-from research.reporting.cited_pages import Ahead
-from research.running import parallel
-from research.running.parallel import Outcome
+from research.working import parallel
+from research.working.cited_pages import Ahead
+from research.working.parallel import Outcome
 
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -160,9 +160,8 @@ class Work:
         except (Cancelled, Interrupted, RunLost, SoftTimeLimitExceeded):
             raise
         except Exception as exc:
-            self._put_step(
-                state=Step.State.FAILED, warning=clean(str(exc))[0], finished_at=timezone.now()
-            )
+            why, ended = clean(str(exc))[0], timezone.now()
+            self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
             raise
         if self.run.status == Run.Status.RUNNING:  # else the step has ended the run, and itself
             self._end_step(result)

@@ -17,11 +17,12 @@ from django.utils.translation import ngettext
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
+from research import outbox
 from research.models import Run, Step, TopicSettings
 from research.models.reopening import reopen_plan
-from research.running import outbox, planning
-from research.running.stepping import AwaitsPerson, Cancelled, Work
-from research.topics.standing_rules import is_address
+from research.steps import planning
+from research.topic_settings.standing_rules import is_address
+from research.working.stepping import AwaitsPerson, Cancelled, Work
 
 DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
 REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it

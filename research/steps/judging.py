@@ -12,16 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from memory.texts.canonical import canonical_url
 from research.deltas.delta import Change
 from research.intent import weighing as intents
 from research.intent.weighing import Item
 from research.models import DeltaItem, Run, TopicSettings
-from research.running import planning
-from research.running.stepping import StepResult, Work
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
+from research.working import given
+from research.working.stepping import StepResult, Work
 
 STEP = "judge"
 
@@ -40,7 +39,7 @@ def judges_run(run: Run) -> bool:
 def judge(work: Work) -> StepResult:
     """Set on each listed change whether it is told, why, and who judged."""
     changes = _verified(work)
-    if planning.known(work) is None:
+    if given.known(work) is None:
         return StepResult({}, detail=_("a first run: there is nothing to withhold"))
     muted = _mute(work, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
@@ -123,13 +122,3 @@ def _in_words(told: int, withheld: int, muted: int, by: str) -> str:
 def withholds(changes: Sequence[Change]) -> bool:
     """Whether anything true is not told."""
     return any(change.withheld and change.judged_by for change in changes)
-
-
-def nothing_asked_for(changes: Sequence[Change]) -> str:
-    """Return what stands where a run would list its changes, all of which are withheld."""
-    count = sum(bool(change.withheld and change.judged_by) for change in changes)
-    return ngettext(
-        "Nothing that you asked to be told. %(n)d change is withheld; it is remembered.",
-        "Nothing that you asked to be told. %(n)d changes are withheld; they are remembered.",
-        count,
-    ) % {"n": count}

@@ -34,9 +34,10 @@ from research.deltas.delta import Change, Status
 from research.finding import hits, reading_next
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.reporting import report_text
-from research.running import judging, planning
-from research.running.stepping import Cancelled, StepKind, StepResult, Work
 from research.schedules import scheduling
+from research.steps import judging
+from research.working import given
+from research.working.stepping import Cancelled, StepKind, StepResult, Work
 
 logger = structlog.get_logger(__name__)
 
@@ -69,7 +70,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         number = topic.run_count + 1
         report = _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
-        if planning.known(work) is not None:
+        if given.known(work) is not None:
             delta_items.store(work.run, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading_next.take_off(topic, work.settings.read_next)
@@ -83,7 +84,7 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
 
 def _report(work: Work, written: _Written, at: datetime) -> Report:
     write = written.write
-    memory = planning.known(work)
+    memory = given.known(work)
     body = written.verify["body"]
     report = Report(
         owner=work.topic.owner,
@@ -105,7 +106,7 @@ def _report(work: Work, written: _Written, at: datetime) -> Report:
         updated=at,
     )
     if memory and report.is_quiet and judging.withholds(written.changes):
-        report.delta = judging.nothing_asked_for(written.changes)
+        report.delta = delta_text.nothing_asked_for(written.changes)
     elif memory and report.is_quiet and not report.delta:
         report.delta = _("Nothing new: what was found is not supported by its sources.")
     report.save(force_insert=True)
@@ -178,7 +179,7 @@ def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
 
     None for a run that found nothing new: facts and summary stay as they are.
     """
-    memory = planning.known(work)
+    memory = given.known(work)
     # What the topic's intent withholds is not told, but it is known from now on.
     listed = [change for change in written.changes if change.is_remembered]
     if memory is not None and not listed and not _confirmed(written.changes):

@@ -18,7 +18,7 @@ from memory.models import Observation, Topic, Use
 from memory.outside import connections
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 
 def choose(

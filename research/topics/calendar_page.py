@@ -22,7 +22,7 @@ from memory.money import prices
 from research.budgets import forecasting
 from research.budgets.forecasting import Forecast
 from research.models import Schedule
-from research.rechecks.starting import next_first
+from research.running.rechecking import next_first
 from research.schedules import coming, rescheduling, scheduling
 from research.schedules.missed_slots import CAUGHT_UP, SKIPPED, UNREADABLE
 

@@ -9,7 +9,7 @@ from memory.documents import library
 from memory.outside import connections
 from research.finding import searching
 from research.models import Run, Step
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 EXTRACTIVE = "extractive"  # what stands in a manifest where no model wrote
 

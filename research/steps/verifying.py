@@ -17,9 +17,10 @@ from django.utils.translation import ngettext
 
 from memory.texts.sentences import split_sentences
 from memory.texts.text import match_key, plain, without_citations
-from research.reporting import cited_pages, report_text
-from research.reporting.cited_pages import CitedPage, Pages
-from research.running.stepping import StepResult, Work
+from research.reporting import report_text
+from research.working import cited_pages
+from research.working.cited_pages import CitedPage, Pages
+from research.working.stepping import StepResult, Work
 
 # What may stand between two words of a sentence, and behind it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"

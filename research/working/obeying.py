@@ -21,8 +21,14 @@ from memory.reviewing import refused
 from memory.texts.canonical import canonical_url, domain_of, is_in_domain
 from memory.texts.text import for_prompt, shorten
 from research.models import Hit, Run, TopicSettings
-from research.running.stepping import Work
-from research.topics.standing_rules import is_address, place_of, places_of, reason_against, shown
+from research.topic_settings.standing_rules import (
+    is_address,
+    place_of,
+    places_of,
+    reason_against,
+    shown,
+)
+from research.working.stepping import Work
 
 SERVICE = "always"  # who “returned” a hit that stands there by rule
 MOST_NAMED = 5  # places in one sentence; the others are counted

@@ -17,14 +17,14 @@ from rapidfuzz import fuzz, process
 
 from memory.texts.sentences import split_sentences
 from memory.texts.text import one_line, width
+from research.comparing import independence
+from research.comparing.duplicates import shingles
+from research.comparing.independence import Origins
 from research.comparing.matching import match
+from research.comparing.quoting import Folded, Span, around, fold
 from research.comparing.statements import numbers
 from research.comparing.terms import terms
-from research.finding.duplicates import shingles
 from research.models import Hit, Run
-from research.reporting.quoting import Folded, Span, around, fold
-from research.sources import independence
-from research.sources.independence import Origins
 
 __all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -27,19 +26,13 @@ from memory.texts.text import clean, one_line
 from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
 from research.facts import correcting
+from research.finding import facets, repeating
 from research.models import Run, TopicSettings
-from research.running import facets, obeying, offering, repeating
-from research.running.stepping import StepResult, Work
-from research.topics import standing_rules
+from research.topic_settings import standing_rules
+from research.working import given, obeying, offering
+from research.working.stepping import StepResult, Work
 
 LEAST_QUERIES, MOST_QUERIES = 3, 6
-MOST_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
-_FRAMES = {
-    TopicSettings.TimeFrame.DAY: timedelta(days=1),
-    TopicSettings.TimeFrame.WEEK: timedelta(days=7),
-    TopicSettings.TimeFrame.MONTH: timedelta(days=31),
-    TopicSettings.TimeFrame.YEAR: timedelta(days=366),
-}
 
 
 class Plan(BaseModel):
@@ -54,7 +47,7 @@ class Plan(BaseModel):
 
     def usable(self) -> list[str]:
         """Return the queries as they can be asked: not empty, each once, few, short."""
-        cleaned = (one_line(clean(query)[0])[:MOST_QUERY_LENGTH] for query in self.queries)
+        cleaned = (one_line(clean(query)[0])[: given.MOST_QUERY_LENGTH] for query in self.queries)
         by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
         return list(by_fold.values())[:MOST_QUERIES]
 
@@ -114,18 +107,6 @@ def _say_who_is_not_told(work: Work) -> None:
         )
 
 
-def known(work: Work) -> TopicMemory | None:
-    """Return the memory that the run's first step loaded, or None for a baseline."""
-    stored = work.output("load_memory").get("memory")
-    return TopicMemory.from_json(stored) if stored else None
-
-
-def since(settings: TopicSettings) -> Any:
-    """Return the first day of the topic's time frame, or None for any time."""
-    frame = _FRAMES.get(TopicSettings.TimeFrame(settings.time_frame))
-    return timezone.localdate() - frame if frame else None
-
-
 def plan(work: Work) -> StepResult:
     """Plan the queries: by the model with the memory in its prompt, else by templates.
 
@@ -133,7 +114,7 @@ def plan(work: Work) -> StepResult:
 
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
-    memory = known(work)
+    memory = given.known(work)
     lessons = taught.of_topic(work.topic)
     told = offering.choose(work, memory, lessons)
     warning = ""
@@ -248,7 +229,7 @@ def _by_model(
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
-        "time_frame": settings.get_time_frame_display() if since(settings) else "",
+        "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
         "allow_domains": ", ".join(settings.allow_domains),
         "today": timezone.localdate().isoformat(),
         **obeying.for_plan(settings),

@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 
 from memory.models import Conflict
 from memory.texts.text import match_key
+from research import links
 from research.models import DeltaItem
-from research.runs import shown
 
 if TYPE_CHECKING:
     from research.reports.page import SourceRow
@@ -35,12 +35,12 @@ class Stand:
 
     quote: str
     domain: str
-    link: shown.Link
+    link: links.Link
     published_at: date | None
 
     def for_strangers(self) -> Stand:
         """Return it without a link to a page of this site, which a stranger cannot open."""
-        return replace(self, link=shown.Link()) if self.link.is_ours else self
+        return replace(self, link=links.Link()) if self.link.is_ours else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _stand(item: DeltaItem, cited: Sequence[SourceRow]) -> Stand | None:
     if cited:
         source = cited[0]
         return Stand(quote, source.domain, source.link, source.published_at)
-    return Stand(quote, "", shown.Link(), None) if quote else None
+    return Stand(quote, "", links.Link(), None) if quote else None
 
 
 def _stood(item: DeltaItem) -> Stand | None:
@@ -139,7 +139,7 @@ def _stood(item: DeltaItem) -> Stand | None:
     return Stand(
         "" if match_key(quote) == match_key(item.previous_text) else quote,
         str(old.get("domain") or ""),
-        shown.link_of(str(old.get("link") or "")),
+        links.link_of(str(old.get("link") or "")),
         parse_date(str(old.get("published_at") or "")),
     )
 

@@ -10,9 +10,9 @@ from typing import Any
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import for_prompt
+from research.extracts.extractive import Reading
 from research.models import TopicSettings
-from research.reporting.extractive import Reading
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 STEP = "tracks"
 LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm import Message, ToolCall
 from memory.texts.text import shorten
 from research.models import Hit
-from research.running.stepping import Work
+from research.working.stepping import Work
 
 MOST_TITLES = 5  # of one query's hits
 _LONGEST_REASON = 200  # characters of why a service or a page gave nothing

@@ -20,10 +20,10 @@ from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import Sentence, language_of, sentences
 from memory.texts.text import match_key, one_line
 from research.comparing.candidates import is_chatter, is_whole
+from research.comparing.duplicates import near_duplicates
 from research.comparing.matching import match, numbers
 from research.comparing.terms import is_wide_text, terms
-from research.finding.duplicates import near_duplicates
-from research.reporting import coverage, ranking
+from research.extracts import coverage, ranking
 
 __all__ = ["Finding", "Reading", "find", "near_duplicates"]
 

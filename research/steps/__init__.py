@@ -1,0 +1,1 @@
+"""The steps of a run that think: load, plan, judge, verify, save."""
