@@ -34,6 +34,27 @@ LAYERS = {
         views api admin
         urls
     """,
+    "research": """
+        models comparing links palette apps
+        extracts outbox budgets activity
+        schedules admin_notices figures recall_kinds first_steps frame account_end mcp
+        topic_settings archive_kinds doctor_due admin
+        sources working
+        finding deltas
+        reporting intent deep
+        facts
+        steps forms
+        rechecks follow_ups
+        running
+        runs answers tool_research
+        reports
+        news
+        notices home_page
+        topics tasks doctor
+        views api
+        reference urls
+        management
+    """,
 }
 
 
@@ -119,6 +140,7 @@ def test_a_room_knows_lower_rooms_alone(app: str):
         ("memory/texts", ("memory.texts", "beacon_site.providers")),
         ("memory/file_texts", ("memory.file_texts", "memory.texts", "memory.errors")),
         ("research/comparing", ("research.comparing", "memory.texts")),
+        ("research/extracts", ("research.extracts", "research.comparing", "memory.texts")),
     ],
 )
 def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...]):
