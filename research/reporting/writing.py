@@ -266,11 +266,11 @@ def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
     A report of bullets alone has no such paragraph, and an executive one has its own.
     """
     style = TopicSettings.Style(work.settings.report_style)
-    given, lead = clean(report.body)[0], clean(report.summary)[0]
+    text, lead = clean(report.body)[0], clean(report.summary)[0]
     if style == TopicSettings.Style.MEMO:
-        given, lead = styles.without_memo_head(given), styles.without_memo_head(lead)
+        text, lead = styles.without_memo_head(text), styles.without_memo_head(lead)
     body = report_text.tidy_body(
-        given,
+        text,
         title=work.topic.title,
         delta_heading=composing.heading(work, given.known(work)),
     )
