@@ -9,11 +9,11 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic
-from research.reporting import cited_pages
-from research.reporting.cited_pages import Ahead, Pages
-from research.running import facets
-from research.running.stepping import Work
-from research.sources import independence
+from research.comparing import independence
+from research.finding import facets
+from research.working import cited_pages
+from research.working.cited_pages import Ahead, Pages
+from research.working.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 
