@@ -50,6 +50,9 @@ GUNICORN = (
     "--worker-class=gthread",
     "--workers=2",
     "--threads=8",
+    # Longer than a proxy keeps a connection (Caddy 120 s, nginx 60 s): one that is closed here just as
+    # a form is sent over it ends in the proxy's 502.
+    "--keep-alive=150",
     "--no-control-socket",
     "--graceful-timeout=10",
     "--timeout=60",
@@ -147,7 +150,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
     def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
         """Add a process by its arguments; it runs in the project's folder."""
         # Pages come first, at the start and while runs work.
-        first = [] if name == "web" else ["nice", "-n", "5"]
+        first = [] if name == "web" else ["nice", "-n", "10"]
         command = "exec " + shlex.join([*first, *arguments])
         env = {**os.environ, **environment}
         self._parts[name] = _Part(self.add_process(name, command, env=env, cwd=str(PROJECT)))

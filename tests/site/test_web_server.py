@@ -21,7 +21,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_makes_a_folder_for_its_counts_and_takes_it_away(place: Path) -> None:
-    web_server.on_starting(None)
+    web_server.make_place()
     (made,) = place.iterdir()
     assert os.environ["PROMETHEUS_MULTIPROC_DIR"] == str(made)
 
@@ -36,7 +36,7 @@ def test_what_a_killed_one_left_goes_and_what_a_living_one_counts_stays(place: P
     for folder in (left, living, place / "beacon-counts-not-ours"):
         folder.mkdir()
 
-    web_server.on_starting(None)
+    web_server.make_place()
 
     assert not left.exists()
     assert living.exists() and (place / "beacon-counts-not-ours").exists()

@@ -1,0 +1,40 @@
+"""Beacon is loaded before the web server's processes part: nothing of it may be one process's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from beacon_site.installed import PROJECT
+
+LOADED = """
+import threading
+from types import SimpleNamespace
+from beacon_site import web_server
+from beacon_site.wsgi import application
+
+web_server.on_starting(SimpleNamespace(app=SimpleNamespace(wsgi=lambda: application)))
+
+from django.db import connections
+from django.urls import resolvers
+print(threading.active_count())
+connection = connections["default"]
+print(len(type(connection)._connection_pools), connection.connection)
+print(resolvers.get_resolver().__dict__["url_patterns"] is not None)
+web_server.on_exit(None)
+"""
+
+
+def test_what_is_loaded_ahead_has_no_thread_and_no_connection_and_knows_all_pages() -> None:
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOADED],
+        cwd=PROJECT,
+        env={**os.environ, "BEACON_PROCESS": "web"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # A thread would be in no child, and a connection in all of them at once.
+    assert told.stdout.split("\n") == ["1", "0 None", "True", ""], told.stderr
