@@ -14,7 +14,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from locust import FastHttpUser, constant_throughput, task
+from locust import FastHttpUser, task
 
 GIVEN: dict[str, Any] = json.loads(Path(os.environ["LOAD_GIVEN"]).read_text())
 SHARE = float(os.environ.get("LOAD_EACH", "1"))  # tasks a second of each user
@@ -24,11 +24,30 @@ TEXT = re.compile(r"<textarea[^>]*name=\"content\"[^>]*>(.*?)</textarea>", re.DO
 _NOTE = {"n": 0}
 
 
-class _Person(FastHttpUser):
+class _Steady(FastHttpUser):
+    """Sends at its rate, at moments of its own.
+
+    With `constant_throughput` all users sent in the same moment, again and again: 40 people who
+    press together every two seconds, not 20 requests a second.
+    """
+
     abstract = True
-    wait_time = constant_throughput(SHARE)
 
     def on_start(self) -> None:
+        self._next = time.monotonic() + random.uniform(0, 1 / SHARE)
+        time.sleep(self.wait_time())  # gevent's: the others go on
+
+    def wait_time(self) -> float:
+        """Return the seconds until it is due again; late after a slow answer, it does not wait."""
+        self._next += 1 / SHARE
+        return max(0.0, self._next - time.monotonic())
+
+
+class _Person(_Steady):
+    abstract = True
+
+    def on_start(self) -> None:
+        super().on_start()
         self.client.cookiejar.clear()
         self.headers = {"Cookie": f"sessionid={GIVEN['session']}", "Accept-Encoding": "gzip"}
 
@@ -111,10 +130,8 @@ class Writer(_Person):
             self.save_to(path, again=False)
 
 
-class Asker(FastHttpUser):
+class Asker(_Steady):
     """A program that recalls."""
-
-    wait_time = constant_throughput(SHARE)
 
     @task
     def recall(self) -> None:
@@ -123,10 +140,8 @@ class Asker(FastHttpUser):
         self.client.get("/api/v1/recall", params=given, headers=headers, name="recall")
 
 
-class Rememberer(FastHttpUser):
+class Rememberer(_Steady):
     """A program that remembers."""
-
-    wait_time = constant_throughput(SHARE)
 
     @task
     def remember(self) -> None:

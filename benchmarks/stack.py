@@ -77,7 +77,7 @@ def beacon(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes
         stack.callback(_end, running)
         commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
         for name, (arguments, more) in commands.items():
-            first = [] if name == "web" else ["nice", "-n", "5"]  # as `make up` starts them
+            first = [] if name == "web" else ["nice", "-n", "10"]  # as `make up` starts them
             with (folder / f"{name}.log").open("ab") as log:
                 running[name] = subprocess.Popen(
                     [*first, *arguments],
@@ -87,7 +87,25 @@ def beacon(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes
                     stderr=log,
                 )
         answers(f"http://127.0.0.1:{port}", running["web"])
+        _settle(running)
         yield running
+
+
+def _settle(running: dict[str, subprocess.Popen[bytes]], within: float = 60) -> None:
+    """Wait until the processes have come up: loading takes them seconds after the site answers."""
+    import psutil
+
+    def taken() -> float:
+        every = [psutil.Process(one.pid) for one in running.values()]
+        every += [child for one in every for child in one.children(recursive=True)]
+        return sum(sum(one.cpu_times()[:2]) for one in every if one.is_running())
+
+    end, before = time.monotonic() + within, taken()
+    while time.monotonic() < end:
+        time.sleep(1)
+        before, earlier = taken(), before
+        if before - earlier < 0.1:
+            return
 
 
 def _end(running: dict[str, subprocess.Popen[bytes]]) -> None:
