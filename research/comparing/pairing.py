@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz
 
 from research.comparing.slots import Slots
+from research.comparing.states import ONE_HOLDER
 from research.comparing.subjects import (
     by_subject,
     codes_swapped,
@@ -93,8 +94,15 @@ class Scene:
         return sum(term in ours for term in rarest) / len(rarest) if rarest else 0.0
 
     def is_of_another(self, new: Slots, old: Slots) -> bool:
-        """Whether the two differ in nothing but names (and values): they speak of two things."""
-        return only_names_differ(new, old, self.names(new), self.names(old))
+        """Whether the two speak of two things.
+
+        They differ in nothing but names (and values), or each tells of a version of its own: what is
+        said of 13 does not change what was said of 12.
+        """
+        if only_names_differ(new, old, self.names(new), self.names(old)):
+            return True
+        of_one = ONE_HOLDER.search(new.folded) and ONE_HOLDER.search(old.folded)
+        return bool(codes_swapped(new, old)) and not of_one
 
     def align(self, new: Slots, old: Slots, context: Context) -> Features:
         """Return what tells whether `new` speaks of what `old` says."""

@@ -163,3 +163,14 @@ def test_what_shares_no_word_and_no_meaning_contradicts_nothing():
     comparison = Comparison([ends], [upgrade], "PostgreSQL releases", embed=MiniLmEmbedder().read)
 
     assert comparison.judge(0).status == "new"
+
+
+@pytest.mark.parametrize("embed", [None, one_for_each_word])
+def test_what_is_told_of_another_version_changes_nothing_of_this_one(embed):
+    ended = "PostgreSQL 12 reached its end of life on 21 November 2024, with 12.22 as its last minor release."
+    next_ended = "PostgreSQL 13 reached its end of life on 13 November 2025, with 13.23 as its last minor release."
+    found = [Told(next_ended, TODAY), Told(ended.replace("21", "22"), TODAY)]
+
+    told = Comparison([Told(ended, CHECKED)], found, "PostgreSQL", embed).verdicts()
+
+    assert [one.status for one in told] == ["new", "changed"]
