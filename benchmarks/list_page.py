@@ -6,7 +6,7 @@ It makes the notes in a throw-away database (DATABASE_URL's server if set, else 
 a temporary folder), asks each page 20 times through all middleware, carries one act out on all
 that match, and ends with exit code 1 if a page takes more than 12 queries or, at 100,000, a median
 of 100 ms.  Each cell is the median wall time and, in brackets, what one request cost the processor,
-Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of the notes lies in the trash, a tenth is superseded; their words are drawn
+Postgres' share included (Linux): beside other work that says more than the wall does.  A tenth of the notes lies in the trash, a tenth is superseded, each by one of its own; their words are drawn
 from a vocabulary of 20,000 as often as words of a language are (Zipf).
 """
 
@@ -67,7 +67,7 @@ SELECT md5('note' || n)::uuid, %(owner)s,
        1, CASE WHEN n %% 4 = 1 THEN 'volatile' ELSE 'stable' END,
        CASE WHEN n %% 4 = 1 THEN 30 END,
        CASE WHEN n %% 4 = 1 THEN now() + (n %% 2592000) * interval '1 second' END,
-       '{}', '', CASE WHEN n %% 10 = 5 THEN md5('note1')::uuid END, false,
+       '{}', '', CASE WHEN n %% 10 = 5 THEN md5('note' || n - 1)::uuid END, false,
        CASE WHEN n %% 10 = 1 THEN (%(topics)s::uuid[])[n / 10 %% 40 + 1] END
   FROM generate_series(%(first)s, %(last)s) n,
        LATERAL (SELECT string_agg('w' || floor(exp(random() * ln(20000)))::int, ' ') AS text

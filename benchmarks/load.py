@@ -188,6 +188,8 @@ def _locust(bench: Bench, user: str, rate: float, users: int, seconds: int = 0) 
         told = {line["Name"]: _told(line) for line in csv.DictReader(file)}
     if any(one.failed for one in told.values()):
         print(Path(f"{prefix}_failures.csv").read_text(), flush=True)
+        log = (bench.folder / "web.log").read_text().splitlines()
+        print("\n".join([line for line in log if "error" in line[:9_000]][-3:]), flush=True)
     for name in ("Aggregated", *NAMES[user]):
         told.setdefault(name, Told(0, 0, 0, 0))
     if not told["Aggregated"].count:

@@ -44,7 +44,7 @@ def _data() -> Any:
 
 
 def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
-    """Give a person topics of so many runs, with their reports, none read; return the topics."""
+    """Give a person topics of a run a day, so many, with their reports, none read; return the topics."""
     from django.db import connection
     from django.utils import timezone
 
@@ -62,13 +62,21 @@ def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
                 number=number,
                 status=Run.Status.SUCCEEDED,
                 is_baseline=number == 1,
-                finished_at=now - timedelta(hours=runs_each - number),
+                created=now - timedelta(days=runs_each - number, minutes=5 + n),
+                finished_at=now - timedelta(days=runs_each - number, minutes=n),
             )
             for number in range(1, runs_each + 1)
         ]
         runs = Run.objects.bulk_create(runs)
         Report.objects.bulk_create(
-            Report(owner=owner, run=run, title=topic.title, body="Found.", source=run.source)
+            Report(
+                owner=owner,
+                run=run,
+                title=topic.title,
+                body="Found.",
+                source=run.source,
+                created=run.finished_at,
+            )
             for run in runs
         )
         DeltaItem.objects.bulk_create(

@@ -1,10 +1,10 @@
 """What each kind of page costs the processor: in Python, and in Postgres beside it.
 
-    .venv/bin/python -m benchmarks.page_cost [words of a page's name …]
+    .venv/bin/python -m benchmarks.page_cost [--full] [words of a page's name …]
 
 It asks each page that benchmarks/load.py asks, and Context with a message and a topic, 20 times
-through all middleware, over its data (`--quick`: 5,000 notes, 50 topics of 10 runs), and prints
-the median of the milliseconds of processor.  `PROFILE=folder` writes what pyinstrument says of
+through all middleware, over its data (5,000 notes, 50 topics of 10 runs; `--full`: 100,000 notes,
+500 topics of 20 runs), and prints the median of the milliseconds of processor.  `PROFILE=folder` writes what pyinstrument says of
 each there; it has to be installed for that.  Nothing is promised, so it always ends with 0.
 """
 
@@ -34,7 +34,10 @@ def main(words: list[str]) -> int:
 
         from benchmarks import load_data
 
-        world = load_data.make(load_data.Sizes.quick(), folder, "http://testserver")
+        is_full = "--full" in words
+        words = [word for word in words if word != "--full"]
+        sizes = load_data.Sizes() if is_full else load_data.Sizes.quick()
+        world = load_data.make(sizes, folder, "http://testserver")
         pages = {name: paths[0] for name, paths in world.given["pages"].items()}
         pages["context"] = f"/context/?message=w40+w90&topic={world.topics[0].slug}"
         # Tests are told of each template, which costs more than many a template.
