@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, FloatField, Func, Max, QuerySet, Value
-from django.db.models.functions import Cast
+from django.db.models import FloatField, Func, Max, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -27,25 +26,36 @@ _AGE = Func(
     output_field=FloatField(),
 )
 _ANYBODY = -1  # nobody's id
+# So many unread reports are counted and no more: one who lets them lie has thousands, and every page
+# asks.  Told is then "99+".
+MOST_UNREAD = 100
 WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Return `nav`, `health_banner` and what waits (`WAITING`) for a person's page.
 
-    One query: what is unread and what waits, and the ages of the processes.
+    One query: what is unread, up to MOST_UNREAD, what waits, and the ages of the processes.
     """
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
-        return {"nav": [], "health_banner": "", "waiting_in_all": 0, **dict.fromkeys(WAITING, 0)}
+        return {"nav": [], "health_banner": "", "waiting_in_all": "", **dict.fromkeys(WAITING, 0)}
     told = _told(user)
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
         "health_banner": _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
-        "waiting_in_all": sum(waiting.values()),
+        "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
+        "unread_shown": _at_most(waiting["unread_reports"], waiting["unread_reports"]),
         **waiting,
     }
+
+
+def _at_most(number: int, unread: int) -> str:
+    """Return a number that unread reports are part of as it is shown: "" for none."""
+    if unread >= MOST_UNREAD:
+        return f"{number - 1}+"
+    return str(number or "")
 
 
 def _told(user: User) -> dict[str, float]:
@@ -70,18 +80,18 @@ def _question() -> tuple[str, tuple[Any, ...]]:
         "waiting_proposals": Proposal.objects.of(_ANYBODY).waiting(),
         "waiting_conflicts": Conflict.objects.of(_ANYBODY).standing(),
     }
-    counted = [
-        found.order_by()
-        .annotate(what=Value(name))
-        .values("what")
-        .annotate(number=Cast(Count("pk"), FloatField()))
-        .values_list("what", "number")
-        for name, found in rows.items()
-    ]
-    spoke = Worker.objects.order_by().values(what=F("kind")).annotate(number=_AGE)
-    told = counted[0].union(*counted[1:], spoke.values_list("what", "number"), all=True)
-    statement, params = told.query.sql_with_params()
-    return statement, tuple(params)
+    asked: list[str] = []
+    params: list[Any] = []
+    for name, found in rows.items():
+        most = MOST_UNREAD if name == "unread_reports" else None
+        counted, of = found.order_by().values("pk")[:most].query.sql_with_params()
+        asked.append(f"SELECT '{name}', count(*)::double precision FROM ({counted}) {name}")  # noqa: S608  names of our own
+        params += of
+    spoke = (
+        Worker.objects.order_by().values("kind").annotate(number=_AGE).values_list("kind", "number")
+    )
+    ages, of = spoke.query.sql_with_params()
+    return " UNION ALL ".join([*asked, f"({ages})"]), (*params, *of)
 
 
 def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
@@ -101,6 +111,7 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
             "r",
             "reports",
             count=unread,
+            shown=_at_most(unread, unread),
             also=(digests,),
         ),
         _item(path, _("Schedule"), reverse("research:calendar"), "e", "scheduled"),
@@ -140,16 +151,20 @@ def _item(
     icon: str,
     *,
     count: int = 0,
+    shown: str = "",
     exact: bool = False,
     also: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return an item of the rail; `also` are the addresses of pages that have no item of their own."""
+    """Return an item of the rail; `also` are the addresses of pages that have no item of their own.
+
+    `shown` is the count as it reads where that is not the number itself.
+    """
     current = path == url if exact else path.startswith((url, *also))
     return {
         "label": label,
         "url": url,
         "current": current,
-        "count": count or None,
+        "count": shown or count or None,
         "hot": count > 0,
         "key": key,
         "icon": icon,

@@ -6,7 +6,8 @@ from memory.models import Note
 
 MOST_LINKS = 60
 # The planner takes a chain to be thousands of notes long and would then read the whole table at each
-# step.  OFFSET 0 keeps each look a subquery of its own, by index, one per note of the chain.
+# step.  OFFSET 0 keeps each look a subquery of its own, by index, one per note of the chain.  Steps
+# come in their order, so the LIMIT ends the walk, where one note stands for thousands.
 _CHAIN = """
     WITH RECURSIVE later AS (
         SELECT id, superseded_by_id FROM memory_note WHERE id = %(note)s AND owner_id = %(owner)s
@@ -25,8 +26,9 @@ _CHAIN = """
          WHERE earlier.step < %(most)s
     )
     SELECT note.*, earlier.step
-      FROM earlier, LATERAL (SELECT * FROM memory_note WHERE id = earlier.id OFFSET 0) note
-     ORDER BY earlier.step, note.created DESC, note.id LIMIT %(most)s
+      FROM (SELECT * FROM earlier LIMIT %(most)s) earlier,
+           LATERAL (SELECT * FROM memory_note WHERE id = earlier.id OFFSET 0) note
+     ORDER BY earlier.step, note.created DESC, note.id
 """
 
 
@@ -34,7 +36,7 @@ def chain(note: Note) -> list[Note]:
     """Return `note` with all that stands in its chain: the one that stands first, the oldest last.
 
     Each bears as `step` how many links it lies behind the first.  One query; of more than sixty notes
-    the first sixty are told.
+    sixty are told, those of fewer steps.
     """
     asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
     return list(Note.objects.raw(_CHAIN, asked))

@@ -677,6 +677,10 @@ class Migration(migrations.Migration):
             model_name="run",
             index=models.Index(fields=["-finished_at"], name="run_by_end"),
         ),
+        migrations.AddIndex(
+            model_name="run",
+            index=models.Index(fields=["-created", "-id"], name="run_by_start"),
+        ),
         migrations.AddConstraint(
             model_name="run",
             constraint=models.UniqueConstraint(

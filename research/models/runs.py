@@ -146,6 +146,7 @@ class Run(models.Model):
                 name="run_unfinished",
             ),
             models.Index(fields=["-finished_at"], name="run_by_end"),
+            models.Index(fields=["-created", "-id"], name="run_by_start"),
         ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

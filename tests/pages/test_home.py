@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
-from research import home_page
+from research import frame, home_page
 from research.models import Report, Run, Step
 from research.schedules import scheduling
 from tests.research.factories import (
@@ -250,3 +250,24 @@ def test_a_summary_comes_without_marks_that_lead_nowhere_here(browser: Client, a
 
     assert "closes two faults, and support for version 13 ends." in body
     assert "[1]" not in body
+
+
+def test_so_many_unread_reports_are_counted_and_no_more(
+    browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
+):
+    topic = make_topic(alice, "Lithium")
+    for _number in range(2):
+        make_report(make_run(topic))
+    monkeypatch.setattr(frame, "MOST_UNREAD", 3)
+    frame._question.cache_clear()  # its bound stands in it
+
+    few = browser.get("/").context
+    for _number in range(2):
+        make_report(make_run(topic))
+    many = browser.get("/").context
+    frame._question.cache_clear()
+
+    assert (few["unread_shown"], few["waiting_in_all"], few["unread_reports"]) == ("2", "2", 2)
+    assert (many["unread_shown"], many["waiting_in_all"], many["unread_reports"]) == ("2+", "2+", 3)
+    (item,) = [item for item in many["nav"][0]["items"] if item["key"] == "r"]
+    assert (item["count"], item["hot"]) == ("2+", True)
