@@ -44,7 +44,7 @@ def _data() -> Any:
 
 
 def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
-    """Give a person topics of a run a day, so many, with their reports, none read; return the topics."""
+    """Give a person topics of a run a week, so many, with their reports, none read; return the topics."""
     from django.db import connection
     from django.utils import timezone
 
@@ -62,8 +62,8 @@ def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
                 number=number,
                 status=Run.Status.SUCCEEDED,
                 is_baseline=number == 1,
-                created=now - timedelta(days=runs_each - number, minutes=5 + n),
-                finished_at=now - timedelta(days=runs_each - number, minutes=n),
+                created=now - timedelta(weeks=runs_each - number, minutes=5 + n),
+                finished_at=now - timedelta(weeks=runs_each - number, minutes=n),
             )
             for number in range(1, runs_each + 1)
         ]
