@@ -85,7 +85,7 @@ def _question() -> tuple[str, tuple[Any, ...]]:
     for name, found in rows.items():
         most = MOST_UNREAD if name == "unread_reports" else None
         counted, of = found.order_by().values("pk")[:most].query.sql_with_params()
-        asked.append(f"SELECT '{name}', count(*)::double precision FROM ({counted}) {name}")  # noqa: S608  names of our own
+        asked.append(f"SELECT '{name}', count(*)::double precision FROM ({counted}) {name}")  # noqa: S608  names of our own  # nosec B608
         params += of
     spoke = (
         Worker.objects.order_by().values("kind").annotate(number=_AGE).values_list("kind", "number")
@@ -111,7 +111,7 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
             "r",
             "reports",
             count=unread,
-            shown=_at_most(unread, unread),
+            shown=_at_most(unread, unread) if unread >= MOST_UNREAD else "",
             also=(digests,),
         ),
         _item(path, _("Schedule"), reverse("research:calendar"), "e", "scheduled"),

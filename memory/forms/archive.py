@@ -36,7 +36,7 @@ class ReadingForm(forms.Form):
         required=False,
         help_text=gettext_lazy(
             "Then who wrote what, and how far it is believed, stays as it is. Else everything is "
-            "marked as external, and schedules come in paused."
+            "marked as from outside, and schedules come in paused."
         ),
     )
     bullets = forms.ChoiceField(

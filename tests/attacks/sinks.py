@@ -58,6 +58,7 @@ SINKS = {
 
 # Modules that call something safe: the sinks at which what they make is looked at.
 MADE_SAFE = {
+    "beacon_site/template_tags.py": "run: live part, warnings, errors, steps",
     "memory/admin_pages/accounts.py": "admin",
     "memory/admin_pages/base.py": "admin",
     "memory/texts/markdown.py": "report: body, summary, title, delta, citations",
@@ -70,6 +71,7 @@ MADE_SAFE = {
     "research/reports/page.py": "report: body, summary, title, delta, citations",
     "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/news/since_page.py": "topic: title, description, labels",
+    "research/topics/rows.py": "topic: title, description, labels",
     "research/views/runs.py": "run: live part, warnings, errors, steps",
 }
 

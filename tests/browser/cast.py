@@ -289,8 +289,8 @@ def main() -> None:
 
 
 def newcomers() -> None:
-    """Make five dozen accounts, more than there are tests that take one; print their names."""
-    names = [f"person{number}" for number in range(60)]
+    """Make a hundred accounts, more than there are tests that take one; print their names."""
+    names = [f"person{number}" for number in range(100)]
     for name in names:
         person(name)
     print(json.dumps(names))

@@ -7,8 +7,8 @@ here, so Latin letters outside the marks are words that somebody forgot, or name
 from __future__ import annotations
 
 import functools
-import gc
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,9 +61,10 @@ def pseudo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget_kept_words() -> None:
-    for one in gc.get_objects():
+    ours = [module for name, module in sys.modules.items() if name.split(".")[0] in APPS]
+    for one in [value for module in ours for value in vars(module).values()]:
         # By `type`: asked for its class, a lazy object among them would be made.
-        if type(one) is functools._lru_cache_wrapper and one.__module__.startswith(APPS):
+        if type(one) is functools._lru_cache_wrapper:
             one.cache_clear()
 
 
