@@ -68,7 +68,7 @@ def test_the_trace_shows_prompts_answers_and_what_steps_left(browser: Client, ru
 
     shown = browser.get(url("run-trace", run)).content.decode()
 
-    assert "What should be asked?" in shown and "1200 tokens in, 80 out" in shown
+    assert "What should be asked?" in shown and "1,200 tokens in, 80 out" in shown
     assert "What “Plan” left" in shown
 
 
