@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -101,3 +104,19 @@ def test_a_recurring_topic_really_runs_again_by_beat_each_time_with_its_report(
     runs = beacon.rows("SELECT number, trigger, status FROM research_run ORDER BY number")
     assert runs[1:] == [(2, "schedule", "succeeded"), (3, "schedule", "succeeded")]
     assert beacon.value("SELECT count(*) FROM research_report") == 3
+
+
+def test_a_connection_that_a_proxy_keeps_is_not_closed_under_its_next_request(beacon: Site):
+    address = urlsplit(beacon.start_web())
+    kept = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    try:
+        kept.request("GET", "/livez")
+        kept.getresponse().read()
+        line = kept.sock
+        time.sleep(4)  # gunicorn's own would be 2
+
+        kept.request("GET", "/livez")
+        assert kept.getresponse().status == 200
+        assert kept.sock is line is not None  # else it had connected anew
+    finally:
+        kept.close()
