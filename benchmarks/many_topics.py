@@ -48,7 +48,7 @@ def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
     from django.db import connection
     from django.utils import timezone
 
-    from research.models import DeltaItem, Report, Run
+    from research.models import Run
     from tests.research import factories
 
     now = timezone.now()
@@ -67,35 +67,41 @@ def grow(owner: Any, topics: int, runs_each: int) -> list[Any]:
             )
             for number in range(1, runs_each + 1)
         ]
-        runs = Run.objects.bulk_create(runs)
-        Report.objects.bulk_create(
-            Report(
-                owner=owner,
-                run=run,
-                title=topic.title,
-                body="Found.",
-                source=run.source,
-                created=run.finished_at,
-            )
-            for run in runs
-        )
-        DeltaItem.objects.bulk_create(
-            DeltaItem(
-                run=run,
-                position=place,
-                status=("new", "changed")[place % 2],
-                sentence=f"Finding {place} of run {run.number} is {run.number * 7 + place} today.",
-                previous_text=f"Finding {place} was {place} before." if place % 2 else "",
-            )
-            for run in runs
-            for place in range(1, ITEMS + 1)
-        )
+        _report(owner, topic.title, Run.objects.bulk_create(runs))
         topic.run_count, topic.last_run_at = runs_each, now
         topic.save(update_fields=["run_count", "last_run_at"])
         made.append(topic)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     return made
+
+
+def _report(owner: Any, title: str, runs: list[Any]) -> None:
+    """Give each run its report and what it told."""
+    from research.models import DeltaItem, Report
+
+    Report.objects.bulk_create(
+        Report(
+            owner=owner,
+            run=run,
+            title=title,
+            body="Found.",
+            source=run.source,
+            created=run.finished_at,
+        )
+        for run in runs
+    )
+    DeltaItem.objects.bulk_create(
+        DeltaItem(
+            run=run,
+            position=place,
+            status=("new", "changed")[place % 2],
+            sentence=f"Finding {place} of run {run.number} is {run.number * 7 + place} today.",
+            previous_text=f"Finding {place} was {place} before." if place % 2 else "",
+        )
+        for run in runs
+        for place in range(1, ITEMS + 1)
+    )
 
 
 def _measure(owner: Any) -> int:
