@@ -169,3 +169,18 @@ def test_of_a_long_chain_the_newest_sixty_are_told_from_wherever_it_is_asked(
 
     assert chain(first)[0] == newest
     assert len(chain(first)) == MOST_LINKS
+
+
+def test_a_note_that_stands_for_hundreds_shows_the_first_of_them(alice: User, note: Note):
+    newest = supersede(note, "Deploy any day.", by=alice.actor)
+    others = [
+        Note(owner=alice, kind="rule", content=f"{n}", source="human:alice")
+        for n in range(MOST_LINKS * 3)
+    ]
+    Note.objects.bulk_create(others)
+    Note.objects.filter(pk__in=[one.pk for one in others]).update(superseded_by=newest)
+
+    told = chain(newest)
+
+    assert told[0] == newest and len(told) == MOST_LINKS
+    assert {one.step for one in told[1:]} == {1}
