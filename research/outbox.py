@@ -42,7 +42,8 @@ def dispatch(*, send_run: Callable[[int], bool] = nudge) -> int:
         if not send_run(run_id):
             return sent  # the broker is gone: the next tick tries again
         sent += 1
-    for step_id in Step.objects.follow_ups_waiting()[:200]:
+    follow_ups = Step.objects.follow_ups_waiting().order_by("pk").values_list("pk", flat=True)
+    for step_id in follow_ups[:200]:
         if not send("research.tasks.carry_out_follow_up", step_id, queue="reflect"):
             return sent
         sent += 1

@@ -13,7 +13,7 @@ from research import outbox
 from research.models import Run, Worker
 from research.news import topic_news
 from research.notices import digests, sending
-from research.running import executing, rechecking
+from research.running import executing, following_up, rechecking
 from research.schedules import failing_schedules, scheduling
 from research.steps import plan_review
 
@@ -29,7 +29,7 @@ def execute_run(self: Any, run_id: int) -> None:
 @shared_task(acks_late=True)
 def carry_out_follow_up(step_id: int) -> None:
     """Carry out one follow-up of a saved run."""
-    executing.carry_out_follow_up(step_id)
+    following_up.carry_out_follow_up(step_id)
 
 
 @shared_task(acks_late=True)

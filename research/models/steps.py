@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from research.models.run_queries import LEASE
 from research.models.runs import Run
+
+FOLLOW_UP_LEASE = 20 * LEASE  # nobody renews it: a follow-up is one call of a model or a few
 
 
 class StepQuerySet(models.QuerySet[Any]):
-    """The questions asked of steps."""
+    """The questions asked of steps, and the claim that decides who carries a follow-up out."""
 
-    def follow_ups_waiting(self) -> models.QuerySet[Any, int]:
-        """Return the ids of follow-ups whose time has come, or whose worker was lost."""
+    def follow_ups_waiting(self) -> Self:
+        """Keep follow-ups whose time has come, or whose worker was lost."""
         ready = Q(state=Step.State.WAITING, not_before__lte=Now())
         lost = Q(state=Step.State.RUNNING, lease_until__lt=Now())
-        found = self.filter(ready | lost, is_follow_up=True)
-        return found.order_by("pk").values_list("pk", flat=True)
+        return self.filter(ready | lost, is_follow_up=True)
+
+    def claim_follow_up(self, step_id: int) -> Step | None:
+        """Lease a follow-up for FOLLOW_UP_LEASE and return it, or None if it is taken or done.
+
+        One UPDATE decides, so of two workers only one gets it.  The returned `attempt` is the
+        fence: what a worker that was given up on writes later is asked for it.
+        """
+        claimed = (
+            self.follow_ups_waiting()
+            .filter(pk=step_id)
+            .update(
+                state=Step.State.RUNNING,
+                attempt=F("attempt") + 1,
+                started_at=Now(),
+                lease_until=Now() + FOLLOW_UP_LEASE,
+            )
+        )
+        rows = self.select_related("run__topic__settings", "run__topic__owner")
+        found: Step | None = rows.get(pk=step_id) if claimed else None
+        return found
 
 
 class Step(models.Model):

@@ -31,7 +31,7 @@ from research.finding import reading, searching
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
-from research.running import executing, starting
+from research.running import following_up, starting
 from research.working import stepping
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
@@ -166,7 +166,7 @@ def _runs(owner: User, outside: Outside, *, depth: str = "quick") -> None:
     run = Run.objects.start(topic, trigger="person", by=owner.actor, depth=depth)
     cast.carried_out(run)
     for step in run.steps.filter(is_follow_up=True).order_by("position"):
-        executing.carry_out_follow_up(step.pk)
+        following_up.carry_out_follow_up(step.pk)
 
 
 def _runs_deep(owner: User, outside: Outside) -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory.doctor.checkup import GOOD, WARN
 from memory.models import Topic, User
 from research.models import Run, Schedule, Step
-from research.running import executing
+from research.running import following_up
 from research.schedules import scheduling
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 from tests.research.factories import make_run, make_topic
@@ -64,11 +64,11 @@ def test_follow_ups_that_nobody_takes_are_told_and_what_is_fresh_or_done_is_not(
 def test_a_follow_up_that_kills_its_workers_is_given_up_after_three(topic: Topic) -> None:
     step = lost(topic, attempt=3)
 
-    assert executing.carry_out_follow_up(step.pk)
+    assert following_up.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     assert step.state == Step.State.FAILED
     assert "summarise failed: the worker was lost 3 times" in Run.objects.get().warnings[0]
-    assert not executing.carry_out_follow_up(step.pk)
+    assert not following_up.carry_out_follow_up(step.pk)
 
 
 # --- schedules ------------------------------------------------------------------------------------

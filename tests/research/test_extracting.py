@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Observation, Revision, Topic, TopicFact
 from research.models import Run, Step
-from research.running import executing
+from research.running import following_up
 from research.runs import memory_changes
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -29,7 +29,7 @@ def followed(run: Run) -> Step:
     """Carry out the run's follow-up, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="extract")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    executing.carry_out_follow_up(step.pk)
+    following_up.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step

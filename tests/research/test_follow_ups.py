@@ -15,7 +15,7 @@ from memory.models import Activity, ModelCall, Note, Topic
 from memory.noting.writing import get_notes
 from memory.recall import bm25
 from research.models import Run, Step
-from research.running import executing
+from research.running import following_up
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -30,7 +30,7 @@ def followed(run: Run) -> Step:
     """Carry out the run's summary, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name="summarise")
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    executing.carry_out_follow_up(step.pk)
+    following_up.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step

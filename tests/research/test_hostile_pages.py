@@ -23,7 +23,7 @@ from memory.files.reading import read_file
 from memory.models import MemoryFile, Note, Observation, Proposal, Topic, TopicFact, User
 from memory.reviewing import refusing, review
 from research.models import Run
-from research.running import executing
+from research.running import following_up
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.memory.review_cast import level
@@ -124,7 +124,7 @@ def researched(topic: Topic, providers: Providers, text: str) -> Run:
         type(step).objects.filter(pk=step.pk).update(
             state="waiting", not_before=Now() - timedelta(seconds=1)
         )
-        executing.carry_out_follow_up(step.pk)
+        following_up.carry_out_follow_up(step.pk)
     topic.refresh_from_db()
     return run
 

@@ -19,7 +19,7 @@ from beacon_site.providers.errors import ProviderUnavailable
 from memory.models import Activity, Topic
 from research import outbox, tasks
 from research.models import Run, Step
-from research.running import executing, pipeline, starting
+from research.running import following_up, pipeline, starting
 from research.schedules import scheduling
 from research.working.stepping import StepKind, StepResult
 from tests.research import cast
@@ -168,7 +168,7 @@ def test_a_follow_up_that_fails_three_times_is_a_warning_on_its_run(
     step, answers = follow_up
     answers += [ProviderUnavailable("busy")] * 3
     for state in ("waiting", "waiting", "failed"):
-        executing.carry_out_follow_up(due(step).pk)
+        following_up.carry_out_follow_up(due(step).pk)
         step.refresh_from_db()
         assert step.state == state
 
@@ -184,9 +184,9 @@ def test_an_unforeseen_error_in_a_follow_up_is_raised_and_tried_again(
     answers += [KeyError("what"), 1]
 
     with pytest.raises(KeyError):
-        executing.carry_out_follow_up(step.pk)
+        following_up.carry_out_follow_up(step.pk)
     assert due(step).warning == "KeyError: 'what'"
-    executing.carry_out_follow_up(step.pk)
+    following_up.carry_out_follow_up(step.pk)
 
     step.refresh_from_db()
     assert (step.state, step.warning) == ("done", "")
@@ -198,7 +198,7 @@ def test_a_follow_up_that_no_longer_exists_is_skipped(
     step, _answers = follow_up
     monkeypatch.setattr(pipeline, "FOLLOW_UPS", [])
 
-    assert executing.carry_out_follow_up(step.pk)
+    assert following_up.carry_out_follow_up(step.pk)
 
     step.refresh_from_db()
     assert step.state == "skipped"

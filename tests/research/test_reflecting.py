@@ -25,7 +25,8 @@ from memory.models import (
 from memory.reviewing import review
 from research.follow_ups import reflecting
 from research.models import Report, Run, Step
-from research.running import executing
+from research.running import following_up
+from research.working.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -37,7 +38,7 @@ def followed(run: Run, name: str = "reflect") -> Step:
     """Carry out one follow-up of the run, as a worker does, and return its row."""
     step = run.steps.get(is_follow_up=True, name=name)
     Step.objects.filter(pk=step.pk).update(state="waiting", not_before=Now() - timedelta(seconds=1))
-    executing.carry_out_follow_up(step.pk)
+    following_up.carry_out_follow_up(step.pk)
     step.refresh_from_db()
     run.refresh_from_db()
     return step
@@ -137,7 +138,7 @@ def test_a_run_that_only_looked_and_found_little_is_left_out(run: Run):
 
 
 def test_actions_are_searches_and_pages_read(run: Run):
-    work = executing.Work(Run.objects.get(pk=run.pk))
+    work = Work(Run.objects.get(pk=run.pk))
 
     asked = work.output("search")["asked"]
     assert reflecting.actions_of(work) == len(asked) + 3 and reflecting.is_read_only(run)

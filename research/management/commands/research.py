@@ -22,7 +22,7 @@ from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
-from research.running import executing, starting
+from research.running import executing, following_up, starting
 from research.running.starting import NotNow
 from research.runs import plan_page
 
@@ -103,7 +103,7 @@ class Command(OwnCommand):
     def _follow_up(self, run: Run) -> None:
         """Carry out what follows a saved run: without a worker nobody else would."""
         for step_id in run.steps.filter(is_follow_up=True).values_list("pk", flat=True):
-            executing.carry_out_follow_up(step_id)
+            following_up.carry_out_follow_up(step_id)
 
     def _wait(self, run: Run) -> None:
         since = time.monotonic()
