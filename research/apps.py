@@ -35,6 +35,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.tool_research").register()
         importlib.import_module("research.account_end").register()
         importlib.import_module("research.facts.staleness").register()
-        importlib.import_module("research.doctor").register()
+        importlib.import_module("research.doctor.all").register()
         blocks = importlib.import_module("memory.contexts.topic_block")
         blocks.TASKS.append(importlib.import_module("research.working.offering").task_of)

@@ -38,7 +38,7 @@ LAYERS = {
         models comparing links palette apps
         extracts outbox budgets activity
         schedules admin_notices figures recall_kinds first_steps frame account_end mcp
-        topic_settings archive_kinds doctor_due admin
+        topic_settings archive_kinds admin
         sources working
         finding deltas
         reporting intent deep

@@ -15,7 +15,7 @@ from memory.doctor.examining import Examination, Found
 
 _NAMED = 5
 # What was counted while a trigger was missing counts no more: its app says here how to forget it.
-AFTER: list[Callable[[], object]] = []
+AFTER_MENDING: list[Callable[[], object]] = []
 
 
 def _drifted() -> list[tuple[Any, Any]]:
@@ -47,7 +47,7 @@ def mend_triggers() -> str:
         trigger.install(model)
         trigger.enable(model)
     if drifted:
-        for forget in AFTER:
+        for forget in AFTER_MENDING:
             forget()
     return _("Triggers installed: %(n)d.") % {"n": len(drifted)}
 

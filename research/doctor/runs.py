@@ -1,14 +1,12 @@
-"""What research has the doctor look at besides: follow-ups, schedules, the numbers of runs."""
+"""Runs and follow-ups against the workers that should carry them out, and the numbers of runs."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from cronsim import CronSimError
 from django.db.models import F, Max, QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
@@ -16,11 +14,44 @@ from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from memory.models import Topic
 from research import outbox
-from research.models import Schedule, Step
-from research.schedules import scheduling
+from research.models import Run, Step
 
 GRACE = timedelta(minutes=1)  # for which the tick, which comes every 15 s, is given time
-PATIENCE = timedelta(minutes=30)  # a slot is late after 15, and a follow-up may wait for a model
+PATIENCE = timedelta(minutes=15)  # after which a run waits too long for a worker
+MODEL_PATIENCE = timedelta(minutes=30)  # a follow-up may wait for a model besides
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def _stalled() -> QuerySet[Any]:
+    return Run.objects.filter(status=Run.Status.RUNNING, lease_until__lt=Now() - GRACE)
+
+
+def look_at_runs() -> Found:
+    """See whether runs are given up by their workers, or wait for one too long."""
+    stalled = _stalled().count()
+    if stalled:
+        said = ngettext(
+            "%(n)d run goes on by its row alone: its worker is gone.",
+            "%(n)d runs go on by their rows alone: their workers are gone.",
+            stalled,
+        )
+        return Found(said % {"n": stalled}, BAD)
+    waiting = Run.objects.waiting_to_start().filter(not_before__lt=Now() - PATIENCE).count()
+    if waiting:
+        said = _("Runs that have waited for a worker for more than 15 minutes: %(n)d.")
+        todo = _("See whether a worker runs, and what it is busy with (Health, its log).")
+        return Found(said % {"n": waiting}, WARN, todo)
+    return Found(_("No run is stalled."))
+
+
+def mend_runs() -> str:
+    """Queue again what lost its worker, as the tick does, and tell a worker."""
+    freed = Run.objects.free_stalled()
+    sent = outbox.dispatch()
+    told = {"freed": freed, "sent": sent}
+    return _("Runs freed: %(freed)d. Sent to a worker: %(sent)d.") % told
 
 
 # --- follow-ups -----------------------------------------------------------------------------------
@@ -42,7 +73,7 @@ def look_at_follow_ups() -> Found:
         )
         return Found(said % {"n": lost}, BAD)
     waiting = Step.objects.filter(
-        is_follow_up=True, state=Step.State.WAITING, not_before__lt=Now() - PATIENCE
+        is_follow_up=True, state=Step.State.WAITING, not_before__lt=Now() - MODEL_PATIENCE
     ).count()
     if waiting:
         said = _("Follow-ups of runs that have waited for more than half an hour: %(n)d.")
@@ -58,74 +89,7 @@ def mend_follow_ups() -> str:
     return _("Follow-ups freed: %(freed)d. Sent to a worker, with runs: %(sent)d.") % told
 
 
-# --- schedules ------------------------------------------------------------------------------------
-
-
-def _in_force() -> QuerySet[Any]:
-    """Return the schedules that should start runs."""
-    return Schedule.objects.filter(
-        paused=False,
-        topic__trashed_at=None,
-        topic__archived_at=None,
-        topic__owner__is_active=True,
-    ).exclude(cron="")
-
-
-def _astray(now: datetime) -> tuple[dict[Any, datetime | None], int]:
-    """Return the next run of each schedule that has another, and how many cannot be read.
-
-    One that is due is the tick's.
-    """
-    right: dict[Any, datetime | None] = {}
-    unreadable = 0
-    for schedule in _in_force().exclude(next_run_at__lte=now):
-        try:
-            following = scheduling.next_run(schedule, now)
-        except CronSimError:
-            unreadable += 1
-            continue
-        if schedule.next_run_at != following:
-            right[schedule.pk] = following
-    return right, unreadable
-
-
-def look_at_schedules() -> Found:
-    """See whether each schedule knows its next run, and whether slots go by."""
-    now = timezone.now()
-    astray, unreadable = _astray(now)
-    if astray:
-        said = ngettext(
-            "%(n)d schedule waits for another moment than its next run, or for none.",
-            "%(n)d schedules wait for other moments than their next runs, or for none.",
-            len(astray),
-        )
-        return Found(said % {"n": len(astray)}, BAD)
-    if unreadable:
-        said = _("Schedules whose cron line cannot be read: %(n)d.")
-        todo = _(
-            "Their owners set them anew (the topic's Settings, When): until then nothing runs."
-        )
-        return Found(said % {"n": unreadable}, WARN, todo)
-    if late := Schedule.objects.due(now - PATIENCE).count():
-        said = _("Schedules whose run was due more than half an hour ago: %(n)d.")
-        todo = _(
-            "Start Beacon, or see whether beat and upkeep run (Health): then each comes, or is "
-            "skipped, as its topic's settings say."
-        )
-        return Found(said % {"n": late}, WARN, todo)
-    return Found(_("Each schedule knows its next run, and none is late."))
-
-
-def mend_schedules() -> str:
-    """Look their next runs up anew; nothing is caught up with."""
-    astray, _unreadable = _astray(timezone.now())
-    moved = 0
-    for key, following in astray.items():
-        moved += Schedule.objects.filter(pk=key, paused=False).update(next_run_at=following)
-    return _("Next runs looked up anew: %(n)d.") % {"n": moved}
-
-
-# --- numbers of runs ------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def _behind() -> QuerySet[Topic]:
@@ -160,14 +124,14 @@ def mend_numbers() -> str:
 
 EXAMINATIONS = (
     Examination(
+        "runs", gettext_lazy("Runs"),
+        gettext_lazy("Nothing comes of them, and their topics cannot be researched meanwhile."),
+        look_at_runs, mend_runs,
+    ),
+    Examination(
         "follow-ups", gettext_lazy("Follow-ups of runs"),
         gettext_lazy("What a run found out is in its report, but not yet in observations and notes."),
         look_at_follow_ups, mend_follow_ups,
-    ),
-    Examination(
-        "schedules", gettext_lazy("Schedules"),
-        gettext_lazy("Topics are not researched when their owners believe that they are."),
-        look_at_schedules, mend_schedules,
     ),
     Examination(
         "run-numbers", gettext_lazy("Numbers of runs"),

@@ -1,0 +1,1 @@
+"""What research has the doctor look at, and how it is mended."""
