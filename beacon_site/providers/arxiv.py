@@ -48,15 +48,10 @@ class ArxivSearch:
 
     service = "arxiv"
 
-    def __init__(self, *, base_url: str = "", contact: str = "") -> None:
-        self._base_url = base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("arXiv", contact=contact)
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base_url = profile.base_url.strip() or VENDOR_URL
+        self._http = ServiceHttp("arXiv", contact=profile.contact)
         self._once = AskedOnce()
-
-    @classmethod
-    def of(cls, profile: SearchProfile) -> ArxivSearch:
-        """Return the provider that `profile` describes."""
-        return cls(base_url=profile.base_url, contact=profile.contact)
 
     @property
     def is_paced(self) -> bool:

@@ -56,11 +56,6 @@ class BraveSearch:
         headers = {"X-Subscription-Token": key}
         self._http = ServiceHttp("Brave", secret_headers=headers, contact=profile.contact)
 
-    @classmethod
-    def of(cls, profile: SearchProfile) -> BraveSearch:
-        """Return the provider that `profile` describes."""
-        return cls(profile)
-
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, further pages asked for until there are as many.
 

@@ -19,10 +19,11 @@ KEY, ADDRESS = "key", "address"
 class SearchService:
     """One service.
 
-    `adapter` is "module:Class" ("" for the library, whose rows belong to memory).  `vendor_url` is
-    its own origin, which `url_variable` replaces; `key_variable` holds its key.  `queries_a_run`
-    bounds how many of a run's queries it is asked, best first, for its own limits would make a run
-    wait (None: all).  `usual` says that a topic which names no service asks it, once it is set up.
+    `adapter` is "module:name" of what makes its provider from a profile, its class as a rule (""
+    for the library, whose rows belong to memory).  `vendor_url` is its own origin, which
+    `url_variable` replaces; `key_variable` holds its key.  `queries_a_run` bounds how many of a
+    run's queries it is asked, best first, for its own limits would make a run wait (None: all).
+    `usual` says that a topic which names no service asks it, once it is set up.
     """
 
     name: str
@@ -123,7 +124,7 @@ CATALOGUE = (
         "feeds",
         "Feeds",
         _("RSS and Atom; the topic names them"),
-        adapter=_HERE + "feeds:FeedSearch",
+        adapter=_HERE + "feeds:feed_search",
     ),
     SearchService("library", _("Library"), _("your own documents")),
     SearchService(

@@ -88,6 +88,14 @@ class _Held:
     at: float
 
 
+def feed_search(_profile: SearchProfile) -> FeedSearch:
+    """Return the provider over the guarded fetcher: a feed's address is anybody's."""
+    # Put off: the fetcher brings its own HTTP stack, which a test with a fake does not need.
+    from beacon_site.providers.fetch import GuardedFetcher
+
+    return FeedSearch(GuardedFetcher().get_bytes)
+
+
 class FeedSearch:
     """SearchProvider over the feeds named in the options.
 
@@ -112,14 +120,6 @@ class FeedSearch:
         self._held: dict[str, _Held] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
-
-    @classmethod
-    def of(cls, profile: SearchProfile) -> FeedSearch:
-        """Return the provider over the guarded fetcher; a feed's address is anybody's."""
-        # Put off: the fetcher brings its own HTTP stack, which a test with a fake does not need.
-        from beacon_site.providers.fetch import GuardedFetcher
-
-        return cls(GuardedFetcher().get_bytes)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` entries, those with most words of the query first.

@@ -33,15 +33,10 @@ class HackerNewsSearch:
 
     service = "hackernews"
 
-    def __init__(self, *, base_url: str = "", contact: str = "") -> None:
-        self._base_url = base_url.strip() or VENDOR_URL
-        self._http = ServiceHttp("Hacker News", contact=contact)
+    def __init__(self, profile: SearchProfile) -> None:
+        self._base_url = profile.base_url.strip() or VENDOR_URL
+        self._http = ServiceHttp("Hacker News", contact=profile.contact)
         self._once = AskedOnce()
-
-    @classmethod
-    def of(cls, profile: SearchProfile) -> HackerNewsSearch:
-        """Return the provider that `profile` describes."""
-        return cls(base_url=profile.base_url, contact=profile.contact)
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: a story must have every word of it."""

@@ -27,6 +27,7 @@ from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 logger = structlog.get_logger(__name__)
 
+SERVICE = "sample"
 ARTICLES = Path(__file__).parent / "sample_articles"
 NEW_BATCHES = (1, 2, 3)
 REPEATS_ONLY = 4
@@ -114,16 +115,13 @@ def is_sample_url(url: str) -> bool:
     return _key(url) in _articles_by_key()
 
 
-@dataclass(slots=True)
 class SampleSearch:
     """A search service that knows the bundled articles only."""
 
-    service: str = "sample"
+    service = SERVICE
 
-    @classmethod
-    def of(cls, profile: SearchProfile) -> SampleSearch:
-        """Return the provider; there is nothing in a profile that the sample needs."""
-        return cls(service=profile.service)
+    def __init__(self, profile: SearchProfile | None = None) -> None:
+        """A profile is taken as by every service; it says nothing that the sample needs."""
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits of the batch `options.batch`, best first.

@@ -16,7 +16,7 @@ SERVICES = tuple(service.name for service in CATALOGUE)
 """The services that a topic may name, in the order in which they are offered."""
 
 ADAPTERS = {service.name: service.adapter for service in CATALOGUE if service.adapter}
-"""Where each provider's class stands; its module is imported when it is first asked for.
+"""What makes each provider from its profile; the module is imported when it is first asked for.
 
 The library has no line: its rows belong to memory, which makes that provider itself.
 """
@@ -101,7 +101,5 @@ def get_search(profile: SearchProfile) -> SearchProvider:
             % {"name": profile.service, "names": ", ".join(ADAPTERS)}
         )
     module, name = place.split(":")
-    adapter = getattr(import_module(module), name)
-    # One that needs nothing of the profile, such as the sample, has no `of`.
-    made = adapter.of(profile) if hasattr(adapter, "of") else adapter()
-    return cast("SearchProvider", made)
+    make = getattr(import_module(module), name)
+    return cast("SearchProvider", make(profile))

@@ -38,11 +38,6 @@ class SearxngSearch:
         self._base = profile.base_url
         self._http = ServiceHttp("SearXNG", contact=profile.contact)
 
-    @classmethod
-    def of(cls, profile: SearchProfile) -> SearxngSearch:
-        """Return the provider that `profile` describes."""
-        return cls(profile)
-
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, further pages asked for until there are as many.
 

@@ -46,17 +46,12 @@ class SerpApiSearch:
 
     service = "serpapi"
 
-    def __init__(self, *, api_key: str, base_url: str = "", contact: str = "") -> None:
-        """`base_url` stands in for https://serpapi.com, with or without /search.json."""
-        self._base = base_url or VENDOR.vendor_url
-        key = api_key.strip()
+    def __init__(self, profile: SearchProfile) -> None:
+        """The profile's address stands in for https://serpapi.com, with or without /search.json."""
+        self._base = profile.base_url or VENDOR.vendor_url
+        key = profile.api_key.strip()
         self._keyless = not key and self._base == VENDOR.vendor_url
-        self._http = ServiceHttp("SerpAPI", secret={"api_key": key}, contact=contact)
-
-    @classmethod
-    def of(cls, profile: SearchProfile) -> SerpApiSearch:
-        """Return the provider that `profile` describes."""
-        return cls(api_key=profile.api_key, base_url=profile.base_url, contact=profile.contact)
+        self._http = ServiceHttp("SerpAPI", secret={"api_key": key}, contact=profile.contact)
 
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, further pages asked for until there are as many.

@@ -29,11 +29,6 @@ class TavilySearch:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = ServiceHttp("Tavily", secret_headers=headers, contact=profile.contact)
 
-    @classmethod
-    def of(cls, profile: SearchProfile) -> TavilySearch:
-        """Return the provider that `profile` describes."""
-        return cls(profile)
-
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, and never more than twenty.
 

@@ -45,16 +45,11 @@ class WikipediaSearch:
 
     service = "wikipedia"
 
-    def __init__(self, *, base_url: str = "", contact: str = "") -> None:
-        """`base_url` is one wiki, whatever the topic's languages; without it they choose one."""
-        self._base_url = base_url.strip()
-        self._http = ServiceHttp("Wikipedia", contact=contact)
+    def __init__(self, profile: SearchProfile) -> None:
+        """The profile's address is one wiki, whatever the topic's languages; without it they choose one."""
+        self._base_url = profile.base_url.strip()
+        self._http = ServiceHttp("Wikipedia", contact=profile.contact)
         self._once = AskedOnce()
-
-    @classmethod
-    def of(cls, profile: SearchProfile) -> WikipediaSearch:
-        """Return the provider that `profile` describes."""
-        return cls(base_url=profile.base_url, contact=profile.contact)
 
     def worded(self, query: str, options: SearchOptions) -> str:
         """Return what is really asked for `query`: every word of it must stand in an article."""

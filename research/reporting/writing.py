@@ -293,7 +293,7 @@ def _cited_sentences(body: str) -> list[str]:
 
 def _subject(work: Work) -> str:
     """Return what the pages are about: the sample's are, whatever its topic is called."""
-    is_sample = work.settings.services == [sample.SampleSearch().service]
+    is_sample = work.settings.services == [sample.SERVICE]
     return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
 
 

@@ -83,7 +83,7 @@ def create_sample_topic(owner: User, *, by: Actor, title: str = "") -> Topic:
 
 
 def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
-    wanted, services = sample.SAMPLE_TOPIC, [sample.SampleSearch().service]
+    wanted, services = sample.SAMPLE_TOPIC, [sample.SERVICE]
     found = Topic.objects.titled(owner, title)
     if found is None:
         trashed = Topic.objects.of(owner).in_trash().filter(slug=slug_of(title))

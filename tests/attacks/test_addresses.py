@@ -19,7 +19,7 @@ from pytest_socket import SocketConnectBlockedError
 from beacon_site.providers import address_guard, webhooks
 from beacon_site.providers.errors import ProviderError, ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
-from beacon_site.providers.feeds import FeedSearch
+from beacon_site.providers.feeds import feed_search
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
@@ -141,7 +141,7 @@ def test_none_is_taken_as_a_webhook_and_none_is_read_as_a_feed(
     private: RawServer, names: Names, count: Count
 ) -> None:
     tried = shots(private.port, names)
-    feeds = FeedSearch.of(SearchProfile(service="feeds"))
+    feeds = feed_search(SearchProfile(service="feeds"))
     with pytest.raises(ProviderRejected, match="left out"):
         feeds.search("", SearchOptions(feeds=tuple(tried)))
 

@@ -13,7 +13,7 @@ from beacon_site.providers import arxiv, feeds
 from beacon_site.providers.arxiv import ArxivSearch
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.pace import OneEvery
-from beacon_site.providers.search import SearchOptions
+from beacon_site.providers.search import SearchOptions, SearchProfile
 from tests.providers.open_servers import ArxivServer, arxiv_error, atom, text
 
 
@@ -32,7 +32,7 @@ def papers(started: ArxivServer) -> ArxivServer:
 
 @pytest.fixture
 def search(papers: ArxivServer) -> ArxivSearch:
-    return ArxivSearch(base_url=papers.origin)
+    return ArxivSearch(SearchProfile("arxiv", papers.origin))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def brave(endpoint: BraveServer) -> BraveServer:
 
 @pytest.fixture
 def search(brave: BraveServer) -> BraveSearch:
-    return BraveSearch.of(brave.profile())
+    return BraveSearch(brave.profile())
 
 
 def test_results_become_hits(search, brave):

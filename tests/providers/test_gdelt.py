@@ -11,7 +11,7 @@ from werkzeug import Response
 from beacon_site.providers import gdelt
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.gdelt import GdeltSearch
-from beacon_site.providers.search import SearchOptions
+from beacon_site.providers.search import SearchOptions, SearchProfile
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import GDELT_TOO_OFTEN, GDELT_TOO_SHORT, GdeltServer, text
 
@@ -31,7 +31,7 @@ def news(started: GdeltServer) -> GdeltServer:
 
 @pytest.fixture
 def search(news: GdeltServer) -> GdeltSearch:
-    return GdeltSearch(base_url=news.origin)
+    return GdeltSearch(SearchProfile("gdelt", news.origin))
 
 
 @pytest.mark.parametrize(

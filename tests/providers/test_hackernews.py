@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.hackernews import HackerNewsSearch
-from beacon_site.providers.search import SearchOptions
+from beacon_site.providers.search import SearchOptions, SearchProfile
 from tests.providers.loopback import json_answer
 from tests.providers.open_servers import HackerNewsServer
 
@@ -31,7 +31,7 @@ def news(started: HackerNewsServer) -> HackerNewsServer:
 
 @pytest.fixture
 def search(news: HackerNewsServer) -> HackerNewsSearch:
-    return HackerNewsSearch(base_url=news.origin)
+    return HackerNewsSearch(SearchProfile("hackernews", news.origin))
 
 
 def test_stories_are_asked_for_by_the_words_of_the_subject(search, news):

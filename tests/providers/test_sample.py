@@ -30,7 +30,7 @@ NEAR_DUPLICATE = 85  # shared/providers.md, section 3
 
 
 def search(query: str, batch: int, limit: int = 10) -> list[SearchHit]:
-    return SampleSearch(service="sample").search(query, SearchOptions(batch=batch, limit=limit))
+    return SampleSearch().search(query, SearchOptions(batch=batch, limit=limit))
 
 
 def pages_of(title: str, batch: int, month: str = MONTHS[0]) -> set[str]:

@@ -30,7 +30,7 @@ def searx(endpoint: SearxngServer) -> SearxngServer:
 
 @pytest.fixture
 def search(searx: SearxngServer) -> SearxngSearch:
-    return SearxngSearch.of(searx.profile())
+    return SearxngSearch(searx.profile())
 
 
 def test_results_become_hits(search, searx):

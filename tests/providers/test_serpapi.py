@@ -35,7 +35,7 @@ def serp(endpoint: SerpApiServer) -> SerpApiServer:
 
 @pytest.fixture
 def search(serp: SerpApiServer) -> SerpApiSearch:
-    return SerpApiSearch(api_key=KEY, base_url=serp.base_url)
+    return SerpApiSearch(SearchProfile("serpapi", serp.base_url, KEY))
 
 
 def answer(**body: object) -> servers.Scene:

@@ -32,7 +32,7 @@ def tavily(endpoint: TavilyServer) -> TavilyServer:
 
 @pytest.fixture
 def search(tavily: TavilyServer) -> TavilySearch:
-    return TavilySearch.of(tavily.profile())
+    return TavilySearch(tavily.profile())
 
 
 def test_results_become_hits(search, tavily):

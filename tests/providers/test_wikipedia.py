@@ -32,7 +32,7 @@ def wiki(started: WikipediaServer) -> WikipediaServer:
 
 @pytest.fixture
 def search(wiki: WikipediaServer) -> WikipediaSearch:
-    return WikipediaSearch(base_url=wiki.origin)
+    return WikipediaSearch(SearchProfile("wikipedia", wiki.origin))
 
 
 def test_the_words_of_the_subject_are_asked_for_as_wikimedia_wishes(search, wiki):
@@ -94,7 +94,7 @@ def test_addresses_are_those_that_wikipedia_itself_writes(search, wiki, title, p
 )
 @pytest.mark.parametrize("base", ["", "https://en.wikipedia.org/"])
 def test_the_leading_language_chooses_the_wikipedia(languages, host, base):
-    api = WikipediaSearch(base_url=base)._api(SearchOptions(languages=languages))
+    api = WikipediaSearch(SearchProfile("wikipedia", base))._api(SearchOptions(languages=languages))
 
     assert api == f"https://{host}/w/api.php"
 
@@ -107,7 +107,7 @@ def test_a_wiki_of_ones_own_answers_for_every_language(search, wiki):
 
 def test_a_wiki_in_another_folder_is_linked_by_page_number(wiki):
     wiki.path = "/mediawiki/api.php"
-    search = WikipediaSearch(base_url=f"{wiki.origin}/mediawiki/api.php")
+    search = WikipediaSearch(SearchProfile("wikipedia", f"{wiki.origin}/mediawiki/api.php"))
 
     hit = search.search("postgres", SearchOptions(limit=1))[0]
 
