@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
-from django.core import signing
 from django.core.validators import MaxValueValidator
 from django.db import models
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateformat import format as date_text
 from django.utils.translation import gettext as _
@@ -18,9 +16,8 @@ from django.utils.translation import gettext_lazy
 
 from memory.models import Topic
 from memory.models.history import OwnedQuerySet
+from research.models.private_links import PrivateLink
 from research.models.runs import Run
-
-_SIGNER = signing.Signer(salt="beacon.feed", sep=".")
 
 
 class DigestSettingsQuerySet(OwnedQuerySet):
@@ -109,13 +106,11 @@ class FeedQuerySet(OwnedQuerySet):
         return self.filter(ended_at=None)
 
 
-class Feed(models.Model):
-    """A private address under which a feed reader finds what changed, of one topic or of all.
+class Feed(PrivateLink):
+    """A private address under which a feed reader finds what changed, of one topic or of all."""
 
-    The address is the row's id with a signature by the site's secret key, as that of a shared link.
-    """
+    SALT, VIEW = "beacon.feed", "research:feed"
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     topic = models.ForeignKey(Topic, models.CASCADE, null=True, blank=True, related_name="+")
     with_private = models.BooleanField(default=False)
@@ -131,21 +126,3 @@ class Feed(models.Model):
 
     def __str__(self) -> str:
         return _("feed of %(topic)s") % {"topic": self.topic} if self.topic else _("feed")
-
-    @property
-    def token(self) -> str:
-        """Return the last part of the address."""
-        return _SIGNER.sign(self.pk.hex)
-
-    @property
-    def address(self) -> str:
-        """Return the whole address, as a feed reader takes it."""
-        return settings.BEACON_URL + reverse("research:feed", args=[self.token])
-
-    @classmethod
-    def key_of(cls, token: str) -> uuid.UUID | None:
-        """Return the id in an address of this site, None for a text that is none."""
-        try:
-            return uuid.UUID(_SIGNER.unsign(token))
-        except (signing.BadSignature, ValueError):
-            return None

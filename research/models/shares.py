@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from django.conf import settings
-from django.core import signing
 from django.db import models
-from django.urls import reverse
 from django.utils import timezone
 
 from memory.models.history import OwnedQuerySet
+from research.models.private_links import PrivateLink
 from research.models.reports import Report
 
 MOST_NOTE = 150  # characters
-_SIGNER = signing.Signer(salt="beacon.shared-report", sep=".")
 
 
 class SharedLinkQuerySet(OwnedQuerySet):
@@ -31,14 +28,11 @@ class SharedLinkQuerySet(OwnedQuerySet):
         return self.filter(report__trashed_at=None, report__run__topic__trashed_at=None)
 
 
-class SharedLink(models.Model):
-    """A private link to one report, with an end.
+class SharedLink(PrivateLink):
+    """A private link to one report, with an end."""
 
-    The link is the row's id with a signature by the site's secret key: it can be shown again at any
-    time, cannot be guessed, and what a copy of the database holds opens nothing.
-    """
+    SALT, VIEW = "beacon.shared-report", "research:shared-report"
 
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     report = models.ForeignKey(Report, models.CASCADE, related_name="shared_links")
     note = models.CharField(max_length=150, blank=True)  # for the owner alone: who has it
@@ -66,21 +60,3 @@ class SharedLink(models.Model):
     def is_working(self) -> bool:
         """Whether it has neither been ended nor come to its end."""
         return self.ended_at is None and self.ends_at > timezone.now()
-
-    @property
-    def token(self) -> str:
-        """Return the last part of the address."""
-        return _SIGNER.sign(self.pk.hex)
-
-    @property
-    def address(self) -> str:
-        """Return the whole address that is given away."""
-        return settings.BEACON_URL + reverse("research:shared-report", args=[self.token])
-
-    @classmethod
-    def key_of(cls, token: str) -> uuid.UUID | None:
-        """Return the id in a link of this site, None for a text that is none."""
-        try:
-            return uuid.UUID(_SIGNER.unsign(token))
-        except (signing.BadSignature, ValueError):
-            return None
