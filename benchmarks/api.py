@@ -18,9 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,6 +31,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from benchmarks import stack  # noqa: E402  the script's own folder first
 
 MOST_RECALL, MOST_REMEMBER = 100.0, 50.0  # ms
 WORDS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -53,32 +53,14 @@ def main() -> int:
     from beacon_site import embedded
 
     with tempfile.TemporaryDirectory(prefix="beacon-bench-") as folder:
-        port = _free_port()
-        _configure(folder, port)
+        port = stack.free_port()
+        stack.configure_alone(Path(folder), port)
         servers = embedded.ensure(Path(folder))
         os.environ |= servers.urls
         try:
             return _measured(asked, Path(folder), port)
         finally:
             servers.close()
-
-
-def _configure(folder: str, port: int) -> None:
-    os.environ |= {
-        "BEACON_DATA_DIR": folder,
-        "BEACON_PORT": str(port),
-        "BEACON_EMBEDDINGS": "none",
-        "BEACON_RUNS_PER_HOUR": "100000",
-        "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
-        "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
-        "SECRET_KEY": "a key for this benchmark alone, long enough for Django",
-    }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
@@ -94,9 +76,9 @@ def _measured(asked: argparse.Namespace, folder: Path, port: int) -> int:
     base = f"http://127.0.0.1:{port}"
     print(f"{asked.size:,} memories, {asked.rate:g} recalls a second for {asked.seconds:g} s")
     print(f"{'':44}" + "".join(f"{name:>9}" for name in COLUMNS))
-    with _processes(port, folder) as running, _client(base, token) as client:
-        _wait_for(base, running)
-        spent = Spent(running[0].pid)
+    served = stack.beacon(folder, port, only=("web", "worker"))
+    with served as running, _client(base, token) as client:
+        spent = Spent(running["web"].pid)
         rows = [_rows(client, texts, asked, spent, "the worker waits")]
         with _runs_one_after_another(owner) as carried_out:
             rows.append(_rows(client, texts, asked, spent, "the worker carries out runs"))
@@ -128,33 +110,6 @@ def _made(size: int, folder: Path | None) -> tuple[list[str], Any, str]:
 
 
 @contextmanager
-def _processes(port: int, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run web and worker as `make up` starts them."""
-    from beacon_site import runner
-
-    commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
-    running = []
-    for name in ("web", "worker"):
-        arguments, more = commands[name]
-        with (folder / f"{name}.log").open("ab") as log:
-            running.append(
-                subprocess.Popen(
-                    arguments, cwd=ROOT, env={**os.environ, **more}, stdout=log, stderr=log
-                )
-            )
-    try:
-        yield running
-    finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
-@contextmanager
 def _client(base: str, token: str) -> Iterator[Any]:
     import httpx
 
@@ -164,20 +119,6 @@ def _client(base: str, token: str) -> Iterator[Any]:
         base_url=f"{base}/api/v1", headers=headers, limits=limits, timeout=30, trust_env=False
     ) as client:
         yield client
-
-
-def _wait_for(base: str, running: Sequence[subprocess.Popen[bytes]]) -> None:
-    import httpx
-
-    until = time.monotonic() + 120
-    while time.monotonic() < until and all(process.poll() is None for process in running):
-        try:
-            httpx.get(f"{base}/livez", trust_env=False).raise_for_status()
-        except httpx.HTTPError:
-            time.sleep(0.2)
-        else:
-            return
-    raise SystemExit("web or worker did not start")
 
 
 @contextmanager

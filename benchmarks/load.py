@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import os
 import subprocess
 import sys
@@ -31,13 +30,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import load_data, stack  # noqa: E402  the script's own folder first
+from benchmarks.load_locust import Locust, Told  # noqa: E402
 
-LOCUST = ("locust==2.47.0",)
-# The requests whose times count, by the kind of user.
-NAMES = {
-    "Reader": (), "Watcher": ("idle poll",), "Writer": ("save",), "Asker": ("recall",),
-    "Rememberer": ("remember",),
-}  # fmt: skip
 PART_NAMES = ("mix", "polls", "saves", "api", "runs", "weight", "start")
 LARGE_PAGE = 5_000_000  # bytes of the largest page that a worker is given to read
 
@@ -59,7 +53,7 @@ class Bench:
     asked: argparse.Namespace
     world: load_data.World
     base: str
-    folder: Path
+    locust: Locust
     running: dict[str, subprocess.Popen[bytes]]
     rows: list[Row] = field(default_factory=list)
 
@@ -108,7 +102,8 @@ def _served(asked: argparse.Namespace, parts: list[str]) -> list[Row]:
             [sys.executable, "manage.py", "collectstatic", "--noinput", "-v0"], cwd=ROOT, check=True
         )
         running = block.enter_context(stack.beacon(folder, port))
-        bench = Bench(asked, world, base, folder, running)
+        locust = Locust(base, folder, world.place, asked.seconds)
+        bench = Bench(asked, world, base, locust, running)
         _warm(bench)
         for name in parts:
             print(name, flush=True)
@@ -144,7 +139,7 @@ def _warm(bench: Bench) -> None:
     ):
         for path, answer in zip(paths, threads.map(client.get, paths), strict=True):
             if answer.status_code != 200:
-                log = (bench.folder / "web.log").read_text()[-3000:]
+                log = (bench.locust.folder / "web.log").read_text()[-3000:]
                 raise SystemExit(f"{path}: HTTP {answer.status_code}\n{log}")
         if bench.asked.singly:
             for path in dict.fromkeys(paths):
@@ -158,49 +153,7 @@ def _seconds(client: Any, path: str) -> float:
     return time.perf_counter() - began
 
 
-# --- what locust sends ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What locust tells of the requests of one name."""
-
-    count: int
-    failed: int
-    median: float
-    p95: float
-
-
-def _locust(bench: Bench, user: str, rate: float, users: int, seconds: int = 0) -> dict[str, Told]:
-    """Let `users` of a kind send `rate` requests a second together; return what came, by name."""
-    prefix = bench.folder / f"{user}-{time.monotonic_ns()}"
-    command = [
-        str(stack.environment_of("locust", LOCUST) / "locust"),
-        "-f", str(ROOT / "benchmarks" / "load_users.py"), "--headless", "--only-summary",
-        "--host", bench.base, "--users", str(users), "--spawn-rate", str(users),
-        "--run-time", f"{seconds or bench.asked.seconds}s", "--csv", str(prefix), user,
-    ]  # fmt: skip
-    more = {"LOAD_GIVEN": str(bench.world.place), "LOAD_EACH": str(rate / users)}
-    done = subprocess.run(
-        command, env={**os.environ, **more}, capture_output=True, text=True, check=False
-    )
-    with Path(f"{prefix}_stats.csv").open() as file:
-        told = {line["Name"]: _told(line) for line in csv.DictReader(file)}
-    if any(one.failed for one in told.values()):
-        print(Path(f"{prefix}_failures.csv").read_text(), flush=True)
-        log = (bench.folder / "web.log").read_text().splitlines()
-        print("\n".join([line for line in log if "error" in line[:9_000]][-3:]), flush=True)
-    for name in ("Aggregated", *NAMES[user]):
-        told.setdefault(name, Told(0, 0, 0, 0))
-    if not told["Aggregated"].count:
-        print(f"  locust sent nothing: {done.stderr[-1000:]}", flush=True)
-    return told
-
-
-def _told(line: dict[str, str]) -> Told:
-    figures = [line[name] for name in ("50%", "95%")]
-    median, p95 = (float(one) if one not in ("", "N/A") else 0.0 for one in figures)
-    return Told(int(line["Request Count"]), int(line["Failure Count"]), median, p95)
+# --- pages, saves and the interface ---------------------------------------------------------------
 
 
 def _spent(bench: Bench) -> tuple[float, float]:
@@ -226,7 +179,7 @@ def _taken(process: psutil.Process) -> float:
 
 def _mix(bench: Bench) -> None:
     before = _spent(bench)
-    told = _locust(bench, "Reader", 20, 40)
+    told = bench.locust.send("Reader", 20, 40)
     spent = [now - then for now, then in zip(_spent(bench), before, strict=True)]
     each = [1000 * one / max(1, told["Aggregated"].count) for one in spent]
     print(f"  processor, each request: web {each[0]:.0f} ms, Postgres {each[1]:.0f} ms", flush=True)
@@ -237,14 +190,14 @@ def _mix(bench: Bench) -> None:
 
 def _polls(bench: Bench) -> None:
     runs = load_data.watched_runs(bench.world)
-    told = _locust(bench, "Watcher", 25, 50)
+    told = bench.locust.send("Watcher", 25, 50)
     for run in runs:
         type(run).objects.filter(pk=run.pk).update(status="cancelled")
     _speed(bench, "50 run pages that poll every 2 s", told["idle poll"], 150)
 
 
 def _saves(bench: Bench) -> None:
-    told = _locust(bench, "Writer", 5, 20)
+    told = bench.locust.send("Writer", 5, 20)
     _speed(bench, "saves of 20 files, 5 a second", told["save"], 400)
     saved, lost = load_data.lost_saves(bench.world)
     bench.row("saves that are lost", "0", f"{lost} of {saved}", lost == 0 and saved > 0)
@@ -255,8 +208,8 @@ def _api(bench: Bench) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as threads:
-        recalls = threads.submit(_locust, bench, "Asker", 30, 30)
-        notes = threads.submit(_locust, bench, "Rememberer", 5, 5)
+        recalls = threads.submit(bench.locust.send, "Asker", 30, 30)
+        notes = threads.submit(bench.locust.send, "Rememberer", 5, 5)
     _speed(bench, "API: recall, 30 a second", recalls.result()["recall"], 200)
     _speed(bench, "API: remember, 5 a second", notes.result()["remember"], 300)
 
@@ -285,7 +238,7 @@ def _runs(bench: Bench) -> None:
     _until(lambda: mine.filter(status="running").count() >= 4)
     heaviest = _Heaviest(bench.running["worker"])
     with heaviest:
-        told = _locust(bench, "Reader", 5, 10)
+        told = bench.locust.send("Reader", 5, 10)
     ended = mine.exclude(status__in=Run.UNFINISHED)
     _speed(
         bench, "pages (5 a second) while four runs go on and 50 topics are due",

@@ -28,18 +28,27 @@ def free_port() -> int:
 
 def configure(folder: Path, origin: str, port: int, **more: str) -> None:
     """Set the environment of a Beacon that asks the loopback services and nobody else."""
+    configure_alone(
+        folder,
+        port,
+        BEACON_LLM_BASE_URL=f"{origin}/v1",
+        BEACON_LLM_MODEL="loopback",
+        SERPAPI_BASE_URL=origin,
+        SERPAPI_API_KEY="benchmark-key-1234",
+        BEACON_SEARCH="serpapi",
+        BEACON_FETCH_ALLOW_HOSTS=origin.removeprefix("http://"),
+        BEACON_ENV="production",
+        **more,
+    )
+
+
+def configure_alone(folder: Path, port: int, **more: str) -> None:
+    """Set the environment of a Beacon without a model, which nothing but the benchmark limits."""
     os.environ |= {
         "BEACON_DATA_DIR": str(folder),
         "BEACON_PORT": str(port),
         "BEACON_MCP_PORT": str(free_port()),
-        "BEACON_LLM_BASE_URL": f"{origin}/v1",
-        "BEACON_LLM_MODEL": "loopback",
-        "SERPAPI_BASE_URL": origin,
-        "SERPAPI_API_KEY": "benchmark-key-1234",
-        "BEACON_SEARCH": "serpapi",
-        "BEACON_FETCH_ALLOW_HOSTS": origin.removeprefix("http://"),
         "BEACON_EMBEDDINGS": "none",
-        "BEACON_ENV": "production",
         "BEACON_RUNS_PER_HOUR": "1000000",
         "BEACON_API_REQUESTS_PER_MINUTE": "1000000",
         "DJANGO_SETTINGS_MODULE": "beacon_site.settings",
@@ -68,8 +77,10 @@ def loopback(pace: float = 1.0, **more: str) -> Iterator[str]:
 
 
 @contextmanager
-def beacon(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Run what `make up` runs, until the site answers and to the end of the block."""
+def beacon(
+    folder: Path, port: int, *, only: Sequence[str] = ()
+) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Run what `make up` runs, or only these of it, until the site answers and to the block's end."""
     from beacon_site import runner
 
     with ExitStack() as stack:
@@ -77,6 +88,8 @@ def beacon(folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes
         stack.callback(_end, running)
         commands = runner.commands("127.0.0.1", port, folder / "beat-schedule")
         for name, (arguments, more) in commands.items():
+            if only and name not in only:
+                continue
             first = [] if name == "web" else ["nice", "-n", "10"]  # as `make up` starts them
             with (folder / f"{name}.log").open("ab") as log:
                 running[name] = subprocess.Popen(
