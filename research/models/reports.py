@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, NamedTuple, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
-from django.db.models import F, Q, Value
+from django.db.models import Case, F, Func, Q, Value, When
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -25,6 +25,22 @@ from memory.models.library import ADDRESS
 from memory.texts.markdown import as_words, link
 from research.models.runs import Run
 from research.models.topic_news import OF_ITEMS, OF_REPORTS
+
+
+def _unread_first() -> Case:
+    """Return what lists are ordered by: unread reports count as a thousand years newer.
+
+    An index of it must not hang on a time zone, as days added to a moment would: hence through UTC.
+    """
+    utc = Func(Value("UTC"), F("created"), function="timezone", output_field=models.DateTimeField())
+    later = models.ExpressionWrapper(
+        utc + Value(timedelta(days=365_250)), output_field=models.DateTimeField()
+    )
+    ahead = Func(Value("UTC"), later, function="timezone", output_field=models.DateTimeField())
+    return Case(When(read_at=None, then=ahead), default=F("created"))
+
+
+UNREAD_FIRST = _unread_first()
 
 
 class Remark(NamedTuple):
@@ -102,6 +118,13 @@ class Report(Recalled):
                 name="report_unread",
             ),
             models.Index(fields=["owner", "-created", "-id"], name="report_of_owner"),
+            models.Index(
+                "owner",
+                UNREAD_FIRST.desc(),
+                F("id").desc(),
+                condition=Q(trashed_at=None),
+                name="report_unread_first",
+            ),
         ]
         triggers = OF_REPORTS
 

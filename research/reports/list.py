@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
-from django.db.models import Case, Count, DateTimeField, ExpressionWrapper, F, Q, Value, When
+from django.db.models import Count, Q
 
 from memory.models import User
 from memory.paging import Page, page_of
 from memory.texts.text import shorten
 from research.models import DeltaItem, Report
-from research.models.reports import ReportQuerySet
+from research.models.reports import UNREAD_FIRST, ReportQuerySet
 from research.runs.shown import bare
 
 PAGE_SIZE = 30
-# Unread ones stand first in one order with the others: they count as a thousand years newer.
-_AHEAD = timedelta(days=365_250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +61,7 @@ def found(user: User, wanted: Wanted) -> ReportQuerySet:
 
 def page(user: User, wanted: Wanted, cursor: str = "") -> tuple[list[ReportRow], Page]:
     """Return a page of the list, unread first, then newest first; two queries."""
-    ahead = ExpressionWrapper(F("created") + Value(_AHEAD), output_field=DateTimeField())
-    order = Case(When(read_at=None, then=ahead), default=F("created"))
-    rows = found(user, wanted).annotate(place=order).select_related("run__topic")
+    rows = found(user, wanted).annotate(place=UNREAD_FIRST).select_related("run__topic")
     shown = page_of(
         rows.defer("body", "delta", "sources"),
         by="place",
