@@ -18,13 +18,14 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Sum, Windo
 from django.db.models.functions import Coalesce, JSONObject, TruncDate
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.models import ModelCall, Note, Topic, User
 from memory.outside import connections
 from research.first_steps import first_steps
-from research.models import Report, Run, Schedule, Step, TopicNews
+from research.models import Report, Run, Schedule, Step
 from research.news import topic_news
 from research.news.topic_news import Told
 from research.running import pipeline
@@ -93,7 +94,9 @@ def unread_of(user: User) -> list[Unread]:
 
     Two queries; three or four more if what lists tell of topics is to be counted anew.
     """
-    rows = TopicNews.objects.of(user).filter(topic__trashed_at=None)
+    rows = topic_news.foremost(user, MOST_UNREAD)
+    if not rows:
+        return []
     told = topic_news.told_of(rows, newest=MOST_UNREAD)
     unread = heapq.nlargest(
         MOST_UNREAD, (one for one in told.values() if one.unread), key=lambda one: one.came
@@ -103,7 +106,9 @@ def unread_of(user: User) -> list[Unread]:
         return []
     reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")
     found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
-    read_at = max((one.read_at for one in told.values() if one.read_at), default=None)
+    read = {one.read_at for one in told.values()}
+    read.add(parse_datetime(rows[0].last_read or ""))
+    read_at = max((at for at in read if at), default=None)
     return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
 
 

@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from django.db import connection
-from django.db.models import Count, Max, Q
+from django.db.models import Count, F, Max, Q, Subquery
+from django.db.models.fields.json import KT
 from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory.models import User
 from research.models import DeltaItem, Report, TopicNews
 from research.news import since_read
 from research.news.since_read import News
@@ -145,6 +147,21 @@ class Told:
 
 
 _PARTS = {part.name for part in fields(Told)}
+
+
+def foremost(user: User, most: int) -> list[TopicNews]:
+    """Return the news of `user`'s topics whose unread reports came last, `most`, and all that is stale.
+
+    One query.  Each row says in `last_read`, as it is stored, when a report of any topic was read last.
+    """
+    mine = TopicNews.objects.of(user).filter(topic__trashed_at=None).order_by()
+    counted = mine.filter(counted=F("changes"))
+    # As they are stored, moments stand in order as text.
+    by_day = counted.annotate(came=KT("told__newest_at")).order_by(F("came").desc(nulls_last=True))
+    first = by_day.values("pk")[:most]
+    read = counted.values("topic__owner").annotate(at=Max(KT("told__read_at"))).values("at")
+    wanted = mine.filter(Q(pk__in=first) | Q(pk__in=mine.stale().values("pk")))
+    return list(wanted.annotate(last_read=Subquery(read)))
 
 
 def told_of(rows: Iterable[TopicNews], *, newest: int | None = None) -> dict[Any, Told]:

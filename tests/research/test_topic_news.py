@@ -148,3 +148,22 @@ def test_of_many_stale_topics_only_the_newest_are_told_whole(
     assert [row.is_stale for row in TopicNews.objects.order_by("topic__created")] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+def test_home_reads_of_many_topics_those_with_the_newest_reports_and_the_stale(
+    alice: User, bob: User
+):
+    topics = [make_topic(alice, f"Topic {number}") for number in range(5)]
+    for one in topics:
+        make_report(make_run(one))
+    Report.objects.get(run__topic=topics[4]).mark_read()
+    make_report(make_run(make_topic(bob, "Another's")))
+    topic_news.catch_up()
+    make_report(make_run(topics[0]))
+
+    found = topic_news.foremost(alice, 2)
+
+    at = Report.objects.get(run__topic=topics[4]).read_at
+    assert at is not None
+    assert {row.topic_id for row in found} == {topics[number].pk for number in (0, 2, 3)}
+    assert {row.last_read for row in found} == {at.isoformat()}
