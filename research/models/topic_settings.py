@@ -21,6 +21,25 @@ class TopicSettings(models.Model):
     An empty budget field means the site's default for the depth (`research.budgets.budget`).
     """
 
+    # What a run looks for and how, and what it may take: kept with each run.
+    ASKED = (
+        "objective",
+        "focus",
+        "depth",
+        "time_frame",
+        "languages",
+        "services",
+        "feeds",
+        "allow_domains",
+        "block_domains",
+        "block_pages",
+        "always_check",
+        "engine",
+        "report_style",
+        "reading",
+    )
+    LIMITS = ("max_tokens", "max_money", "max_pages", "max_minutes")
+
     class Depth(models.TextChoices):
         QUICK = "quick", _("quick")
         DEEP = "deep", _("deep")

@@ -17,26 +17,7 @@ from research.models import Report, Run, TopicSettings
 from research.steps import planning
 
 # Told as they are kept with the run; budgets and schedules do not change what it looks for.
-_TOLD = (
-    "objective",
-    "focus",
-    "depth",
-    "time_frame",
-    "languages",
-    "services",
-    "feeds",
-    "allow_domains",
-    "block_domains",
-    "block_pages",
-    "always_check",
-    "engine",
-    "report_style",
-    "reading",
-    "max_tokens",
-    "max_money",
-    "max_pages",
-    "max_minutes",
-)
+_TOLD = (*TopicSettings.ASKED, *TopicSettings.LIMITS)
 _UNSET = gettext_lazy("not set")
 
 
