@@ -142,9 +142,8 @@ def _take(copy: Copy, found: Found) -> None:
     copy.is_stale = True
     try:
         text = text_of(found)
-        saved = save_file(
-            copy.owner, copy.path, text, by=DISK, seen=_based_on(copy), why=_("edited on disk")
-        )
+        # No reason: that it was edited on disk is what its actor says.
+        saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))
     except MemoryRefused as exc:
         if isinstance(exc, FileConflict):
             _keep_as_draft(copy, exc)

@@ -74,7 +74,7 @@ def test_an_edit_by_sed_is_a_revision_by_the_disk_and_is_used_at_once(owner: Use
     assert "Ann, Lisbon" in index_text(owner)
     last = Revision.objects.filter(record_type="memoryfile").first()
     assert last is not None
-    assert (last.actor, last.reason) == ("disk", "edited on disk")
+    assert (last.actor, last.reason) == ("disk", "")
     assert read_file(owner, USER).trust == "owner"
     assert (root / USER).read_text() == stored(owner)
 

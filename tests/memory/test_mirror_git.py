@@ -51,7 +51,7 @@ def test_each_change_is_one_commit_with_its_actor_and_reason(root: Path, alice: 
         "Beacon: facts/user.md: made (system, version 1)",
         "Beacon: facts/user.md: who I am (human:alice, version 2)",
         "Beacon: facts/user.md: changed (reflector, version 3)",
-        "Beacon: facts/user.md: edited on disk (disk, version 4)",
+        "Beacon: facts/user.md: changed (disk, version 4)",
     ]
     assert messages(root)[-1] == f"Beacon: {MONTH}: moved to the trash (human:alice, version 2)"
     assert "users/bob/facts/user.md" in git(root, "ls-files")
