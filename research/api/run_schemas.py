@@ -61,7 +61,7 @@ class RunCounts(BaseModel):
 
 
 _OF_RUN = (
-    "id", "number", "status", "depth", "trigger", "actor", "is_baseline", "error", "stop_reason",
+    "id", "number", "status", "depth", "trigger", "actor", "error", "stop_reason",
     "warnings", "model_calls", "prompt_tokens", "completion_tokens", "created", "started_at",
     "finished_at",
 )  # fmt: skip
@@ -77,7 +77,7 @@ class RunOut(BaseModel):
     depth: str
     trigger: RunTrigger
     actor: str
-    is_baseline: bool
+    is_baseline: bool | None = Field(description="Null until saved, as its number is.")
     waits_for_a_person: bool = Field(description="Its plan is to be looked at first.")
     error: str
     stop_reason: str
@@ -99,6 +99,8 @@ class RunOut(BaseModel):
             topic=run.topic.slug,
             counts=RunCounts(**counted),
             money=f"{run.money:.6f}",
+            # Which memory it stands on is known once it is loaded, and counts once it is saved.
+            is_baseline=run.is_baseline if run.number is not None else None,
             waits_for_a_person=run.waiting_since is not None,
             **{name: getattr(run, name) for name in _OF_RUN},
             **more,

@@ -74,11 +74,20 @@ def test_the_steps_and_counts_of_a_run_are_told(agent: Program, alice: Any, topi
 
     told = agent.get(f"/runs/{run.pk}").json()
 
-    assert told["number"] == 1
+    assert (told["number"], told["is_baseline"]) == (1, True)
     counts = {"new": 2, "known": 1, "returning": 0, "read": 2, "unsupported": 0}
     assert told["counts"] == counts
     assert [step["name"] for step in told["steps"]][:2] == ["load_memory", "plan"]
     assert told["steps"][0]["state"] == "done"
+
+
+def test_whether_it_is_a_baseline_is_told_once_it_is_known(agent: Program, topic: Topic) -> None:
+    """A row begins as one, whatever its topic's memory will say."""
+    factories.make_run(topic)
+
+    told = agent.post("/topics/one/runs").json()
+
+    assert (told["number"], told["is_baseline"]) == (None, None)
 
 
 def test_runs_are_listed_the_latest_first(agent: Program, topic: Topic) -> None:
