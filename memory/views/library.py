@@ -37,7 +37,7 @@ from memory.recall.snippets import marked
 from memory.texts.days import in_utc
 from memory.texts.markdown import LONGEST
 from memory.texts.markdown import render as render_markdown
-from memory.texts.text import one_line, plain
+from memory.texts.text import one_line, plain, shorten
 
 PAGE = 50
 MOST_FOUND = 50
@@ -83,11 +83,13 @@ def _page(request: BeaconRequest) -> dict[str, Any]:
 
 
 def _beginning(document: Any) -> str:
-    """Return the first words without Markdown's signs, and without the title that stands above."""
+    """Return the first whole words, without Markdown's signs and the title that stands above."""
     lines = [plain(line) for line in document.beginning.splitlines() if line.strip()]
     if lines and lines[0] == document.title:
         del lines[0]
-    return one_line(" ".join(lines))
+    said = one_line(" ".join(lines))
+    is_cut = len(document.beginning) == BEGINNING
+    return shorten(said, len(said) - 1) if is_cut else said
 
 
 def _cursor(document: LibraryDocument) -> str:

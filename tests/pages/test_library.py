@@ -299,6 +299,15 @@ def test_the_list_shows_words_not_markdown_and_the_title_once(
     assert html.count("Pilot line") == 1
 
 
+def test_a_long_text_is_cut_between_words(browser: Client, alice: Any) -> None:
+    text = "# Lines\n\n" + "separator " * 60
+    library.add_document(alice, text=text, by=alice.actor)
+
+    html = browser.get(LIST).content.decode()
+
+    assert "separator…</p>" in html
+
+
 def test_a_document_says_what_it_is_and_who_added_it(browser: Client, document: Any) -> None:
     html = browser.get(page(document)).content.decode()
 
