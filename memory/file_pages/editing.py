@@ -22,7 +22,7 @@ from memory.file_texts.sections import sections_of
 from memory.files import putting_back
 from memory.files.cleaning import cleaned
 from memory.files.joining import content_at, put_together
-from memory.files.limits import MOST_EPISODES, MOST_FACTS, size_of
+from memory.files.limits import MOST_EPISODES, MOST_FACTS, OverBudget, size_of
 from memory.files.reading import Budget, NoSuchFile, read_file
 from memory.files.saving import FileConflict, Saved, append_to
 from memory.models import FileEntry, MemoryFile, User
@@ -47,9 +47,13 @@ def standing(owner: User, path: str) -> MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """How many bytes a text would take, and what else is under the same budget."""
+    """How many bytes a text would take, and what else is under the same budget.
+
+    `added` of its bytes are a save's own: a summary line, or what others wrote meanwhile.
+    """
 
     size: int
+    added: int
     others: int
     stored: int
     budget: Budget
@@ -65,14 +69,15 @@ class Meter:
         return max(0, self.budget.used - self.budget.most)
 
 
-def meter_of(file: MemoryFile, text: str) -> Meter:
-    """Return the bytes of `text` as it would be stored in `file`'s place."""
-    size, others = size_of(cleaned(text).text), 0
+def meter_of(file: MemoryFile, text: str, refused: OverBudget | None = None) -> Meter:
+    """Return the bytes of `text` in `file`'s place; of a refused save those that it would have had."""
+    typed, others = size_of(cleaned(text).text), 0
     if is_fact(file.path):
         rows = MemoryFile.objects.of(file.owner).live().filter(path__in=FACTS)
         others = sum(rows.exclude(path=file.path).values_list("size", flat=True))
     most = MOST_FACTS if is_fact(file.path) else MOST_EPISODES
-    return Meter(size, others, file.size, Budget(size + others, most))
+    size = typed if refused is None else refused.have - others
+    return Meter(size, size - typed, others, file.size, Budget(size + others, most))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def save_file(
     (`seen` names a version of a file that is gone).  Nothing is stored in any of these cases.
     """
     path, fresh = checked_path(path), cleaned(content)
-    check_rough_size(path, fresh.text)
+    check_rough_size(owner, path, fresh.text)
     act = Act(by, why, source, trust, summary)
     return held(lambda: save(owner, path, fresh, act, seen=seen, join=join))
 
@@ -122,7 +122,7 @@ def append_to(
     if not fresh.text.strip():
         problem = _("There is nothing to append: the entry has no words.")
         raise InvalidValue(problem, errors={"entry": [problem]})
-    check_rough_size(path, fresh.text)
+    check_rough_size(owner, path, fresh.text)
     check_lines(fresh.text)  # the entry's own: it does not know those of the file
     act = Act(by, why, source, trust, summary, appends=True)
 

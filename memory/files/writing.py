@@ -219,7 +219,8 @@ def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
     return told
 
 
-def check_rough_size(path: str, text: str) -> None:
+def check_rough_size(owner: User, path: str, text: str) -> None:
     """Refuse what is too large for any file before anything is worked out over it."""
     if (size := limits.size_of(text)) > limits.MOST_EPISODES:
-        limits.check_size(path, size, 0)
+        facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
+        limits.check_size(path, size, sum(facts.values_list("size", flat=True)))

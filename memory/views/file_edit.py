@@ -20,7 +20,7 @@ from memory.errors import MemoryRefused
 from memory.file_pages import editing as file_editing
 from memory.files import drafts as file_drafts
 from memory.files.refusals import NoSuchFile
-from memory.files.saving import FileConflict, Saved, save_file
+from memory.files.saving import FileConflict, OverBudget, Saved, save_file
 from memory.forms.files import FileForm
 from memory.models import FileDraft, FileEntry, MemoryFile
 from memory.records import history as record_history
@@ -68,6 +68,10 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
         why = _("%(path)s went to the trash meanwhile. Save again to make it anew with this text.")
         form = FileForm({**request.POST.dict(), "seen": 0})
         form.add_error(None, why % {"path": exc.path})
+    except OverBudget as exc:
+        meter = file_editing.meter_of(file, data["content"], exc)
+        form.add_error("content", str(exc))
+        return _editor(request, file, form, meter=meter, **_kept(request, file, form))
     except MemoryRefused as exc:
         form.add_error("content", str(exc))
     else:
@@ -195,13 +199,9 @@ def _dropped(request: BeaconRequest, path: str, dropped: str) -> dict[str, Any]:
 
 def _editor(request: BeaconRequest, file: MemoryFile, form: FileForm, **more: Any) -> HttpResponse:
     clash = more.get("clash")
-    context: dict[str, Any] = {
-        "file": file,
-        "form": form,
-        "tab": "edit",
-        "meter": file_editing.meter_of(file, str(form["content"].value() or "")),
-        **more,
-    }
+    if "meter" not in more:
+        more["meter"] = file_editing.meter_of(file, str(form["content"].value() or ""))
+    context: dict[str, Any] = {"file": file, "form": form, "tab": "edit", **more}
     if clash:  # the words that the merge screen of notes goes by
         context |= {
             "conflict": clash if clash.is_first else None,

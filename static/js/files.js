@@ -1,4 +1,4 @@
-// The editor of a memory file: its bytes are counted while one types, as the server will count them;
+// The editor of a memory file: its bytes are counted while one types, as the server counts them;
 // CodeMirror stands in the place of the textarea, whose value follows, unless a person chose otherwise.
 (() => {
   const encoder = new TextEncoder();
@@ -7,8 +7,8 @@
   const count = (text) => {
     const meter = text.form.querySelector("[data-file-meter]");
     if (!meter) return;
-    const { others, stored, most } = meter.dataset;
-    const size = encoder.encode(text.value).length;
+    const { added, others, stored, most } = meter.dataset;
+    const size = encoder.encode(text.value).length + Number(added);
     const used = size + Number(others);
     const over = used - Number(most);
     const change = size - Number(stored);

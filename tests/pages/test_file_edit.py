@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -94,6 +95,21 @@ def test_what_is_refused_stays_in_the_form_and_as_a_draft(
 def test_how_many_bytes_are_too_many_is_counted_without_scripts(browser: Client):
     html = text_of(browser.post(PREVIEW, typed("é" * 10_000)))
     assert "bytes too many" in html and "this file <b data-size>20,000</b>" in html
+
+
+@pytest.mark.parametrize("size", [15_300, 300_000], ids=["its summary line", "any file"])
+def test_a_refusal_and_the_meter_tell_the_same_total(browser: Client, alice: Any, size: int):
+    """The refused text counts with its summary line, which the writer did not type."""
+    text = "# User\n\n" + ("- word\n" * (size // 7))
+
+    html = text_of(browser.post(EDIT, typed(text), headers=HTMX))
+
+    told = re.search(r"fact files ([\d,]+) bytes together.* facts/user.md would have ([\d,]+),", html)
+    assert told is not None
+    assert f"<b data-used>{told[1]}</b>" in html and f"<b data-size>{told[2]}</b>" in html
+    added = re.search(r'data-added="(\d+)"', html)
+    assert added is not None
+    assert int(told[2].replace(",", "")) == len(text) + int(added[1])
 
 
 def test_a_form_without_a_version_is_explained(browser: Client, alice: Any):
