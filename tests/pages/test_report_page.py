@@ -82,7 +82,17 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
 
     shown = section(page(browser, run), "what-changed")
 
-    assert "To be looked at" in shown and shown.count("Both were kept: you decide, on the") == 2
+    assert "To be looked at" in shown and shown.count("Both were kept.") == 2
+    assert shown.count("Decide on the conflict desk") == 2
+
+
+def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: Topic):
+    shown = section(page(browser, make_second_run(topic)), "what-changed")
+
+    on_paper = re.sub(r'<(span|a) class="no-print".*?</\1>', "", shown, flags=re.S)
+
+    assert "Both were kept." in on_paper and "gave way to the new one." in on_paper
+    assert "conflict desk" not in on_paper and "The old fact</a>" not in on_paper
 
 
 def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):
