@@ -104,7 +104,9 @@ def test_a_refusal_and_the_meter_tell_the_same_total(browser: Client, alice: Any
 
     html = text_of(browser.post(EDIT, typed(text), headers=HTMX))
 
-    told = re.search(r"fact files ([\d,]+) bytes together.* facts/user.md would have ([\d,]+),", html)
+    told = re.search(
+        r"fact files ([\d,]+) bytes together.* facts/user.md would have ([\d,]+),", html
+    )
     assert told is not None
     assert f"<b data-used>{told[1]}</b>" in html and f"<b data-size>{told[2]}</b>" in html
     added = re.search(r'data-added="(\d+)"', html)
