@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.accounts import languages
+from memory.forms.fields import TOO_LONG
 from memory.models import User
 from memory.texts import time_zones
 
@@ -150,6 +151,15 @@ class ProfileForm(ListsTimeZones, _OfUser):
             ),
             "interests": gettext_lazy("What you follow, in your own words."),
             "shortcuts": gettext_lazy("Single keys such as / and g t. The ? key lists them."),
+        }
+        error_messages: ClassVar[dict[str, Any]] = {
+            "display_name": {"max_length": TOO_LONG},
+            "email": {
+                "invalid": gettext_lazy(
+                    "This is no e-mail address. Type one such as ada@example.org, or none."
+                ),
+                "max_length": TOO_LONG,
+            },
         }
         widgets: ClassVar[dict[str, Any]] = {
             "display_name": forms.TextInput(attrs={"autocomplete": "name"}),

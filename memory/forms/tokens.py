@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.accounts.agent_settings import LONGEST_PROMPT
 from memory.errors import InvalidValue
+from memory.forms.fields import TOO_LONG, CleanTextField
 from memory.models import Agent
 from memory.models.agents import LONGEST_NAME
 
@@ -36,9 +37,16 @@ class _TakesRefusals(forms.BaseForm):
 class TokenForm(forms.Form, _TakesRefusals):
     """A token for a program: its name, what it may do, and for how long."""
 
-    name = forms.CharField(
+    name = CleanTextField(
         label=_("Which program"),
         max_length=LONGEST_NAME,
+        error_messages={
+            "required": _(
+                "A token is made for a program, whose name says who wrote what. Type its name, "
+                "such as claude."
+            ),
+            "max_length": TOO_LONG,
+        },
         help_text=_(
             "It acts as an agent of this name: what it writes says so. A second token of the same "
             "name opens the same agent."

@@ -60,15 +60,15 @@ def save_view(user: User, page: str, name: str, query: str) -> SavedView:
     if page not in SavedView.Page.values:
         raise InvalidValue(_("There is no list of that name."))
     if not is_visible(name):
-        raise InvalidValue(_("A view needs a name."))
+        raise InvalidValue(_("A view needs a name. Type one and save again."))
     if len(name) > most:
         raise InvalidValue(
-            _("A name has at most %(most)d characters; this has %(have)d.")
+            _("The name has %(have)d characters, and at most %(most)d fit. Shorten it.")
             % {"most": most, "have": len(name)}
         )
     query = _plain(clean(query)[0])
     if len(query) > LONGEST_QUERY:
-        raise InvalidValue(_("This search is too long to be saved."))
+        raise InvalidValue(_("This search is too long to be saved as a view. Shorten it."))
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two saves, one limit
         others = SavedView.objects.of(user).filter(page=page).exclude(name=name)

@@ -82,7 +82,7 @@ def test_a_stranger_neither_sees_nor_deletes_it(client_of: ClientOf, browser: Cl
     ("more", "words"),
     [
         ({"name": " "}, "needs a name"),
-        ({"name": "x" * 61}, "at most 60 characters; this has 61"),
+        ({"name": "x" * 61}, "has 61 characters, and at most 60 fit"),
         ({"page": "poems"}, "no list of that name"),
         ({"query": "q=" + "x" * 20_000}, "too long"),
     ],

@@ -101,10 +101,10 @@ def test_behind_https_programs_come_in_by_the_same_host(browser: Client, setting
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"name": ""}, "This field is required"),
+        ({"name": ""}, "Type its name, such as claude."),
         ({"name": "research"}, "is one of Beacon&#x27;s own"),
         ({"name": "a:b"}, "A name has no colon"),
-        ({"name": "x" * 81}, "at most 80 characters"),
+        ({"name": "x" * 81}, "It has 81 characters, and at most 80 fit. Shorten it."),
         ({"scopes": "root"}, "Select a valid choice"),
         ({"days": "-1"}, "Select a valid choice"),
     ],
