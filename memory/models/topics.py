@@ -30,6 +30,14 @@ TITLE_LENGTH = 500
 NAME_ONCE = "topic_slug_once_an_owner"
 
 
+class NameTaken(InvalidValue):
+    """Another topic, that at `slug`, has the title."""
+
+    def __init__(self, message: str, *, errors: dict[str, Any], slug: str) -> None:
+        super().__init__(message, errors=errors)
+        self.slug = slug
+
+
 class TopicQuerySet(RememberedQuerySet):
     """The questions asked of topics."""
 
@@ -141,9 +149,9 @@ class Topic(Remembered):
         if problem:
             raise InvalidValue(problem, errors={"title": [problem]})
 
-    def _name_taken(self) -> InvalidValue:
+    def _name_taken(self) -> NameTaken:
         problem = _("You have a topic of this name already: “%(title)s”.") % {"title": self.title}
-        return InvalidValue(problem, errors={"title": [problem]})
+        return NameTaken(problem, errors={"title": [problem]}, slug=self.slug)
 
     @contextmanager
     def name_once(self) -> Iterator[None]:

@@ -9,6 +9,8 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -16,6 +18,7 @@ from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory.errors import InvalidValue
 from memory.models import Topic, User
+from memory.models.topics import NameTaken
 from memory.outside import connections
 from memory.texts.slugs import slug_of
 from memory.texts.text import clean, one_line
@@ -60,6 +63,14 @@ def _number(label: Any, most: int = _MOST, **more: Any) -> forms.IntegerField:
     return forms.IntegerField(
         label=label, required=False, min_value=1, max_value=most, widget=widget, **more
     )
+
+
+def _title_error(exc: InvalidValue) -> ValidationError:
+    """Return why a title is refused; where another topic has it, with a link to that."""
+    if not isinstance(exc, NameTaken):
+        return ValidationError(exc.errors.get("title", [str(exc)]))
+    page = reverse("research:topic", args=[exc.slug])
+    return ValidationError(format_html('{} <a href="{}">{}</a>', str(exc), page, _("Open it")))
 
 
 class TopicForm(IntentFields, ScheduleForm, MonthFields):
@@ -262,8 +273,12 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         try:
             topic.check_title()
         except InvalidValue as exc:
-            raise ValidationError(exc.errors["title"]) from exc
+            raise _title_error(exc) from exc
         return title
+
+    def refuse_title(self, exc: InvalidValue) -> None:
+        """Show why the title was refused when it was to be stored."""
+        self.add_error("title", _title_error(exc))
 
     def clean(self) -> dict[str, Any]:
         """Check what belongs together: feeds with their service, both lists of domains."""

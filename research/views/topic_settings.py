@@ -131,7 +131,7 @@ def _create(request: BeaconRequest, form: TopicForm) -> Topic | None:
             private=state["private"],
         )
     except InvalidValue as exc:
-        form.add_error("title", str(exc))
+        form.refuse_title(exc)
         return None
 
 
@@ -196,7 +196,7 @@ def topic_settings(request: BeaconRequest, slug: str) -> HttpResponse:
             theirs = exc.theirs
             form = _rebased(request, topic, form, exc)
         except InvalidValue as exc:
-            form.add_error("title", str(exc))
+            form.refuse_title(exc)
         else:
             _say_what_was_removed(request, form)
             undo = undo_settings_tag(request, "topic", before, target=str(topic.pk))

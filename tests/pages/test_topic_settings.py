@@ -110,7 +110,10 @@ def test_a_stranger_is_turned_away(client_of: ClientOf, topic: Topic, bob: Any):
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ({"title": "Taken"}, "You have a topic of this name already"),
+        (
+            {"title": "Taken"},
+            'of this name already: “Taken”. <a href="/topics/taken/">Open it</a>',
+        ),
         ({"preset": "cron", "cron": "0 9 31 2 *"}, "never fires"),
         ({"allow_domains": "http://x.example/"}, "“x.example”"),
         ({"languages": "Klingon"}, "“Klingon”"),
