@@ -1,0 +1,89 @@
+"""Toasts: how long they stand, how many, what they offer; and a form whose answer is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Route, expect
+
+from tests.browser.visitor import Visitor
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.timeout(300),
+]
+SAY = "told => document.dispatchEvent(new CustomEvent('toast', {detail: told}))"
+
+
+@pytest.fixture
+def visitor(visit: Callable[..., Visitor], cast: dict[str, str]) -> Visitor:
+    """Who has files and topics, at a page without a toast, with a clock that can be put forward."""
+    made = visit()
+    made.sign_in("grace")
+    made.page.clock.install()
+    made.goto("/settings/profile/")
+    return made
+
+
+def say(visitor: Visitor, *texts: str, undo: str = "") -> Locator:
+    """Let a script tell these; return the toasts that stand."""
+    for text in texts:
+        visitor.page.evaluate(SAY, {"text": text, "level": "info", "undo": undo})
+    return visitor.page.locator("#toasts .toast:not(.leaving)")
+
+
+@pytest.mark.requirement("R226")
+def test_a_toast_leaves_after_ten_seconds_unless_somebody_is_at_it(visitor: Visitor) -> None:
+    toasts = say(visitor, "Saved.")
+    toasts.hover()
+    visitor.page.clock.fast_forward(10_500)
+    expect(toasts).to_have_text(["Saved."])
+
+    visitor.page.mouse.move(1, 1)
+    visitor.page.clock.fast_forward(2_500)
+
+    expect(toasts).to_have_count(0)
+
+
+def test_three_stand_at_most_and_one_text_stands_once(visitor: Visitor) -> None:
+    toasts = say(visitor, "One", "Two", "Two", "Three", "Four")
+    expect(toasts).to_have_text(["Two", "Three", "Four"])
+
+
+def test_a_toast_is_closed_by_its_button(visitor: Visitor) -> None:
+    toasts = say(visitor, "Saved.")
+    visitor.press("Close this message")
+    expect(toasts).to_have_count(0)
+
+
+def test_undo_is_offered_at_an_address_of_ours_alone(visitor: Visitor) -> None:
+    """Its form holds the person's token."""
+    toasts = say(visitor, "Ours", undo="/records/undo/")
+    say(visitor, "Theirs", undo="//elsewhere.example/")
+
+    forms = toasts.locator("form")
+    expect(forms).to_have_count(1)
+    expect(forms).to_have_attribute("action", "/records/undo/")
+
+
+def test_an_answer_that_failed_is_told_in_words(visitor: Visitor) -> None:
+    visitor.page.route("**/broken/", lambda route: route.fulfill(status=500, body="no"))
+    visitor.page.evaluate("htmx.ajax('GET', '/broken/', {target: 'main', swap: 'none'})")
+    expect(visitor.page.locator("#toasts")).to_contain_text("the server answered 500")
+    visitor.problems.clear()  # htmx's own word on it, in the console
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_can_be_read_while_an_answer_is_waited_for(visitor: Visitor, theme: str) -> None:
+    def held(route: Route) -> None:
+        if route.request.method != "POST":
+            route.continue_()
+
+    visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    visitor.page.route("**/settings/profile/", held)
+    visitor.press("Save")
+    expect(visitor.page.locator("form.htmx-request")).to_have_count(1)
+
+    assert visitor.violations("color-contrast") == []
