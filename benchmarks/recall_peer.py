@@ -1,30 +1,31 @@
 """Recall beside the search of basic-memory, a memory that people use with agents: 2,000 notes.
 
-    python3.12 -m venv ENV && ENV/bin/pip install 'basic-memory<0.23' 'certifi<2026.10.19'
-    BASIC_MEMORY_PYTHON=ENV/bin/python .venv/bin/python -m benchmarks.recall_peer [--size 2000]
+    .venv/bin/python -m benchmarks.recall_peer [--size 2000] [--python python3.12]
 
 Both get the same notes and the same questions, 40 of each length from one to eight words, and are
 asked in a warm process: Beacon by `recall()`, basic-memory by its MCP tool in the same process
 (`benchmarks/peers/basic_memory_search.py`).  Both answer with whole notes.  Its vectors are off, as
-Beacon's are: the words alone are compared.  Without BASIC_MEMORY_PYTHON Beacon's line stands alone.
+Beacon's are: the words alone are compared.  It is installed from its package into an environment of its
+own (some minutes, the first time; it needs Python 3.12); where that fails, Beacon's line stands alone
+with the error.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks import recall
+from benchmarks import recall, stack
 from benchmarks.memories import memories, pool_of, questions
 from benchmarks.throwaway import database
 
 PEER = Path(__file__).parent / "peers" / "basic_memory_search.py"
+PACKAGES = ("basic-memory<0.23", "certifi<2026.10.19")
 MORE = 50  # notes written one after another
 
 
@@ -33,13 +34,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--size", type=int, default=2_000)
     parser.add_argument("--questions", type=int, default=40, help="of each length")
+    parser.add_argument("--python", default="", help="for the peer's environment")
     asked = parser.parse_args()
     texts = memories(pool_of(None), asked.size)
     with database(durable=True):
         recall.QUESTIONS = asked.questions
         ours = recall.ours(texts)[0]
-    peer = os.environ.get("BASIC_MEMORY_PYTHON", "")
-    theirs = _asked(peer, texts, asked.questions) if peer else {"error": "not installed"}
+    theirs = _theirs(asked.python, texts, asked.questions)
     print(
         f"| {asked.size:,} notes | taken in, s | disk MB | memory MB | p50 / p95 ms | one more, ms |"
     )
@@ -47,7 +48,7 @@ def main() -> int:
     print(_line("Beacon lexical", ours.build, ours.disk, ours.memory, ours.all_wall, ours.alone))
     if "error" in theirs:
         print(f"\nbasic-memory: {theirs['error']}")
-        return int(bool(peer))
+        return 1
     wrote = statistics.median(theirs["wrote"])
     figures = (theirs["build"], theirs["disk"], theirs["memory"], theirs["took"], wrote)
     print(_line("basic-memory", *figures))
@@ -57,6 +58,16 @@ def main() -> int:
     )
     print(f"for {theirs['found']} of {len(theirs['took'])} questions.")
     return 0
+
+
+def _theirs(python: str, texts: list[str], count: int) -> dict[str, Any]:
+    """Return the figures of basic-memory in an environment of its own, or why there are none."""
+    python = python or stack.python_312()
+    try:
+        programs = stack.environment_of("basic-memory", PACKAGES, python)
+    except (OSError, subprocess.CalledProcessError) as exc:
+        return {"error": f"could not be installed with {python}: {exc}"}
+    return _asked(str(programs / "python"), texts, count)
 
 
 def _asked(peer: str, texts: list[str], count: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Everything works in a folder that goes when the benchmark ends.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -144,6 +145,21 @@ def answers(base: str, process: subprocess.Popen[bytes], *, within: float = 120)
         else:
             return time.monotonic() - began
     raise SystemExit("the site did not start")
+
+
+def python_312() -> str:
+    """Return a Python 3.12 that starts, which some peers need; else this one."""
+    kept = sorted(Path.home().glob(".pyenv/versions/3.12*/bin/python3.12"))
+    for candidate in (shutil.which("python3.12"), *map(str, kept)):
+        # A shim of pyenv may stand in the path without a version behind it.
+        if (
+            candidate
+            and not subprocess.run(
+                [candidate, "--version"], capture_output=True, check=False
+            ).returncode
+        ):
+            return candidate
+    return sys.executable
 
 
 def environment_of(name: str, packages: Sequence[str], python: str = sys.executable) -> Path:

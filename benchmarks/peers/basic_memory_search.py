@@ -1,7 +1,6 @@
 """basic-memory's own search over notes in files: run by its own Python, told and telling JSON.
 
-    python3.12 -m venv ENV && ENV/bin/pip install 'basic-memory<0.23' 'certifi<2026.10.19'
-    BASIC_MEMORY_PYTHON=ENV/bin/python python -m benchmarks.recall_peer
+    python -m benchmarks.recall_peer
 
 On standard input: {"texts": [...], "questions": [...], "more": [...]}.  The texts are written as
 Markdown files and taken in by `basic-memory reindex --full --search`; the questions go through its

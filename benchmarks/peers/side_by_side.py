@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,7 +41,7 @@ def main() -> int:
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
     _print("Beacon", _lines([sys.executable, "-m", "benchmarks.peers.beacon_runs"], "serpapi"))
     try:
-        python = asked.python or shutil.which("python3.12") or sys.executable
+        python = asked.python or stack.python_312()
         programs = stack.environment_of("gpt-researcher", PEER, python)
     except subprocess.CalledProcessError as exc:
         print(f"gpt-researcher could not be installed with {python}: {exc}")
