@@ -158,7 +158,7 @@ def _last_answer(profile: LlmProfile) -> Check:
     if last is None:
         said = _("%(model)s is set up and gave no answer yet.") % values
         return Check(name, WARN, said, _("Test it in Connections."))
-    values["purpose"] = last.purpose
+    values["purpose"] = last.aim
     if not last.failure:
         said = _("%(model)s answered its last call (%(purpose)s).") % values
         return Check(name, GOOD, said, at=last.created)

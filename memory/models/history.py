@@ -256,6 +256,20 @@ class ModelCall(models.Model):
     was; both are empty where an answer came that could be used.
     """
 
+    class Purpose(models.TextChoices):
+        ASK = "ask", _("answering in Ask")
+        COMPACT = "compact", _("shortening a result")
+        COMPARE = "compare", _("comparing sentences")
+        CONDENSE = "condense", _("condensing a file")
+        EXTRACT = "extract", _("extracting observations")
+        JUDGE = "judge", _("judging what to tell")
+        MERGE = "merge", _("merging notes")
+        PLAN = "plan", _("planning")
+        REFLECT = "reflect", _("reflecting")
+        SUMMARISE = "summarise", _("summarising")
+        TRACK = "track", _("researching a track")
+        WRITE = "write", _("writing the report")
+
     class Failure(models.TextChoices):
         UNAVAILABLE = "unavailable", _("it could not be reached, or could not answer now")
         REJECTED = "rejected", _("it refused the request")
@@ -291,6 +305,16 @@ class ModelCall(models.Model):
 
     def __str__(self) -> str:
         return f"{self.purpose} ({self.model})"
+
+    @property
+    def aim(self) -> str:
+        """Return the purpose in words."""
+        return self.aim_of(self.purpose)
+
+    @classmethod
+    def aim_of(cls, purpose: str) -> str:
+        """Return a purpose in words; one that came with an import may be unknown."""
+        return str(dict(cls.Purpose.choices).get(purpose, purpose))
 
 
 class Use(models.Model):

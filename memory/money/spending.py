@@ -260,7 +260,7 @@ def detail(calls: Calls, *, whose: User | None) -> Detail:
     )
     found = Detail(
         by_model=_lines(rows, lambda row: Line(row["model"], Spent.of(row))),
-        by_purpose=_lines(rows, lambda row: Line(row["purpose"], Spent.of(row))),
+        by_purpose=_lines(rows, lambda row: Line(ModelCall.aim_of(row["purpose"]), Spent.of(row))),
     )
     if whose is None:
         found.by_person = _lines(rows, _person)

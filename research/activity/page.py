@@ -207,7 +207,7 @@ def _call(row: Any, user: User) -> Line:
     actor = "research" if row.source.startswith("run:") else row.source
     return Line(
         "call", row.pk, row.created, words.who(actor, user.username), actor,
-        _("asked %(model)s") % {"model": row.model}, _("model call"), row.purpose,
+        _("asked %(model)s") % {"model": row.model}, _("model call"), row.aim,
         details=[*words.of_call(row), *([row.error[:300]] if row.error else [])],
         is_warning=bool(row.failure),
     )  # fmt: skip

@@ -91,7 +91,7 @@ def test_a_models_last_failure_is_told_by_its_kind_alone(
 
     body = page(browser)
 
-    assert f"The last call of m1 (plan) came to nothing: {why}" in body
+    assert f"The last call of m1 (planning) came to nothing: {why}" in body
     assert "secret plan" not in body
 
 
@@ -99,7 +99,7 @@ def test_a_call_that_was_left_says_nothing_of_the_model(browser: Client, alice: 
     called(alice)
     called(alice, "not waited for", "left")
 
-    assert "m1 answered its last call (plan)" in page(browser)
+    assert "m1 answered its last call (planning)" in page(browser)
 
 
 def test_one_answer_that_makes_no_sense_does_not_break_the_model(

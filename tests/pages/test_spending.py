@@ -52,6 +52,12 @@ def test_a_month_is_shown_by_model_purpose_topic_and_run(browser: Client, alice:
     assert "a-model" in body
 
 
+def test_a_month_is_shown_by_purpose_in_words(browser: Client, alice: User) -> None:
+    call(alice, purpose="condense")
+
+    assert "condensing a file" in body_of(browser)
+
+
 def test_an_unknown_price_is_said_and_never_shown_as_nothing(browser: Client, alice: User) -> None:
     call(alice, money=None)
 
