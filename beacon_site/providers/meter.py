@@ -62,6 +62,10 @@ class Meter:
         if time.monotonic() >= self._window_ends_at:
             self._end_window()
 
+    def room(self) -> int:
+        """Bytes that the next read may take: what is left, or one to find out whether more comes."""
+        return max(1, self.limits.wire_bytes - self.wire_bytes)
+
     def next_answer(self) -> None:
         """Begin to measure the speed anew: a server may think before each answer."""
         self._window_ends_at = float("inf")
@@ -116,10 +120,14 @@ class MeteredStream(httpcore.NetworkStream):
         self._meter = meter
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read what is there, or give up when the meter's patience is at its end."""
+        """Read what is there, or give up when the meter's patience is at its end.
+
+        What is within the limit is always handed on: only a read behind it is refused.
+        """
+        most = min(max_bytes, self._meter.room())
         while True:
             try:
-                received = self._inner.read(max_bytes, timeout=self._meter.patience())
+                received = self._inner.read(most, timeout=self._meter.patience())
                 break
             except httpcore.ReadTimeout:
                 self._meter.waited()

@@ -31,6 +31,7 @@ logger = structlog.get_logger(__name__)
 
 LIMITS = Limits(whole_seconds=15.0, wire_bytes=64 * 1024, unpacked_bytes=64 * 1024, redirects=0)
 EXCERPT = 2000  # characters of an answer that are kept
+_MORSEL = 32  # bytes: packed a thousandfold they are within the limit, so its beginning is kept
 PREFIX = "whsec_"
 
 
@@ -134,9 +135,10 @@ def _excerpt(response: httpcore.Response, encoding: str, meter: Meter) -> str:
         unpacker = unpacker_for(encoding, limit=LIMITS.unpacked_bytes)
         for piece in response.iter_stream():
             meter.remaining()
-            read += unpacker.feed(piece)
-            if len(read) >= EXCERPT * 4:
-                break
+            for start in range(0, len(piece), _MORSEL):
+                read += unpacker.feed(piece[start : start + _MORSEL])
+                if len(read) >= EXCERPT * 4:
+                    return _kept(read)
     except (
         ProviderError,
         httpcore.NetworkError,
@@ -144,4 +146,8 @@ def _excerpt(response: httpcore.Response, encoding: str, meter: Meter) -> str:
         httpcore.RemoteProtocolError,
     ) as exc:
         logger.info("answer of a webhook not read to its end", why=str(exc))
+    return _kept(read)
+
+
+def _kept(read: bytearray) -> str:
     return read.decode("utf-8", "replace")[:EXCERPT]

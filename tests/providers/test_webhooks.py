@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import hmac
 import socket
@@ -128,3 +129,10 @@ def test_of_an_endless_answer_the_beginning_is_kept_and_the_rest_not_read(receiv
 
     assert answer.status == 200
     assert answer.excerpt == "x" * webhooks.EXCERPT
+
+
+def test_of_an_answer_that_unpacks_to_far_too_much_the_beginning_is_kept(receiver: HTTPServer):
+    packed = Response(gzip.compress(b"x" * 5_000_000), headers={"Content-Encoding": "gzip"})
+    receiver.expect_request("/hook").respond_with_response(packed)
+
+    assert post(receiver).excerpt == "x" * webhooks.EXCERPT
