@@ -61,7 +61,7 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
     data = form.cleaned_data
     writing = {"by": request.actor, "seen": data["seen"], "why": data["note"]}
     try:
-        saved = save_file(request.user, file.path, data["content"], **writing)
+        saved = save_file(request.user, file.path, _ended(data["content"], file), **writing)
     except FileConflict as exc:
         return _merging(request, form, exc)
     except NoSuchFile as exc:
@@ -78,6 +78,15 @@ def _save(request: BeaconRequest, file: MemoryFile, form: FileForm) -> HttpRespo
         file_drafts.drop_saved_draft(request.user, file.path, data["window"], data["content"])
         return _saved(request, saved, data["seen"])
     return _editor(request, file, form, **_kept(request, file, form))
+
+
+def _ended(text: str, file: MemoryFile) -> str:
+    """Return what was typed with the line break at the file's end that typing there takes away.
+
+    Without it the next line that a program or a shell appends would stand in the last one.
+    """
+    had_one = not file.content or file.content.endswith("\n")
+    return f"{text}\n" if had_one and text and not text.endswith("\n") else text
 
 
 def _saved(request: BeaconRequest, saved: Saved, seen: int) -> HttpResponse:

@@ -69,6 +69,19 @@ def test_a_text_that_says_what_stands_makes_no_version(browser: Client, alice: A
     assert "Nothing is changed" in html and stands(alice).version == 2
 
 
+def test_a_line_typed_at_the_end_leaves_the_file_its_last_line_break(browser: Client, alice: Any):
+    browser.post(EDIT, typed(TEXT + "- Tea: green"))
+    assert stands(alice).content.endswith("\n- Tea: green\n")
+    assert not FileDraft.objects.of(alice).exists()
+
+
+def test_a_file_that_ends_without_a_line_break_stays_so(browser: Client, alice: Any):
+    save_file(alice, USER, TEXT.rstrip(), by=alice.actor, seen=2)
+    before = stands(alice)
+    browser.post(EDIT, typed(before.content, seen=before.version))
+    assert stands(alice).version == before.version and not before.content.endswith("\n")
+
+
 @pytest.mark.requirement("R226")
 @pytest.mark.parametrize(
     ("text", "why"),
