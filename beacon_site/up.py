@@ -51,12 +51,15 @@ def up() -> int:
             f"Beacon already runs on {folder}, {where}. Use that one, stop it with `{MAKE} down`, "
             "or set BEACON_DATA_DIR and BEACON_PORT to run a second one."
         )
+    is_first = not read_state(folder)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     if _end_leftovers(folder):
         print("Ended the processes that an earlier, killed Beacon had left.", flush=True)
     os.environ.setdefault("BEACON_MIRROR_DIR", str(folder / "memory"))
     missing = tuple(name for name in NO_SERVERS if not os.environ.get(name, "").strip())
+    if is_first:  # nothing else is said before the processes start
+        print("Making the database, which takes up to a minute this first time …", flush=True)
     servers = embedded.ensure(folder, need=missing)
     try:
         os.environ |= servers.urls

@@ -194,6 +194,7 @@ def settled(beacon: Beacon, prepared: Path) -> Beacon:
 def test_it_answers_refuses_a_twin_and_leaves_nothing_behind_after_sigterm(beacon: Beacon):
     mcp = beacon.environment["BEACON_MCP_PORT"] = str(processes.free_port())
     beacon.start()
+    assert beacon.says("Making the database")
     started = beacon.started()
     port = beacon.environment["BEACON_PORT"]
     assert urllib.request.urlopen(f"http://127.0.0.1:{port}/livez").status == 200
@@ -240,6 +241,7 @@ def test_after_kill_9_of_runner_janitor_and_servers_it_starts_again_at_once(sett
 
 def test_a_server_that_dies_comes_back_while_beacon_runs(settled: Beacon):
     settled.start()
+    assert not settled.says("Making the database")
     os.kill(processes.pid_of(read_state(settled.folder)["postgres"]["process"]), signal.SIGKILL)
 
     assert eventually(lambda: settled.says("postgres had died and was started again"), 40)
