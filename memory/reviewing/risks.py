@@ -95,7 +95,9 @@ def _trust_of(write: Write) -> str:
         return _("it comes from text that is quarantined")
     if write.trust == Trust.EXTERNAL and write.leaves_topic:
         if write.by in (RESEARCH, REFLECTOR):
-            return _("it comes from web pages, and would be used outside its topic")
+            return _(
+                "it rests on pages or documents that were read, and would be used outside its topic"
+            )
         return _(
             "its writer was shown text from web pages just before, and it would be used outside "
             "a topic"

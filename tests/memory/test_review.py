@@ -53,7 +53,7 @@ def test_an_agents_own_plain_words_are_stored_at_once(alice: Any):
 @pytest.mark.parametrize("kind", ["note", "file", "observation"])
 def test_what_comes_from_the_web_does_not_leave_its_topic_unseen(alice: Any, kind: str):
     assert "was shown" in held(alice, kind, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."])
-    assert "it comes from web pages" in held(
+    assert "it rests on pages or documents that were read" in held(
         alice, kind, by=REFLECTOR, trust=Trust.EXTERNAL, texts=["A cell costs 89 $."]
     )
     assert not held(
@@ -146,7 +146,7 @@ def test_what_is_held_changes_nothing_and_stands_in_activity(alice: Any):
     assert list(review.waiting(alice)) == [proposal]
     line = Activity.objects.get(kind="held")
     assert (line.actor, line.label) == ("reflector", MEMORY)
-    assert "web pages" in line.detail["why"]
+    assert "pages or documents" in line.detail["why"]
 
 
 def test_the_same_again_is_the_same_proposal(alice: Any):
