@@ -173,7 +173,8 @@ VARIABLES = {
         ),
         Variable(
             "BEACON_LIBRARY_DIR",
-            "a folder of documents that is watched",
+            "a folder of documents that is watched, for research to draw on "
+            "([how](../how-to/research-your-documents.md))",
         ),
         Variable(
             "BEACON_MIRROR_DIR",
