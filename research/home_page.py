@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from memory.models import ModelCall, Note, Topic, User
 from memory.outside import connections
@@ -83,7 +84,12 @@ class Unread:
             return " ".join(shown.bare(sentence) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
-            return _("Nothing new; %(count)d known sources came back.") % {"count": known}
+            said = ngettext(
+                "Nothing new; %(count)d known source came back.",
+                "Nothing new; %(count)d known sources came back.",
+                known,
+            )
+            return said % {"count": known}
         if self.news.is_quiet:
             return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
         return shown.bare(self.report.summary)

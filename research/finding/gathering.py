@@ -240,7 +240,7 @@ def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int)
     gave = {entry["service"] for entry in done if entry["hits"]} or answered
     names = [service.name for service in services if service.name in gave]
     parts = [
-        _("%(hits)d hits from %(services)s")
+        ngettext("%(hits)d hit from %(services)s", "%(hits)d hits from %(services)s", count)
         % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
     ]
     parts += [

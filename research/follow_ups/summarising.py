@@ -156,8 +156,8 @@ def _actions(run: Run) -> str:
     queries = len(steps.get("plan", {}).get("queries", []))
     saved = steps.get("save", {})
     words = _(
-        "asked %(queries)d queries, got %(hits)d hits (%(new)d new), read %(read)d pages, cited "
-        "%(cited)d sources; %(learnt)d facts new, %(confirmed)d confirmed, %(retired)d retired."
+        "queries asked %(queries)d, hits %(hits)d (new %(new)d), pages read %(read)d, sources cited "
+        "%(cited)d; facts new %(learnt)d, confirmed %(confirmed)d, retired %(retired)d."
     ) % {
         "queries": queries,
         "hits": len(hits),

@@ -32,24 +32,33 @@ def nothing_found(work: Work, read: int) -> str:
     counts, unread = work.output("filter_seen"), _unread(work)
     values = {"topic": work.topic.title, "read": read, "unread": unread}
     if read:
-        return (
-            _("%(read)d pages were read, but none of them says anything clear about “%(topic)s”.")
-            % values
+        said = ngettext(
+            "%(read)d page was read, but it says nothing clear about “%(topic)s”.",
+            "%(read)d pages were read, but none of them says anything clear about “%(topic)s”.",
+            read,
         )
+        return said % values
     if unread and work.is_stopping:
-        return (
-            _("The run ended before a page was read: %(unread)d sources wait for the next run.")
-            % values
+        said = ngettext(
+            "The run ended before a page was read: %(unread)d source waits for the next run.",
+            "The run ended before a page was read: %(unread)d sources wait for the next run.",
+            unread,
         )
+        return said % values
     if unread:
-        return (
-            _("%(unread)d sources came up, but none of them could be read: see the reason at each.")
-            % values
+        said = ngettext(
+            "%(unread)d source came up, but it could not be read: see the reason at it.",
+            "%(unread)d sources came up, but none of them could be read: see the reason at each.",
+            unread,
         )
-    if counts["blocked"]:
-        return _(
-            "%(blocked)d sources came up, but none that may be read: see the reason at each."
-        ) % {"blocked": counts["blocked"]}
+        return said % values
+    if blocked := counts["blocked"]:
+        said = ngettext(
+            "%(blocked)d source came up, but it may not be read: see the reason at it.",
+            "%(blocked)d sources came up, but none that may be read: see the reason at each.",
+            blocked,
+        )
+        return said % {"blocked": blocked}
     return _("The searches found nothing about “%(topic)s”.") % values
 
 
@@ -77,9 +86,19 @@ def _outcome(values: dict[str, int | str]) -> str:
             % values
         )
     if values["unread"]:
-        return _("Nothing new was read %(since)s; %(known)d known sources came up.") % values
+        said = ngettext(
+            "Nothing new was read %(since)s; %(known)d known source came up.",
+            "Nothing new was read %(since)s; %(known)d known sources came up.",
+            int(values["known"]),
+        )
+        return said % values
     if values["known"]:
-        return _("Nothing new %(since)s: %(known)d sources came up, all of them known.") % values
+        said = ngettext(
+            "Nothing new %(since)s: %(known)d source came up, which was known.",
+            "Nothing new %(since)s: %(known)d sources came up, all of them known.",
+            int(values["known"]),
+        )
+        return said % values
     return _("Nothing new %(since)s: the searches found no source.") % values
 
 
@@ -87,6 +106,17 @@ def _rest(values: dict[str, int | str], work: Work) -> str:
     """Say what became of the new sources that were not read."""
     if not values["unread"]:
         return ""
+    unread = int(values["unread"])
     if work.is_stopping:
-        return _("%(unread)d new sources were not read and wait for the next run.") % values
-    return _("%(unread)d new sources could not be read: see the reason at each.") % values
+        said = ngettext(
+            "%(unread)d new source was not read and waits for the next run.",
+            "%(unread)d new sources were not read and wait for the next run.",
+            unread,
+        )
+        return said % values
+    said = ngettext(
+        "%(unread)d new source could not be read: see the reason at it.",
+        "%(unread)d new sources could not be read: see the reason at each.",
+        unread,
+    )
+    return said % values

@@ -96,7 +96,7 @@ def write(work: Work) -> StepResult:
     output["phrases"] = phrases()[:6]
     return StepResult(
         output,
-        detail=_("%(findings)d findings, %(listed)d changes, by %(by)s")
+        detail=_("findings: %(findings)d, changes: %(listed)d, by %(by)s")
         % {
             "findings": len(draft.findings),
             "listed": sum(1 for c in output["changes"] if c["status"] in _LISTED),

@@ -84,7 +84,7 @@ def load_memory(work: Work) -> StepResult:
             "problem": "",
             "expires_at": loaded.expires_at.isoformat() if loaded.expires_at else None,
         },
-        detail=_("%(facts)d facts, %(seen)d seen URLs, last run %(when)s")
+        detail=_("facts: %(facts)d, seen URLs: %(seen)d, last run %(when)s")
         % {
             "facts": len(memory.facts),
             "seen": memory.seen_count,

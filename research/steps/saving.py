@@ -290,7 +290,7 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
         "facts_confirmed": len(facts.confirmed),
         "facts_retired": len(facts.retired),
     }
-    detail = _("saved as Run #%(number)d: %(new)d new facts, %(retired)d retired") % {
+    detail = _("saved as Run #%(number)d; facts: %(new)d new, %(retired)d retired") % {
         "number": number,
         "new": len(facts.new),
         "retired": len(facts.retired),

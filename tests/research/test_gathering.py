@@ -280,6 +280,15 @@ def test_a_second_run_that_finds_no_source_says_so(
     assert run.report.delta.endswith("the searches found no source.")
 
 
+def test_one_source_that_was_known_is_told_as_one(
+    topic: Topic, providers: Providers, run_of: RunOf
+):
+    cast.set_up(providers, 1)
+    run_of(topic)
+
+    assert ": 1 source came up, which was known." in run_of(topic).report.delta
+
+
 def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(
     topic: Topic, providers: Providers, run_of: RunOf
 ):
@@ -290,7 +299,7 @@ def test_a_second_run_that_could_not_read_what_came_up_does_not_call_it_known(
 
     run = run_of(topic)
 
-    assert "1 new sources could not be read" in run.report.delta
+    assert "1 new source could not be read" in run.report.delta
     assert "all of them known" not in run.report.delta
     assert Hit.objects.get(run=run, state="new").reading == "failed"
 

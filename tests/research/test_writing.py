@@ -253,7 +253,7 @@ def test_where_nothing_could_be_read_the_model_is_not_asked_to_write(
     run = cast.carried_out(cast.started(topic))
 
     assert (run.status, run.model_calls) == ("succeeded", 1)
-    assert "none of them could be read" in run.report.summary
+    assert "it could not be read" in run.report.summary
 
 
 @pytest.mark.requirement("R39")
@@ -300,7 +300,7 @@ def test_pages_that_say_nothing_of_the_topic_give_an_honest_report(
 
     run = run_of(topic)
 
-    assert run.report.summary.startswith("1 pages were read, but none of them says anything clear")
+    assert run.report.summary.startswith("1 page was read, but it says nothing clear about")
     assert facts() == []
 
 
