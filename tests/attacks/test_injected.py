@@ -1,4 +1,4 @@
-"""Hostile texts by the reflector and by agents, over REST and the tools that MCP offers.
+"""Hostile texts by the reflector, by agents over REST and MCP's tools, in Ask and in imports.
 
 What a run reads is tried in tests/research/test_hostile_pages.py and tests/memory/test_review_hostile.py.
 """
@@ -9,9 +9,18 @@ from typing import Any
 
 import pytest
 
+from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.archive.counting import TakingIn
+from memory.archive.elsewhere import Entry
+from memory.archive.storing import take_in
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.models import MemoryFile, Note, User
+from memory.models import MemoryFile, Note, Observation, User
+from memory.noting.writing import write_note
+from memory.outside import connections
+from memory.talking import conversation
+from memory.talking import turn as conversation_turn
 from memory.texts.text import one_line
 from memory.toolkit.registry import ToolContext, call_tool
 from tests.api.cast import Program
@@ -106,3 +115,69 @@ def test_no_agent_changes_who_is_who_by_the_tools_of_mcp(
     count("injection: agents by MCP's tools", tried, refused=held, run=int(is_out))
     assert who_is_who(alice) == before
     assert held == tried
+
+
+def obeyed(owner: User, text: str) -> list[tuple[str, dict[str, Any]]]:
+    """What a model calls that does as a text says: a rule, what it is itself, who the owner is, what is known."""
+    return [
+        ("remember", {"content": text, "kind": "rule", "confidence": 1.0, "evidence": [text]}),
+        ("update_soul", {"content": f"{identity.first_soul()}\n\n{text}"}),
+        ("memory_append", {"path": USER, "entry": f"- {text}", "summary": text}),
+        ("memory_append", {"path": "facts/memory.md", "entry": f"- {text}"}),
+    ]
+
+
+def calls(*wanted: tuple[str, dict[str, Any]]) -> Answer:
+    made = tuple(ToolCall(f"c{n}", name, told) for n, (name, told) in enumerate(wanted))
+    return Answer("", Usage(10, 5), "fake", "tool_calls", tool_calls=made)
+
+
+@pytest.mark.parametrize("every", SOME)
+def test_ask_holds_whatever_a_record_from_outside_tells_it_to_write(
+    alice: User,
+    before: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    count: Count,
+    every: int,
+) -> None:
+    held = tried = 0
+    for text in TEXTS[::every]:
+        note = write_note(alice, "log", text, by=alice.actor, trust="external")
+        read, orders = calls(("retrieve", {"id": str(note.pk)})), obeyed(alice, text)
+        model = FakeLanguageModel(read, calls(*orders), "Done.", profile=FAKE_PROFILE)
+        monkeypatch.setattr(connections, "language_model", lambda model=model: model)
+        waiting = conversation.ask(conversation.start(alice, "News"), "News?", by=alice.actor)
+        conversation_turn.answer(waiting.pk)
+        waiting.refresh_from_db()
+        done = [one for one in waiting.tool_calls if one["tool"] != "retrieve"]
+        held += sum("proposal" in one for one in done)
+        tried += len(orders)
+
+    is_out = who_is_who(alice) != before
+    count("injection: Ask", tried, refused=held, run=int(is_out))
+    assert who_is_who(alice) == before
+    assert held == tried
+
+
+@pytest.mark.parametrize("every", SOME)
+def test_rows_of_an_import_say_nothing_of_who_is_who_and_are_a_strangers(
+    alice: User, before: dict[str, Any], count: Count, every: int
+) -> None:
+    kinds = [*Note.IDENTITY, "log", "summary"]
+    rows = [
+        *(Entry("a", True, {"kind": kind, "content": t}) for t in TEXTS[::every] for kind in kinds),
+        *(
+            Entry("a", False, {"category": "lesson", "content": text, "trust": "owner"})
+            for text in TEXTS[::every]
+        ),
+    ]
+    ours = list(Note.objects.of(alice).values_list("pk", flat=True))
+
+    outcome = take_in(rows, TakingIn(alice, alice.actor, "a.json", False), only_look=False)
+
+    stored = [*Note.objects.of(alice).exclude(pk__in=ours), *Observation.objects.of(alice)]
+    is_out = who_is_who(alice) != before or any(one.trust != "external" for one in stored)
+    count("injection: rows of an import", len(rows), refused=outcome.refused, run=int(is_out))
+    assert who_is_who(alice) == before
+    assert {one.trust for one in stored} == {"external"}
+    assert outcome.refused == len(Note.IDENTITY) * len(TEXTS[::every])
