@@ -133,6 +133,13 @@ def test_a_quiet_run_says_that_nothing_is_new(browser: Client, topic: Topic):
     assert "Nothing new since 14 November" in section(page(browser, run), "what-changed")
 
 
+def test_none_new_is_not_set_as_something_new(browser: Client, topic: Topic):
+    run = make_run(topic, new_count=0)
+    make_report(run)
+
+    assert '<span class="tag known">new 0</span>' in page(browser, run)
+
+
 @pytest.mark.requirement("R48")
 def test_citation_n_leads_to_source_n(browser: Client, run: Run):
     shown = page(browser, run)
@@ -204,6 +211,13 @@ def test_a_partial_report_says_why_at_its_head(browser: Client, topic: Topic):
 
     shown = page(browser, run)
     assert "This report is partial" in shown and "Memory not saved: disk full" in shown
+
+
+def test_one_remark_at_the_head_is_a_line_and_several_are_a_list(browser: Client, topic: Topic):
+    for warnings in (["one"], ["one", "two"]):
+        run = make_run(topic, warnings=warnings)
+        make_report(run)
+        assert ('warnings single"' in page(browser, run)) is (len(warnings) == 1)
 
 
 def test_other_scripts_stand_in_their_own_direction(browser: Client, alice: User):
