@@ -58,6 +58,11 @@ class Entry:
         return words(self.before, self.now)
 
     @property
+    def is_another(self) -> bool:
+        """Whether the two wordings share no word: marking every one of them would say nothing."""
+        return not any(piece.kind == "same" and piece.text.strip() for piece in self.pieces)
+
+    @property
     def link(self) -> Link:
         """Return where its source leads."""
         return link_of(self.fact.url) if self.fact is not None else Link()

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from memory.models import Topic, User
-from research.models import Report, Run
+from research.models import DeltaItem, Report, Run
 from tests.research.factories import (
     make_fact,
     make_hits,
@@ -85,6 +85,17 @@ def test_a_changed_fact_shows_the_old_words_beside_the_new(browser: Client, topi
     changed = re.search(r'id="group-changed".*?</section>', page(browser, topic), re.S)
 
     assert changed and "<del>2025</del>" in changed[0] and "<ins>2026</ins>" in changed[0]
+    assert "words whole" not in changed[0]
+
+
+def test_two_sentences_without_a_common_word_are_not_marked_word_by_word(
+    browser: Client, topic: Topic
+):
+    run = Run.objects.get(topic=topic, number=2)
+    changed = run.delta_items.get(status=DeltaItem.Status.CHANGED)
+    DeltaItem.objects.filter(pk=changed.pk).update(sentence="Nothing of it stayed.")
+
+    assert "beside words whole" in page(browser, topic)
 
 
 def test_each_fact_leads_to_the_run_in_which_it_happened(browser: Client, topic: Topic):

@@ -55,6 +55,10 @@ def test_a_history_tells_of_locks_by_their_section(browser: Client, alice: Any):
     assert "locked the section “User”" in text_of(browser.get(HISTORY))
 
 
+def test_a_comparison_is_set_as_the_source_that_it_is(browser: Client):
+    assert 'class="stack compare of-source"' in text_of(browser.get(COMPARE))
+
+
 def test_a_strangers_history_is_their_own(browser: Client, client_of: Any, bob: Any, alice: Any):
     path = append_to(alice, "episodes/2026-02.md", "## Tokyo", by=alice.actor).file.path
     theirs = client_of(bob)
