@@ -32,7 +32,7 @@ from research.news.topic_news import Told
 from research.running import pipeline
 from research.runs import page as run_page
 from research.runs import shown
-from research.steps import judging, plan_review
+from research.steps import judging
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -181,12 +181,7 @@ def going_on(user: User) -> list[Going]:
 
 def running_context(rows: list[Going]) -> dict[str, Any]:
     """Return what `_home_running.html` shows."""
-    waiting = sum(row.waits for row in rows)
-    return {
-        "running": rows,
-        "signature": signature(rows),
-        "plans_waiting": plan_review.waiting_in_words(waiting),
-    }
+    return {"running": rows, "signature": signature(rows)}
 
 
 def signature(rows: list[Going]) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
@@ -149,14 +148,3 @@ def goes_on_at(run: Run) -> datetime | None:
         return None
     waits = run.asked_for.plan_review == TopicSettings.PlanReview.WAIT
     return None if waits else run.not_before
-
-
-def waiting_in_words(count: int) -> str:
-    """Return that so many plans wait for the person; empty for none."""
-    if not count:
-        return ""
-    return ngettext(
-        "%(count)d plan waits for you to look at it.",
-        "%(count)d plans wait for you to look at them.",
-        count,
-    ) % {"count": count}

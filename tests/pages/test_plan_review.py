@@ -165,7 +165,6 @@ def test_stopping_it_is_refused_in_words(browser: Client, run: Run):
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        ("/", "1 plan waits for you to look at it."),
         ("/", "It waits for you to look at its plan, and goes on when you say so."),
         ("/topics/", "Waits for you</span>"),
         ("/topics/postgresql-releases/", "A plan waits for you to look at it."),

@@ -116,7 +116,8 @@ def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
     proposed_note(alice, "another")
     home = browser.get(reverse("research:home"))
     assert home.context["waiting_proposals"] == 2
-    assert "2 proposals wait for you" in text_of(home)
+    news, beside = text_of(home).split("<aside")
+    assert "2 proposals wait for you" in beside and "2 proposals wait" not in news
 
 
 # --- deciding -------------------------------------------------------------------------------------
