@@ -129,15 +129,15 @@ class Told:
         return since_read.runs_in_words(self.first, self.last) if self.runs else ""
 
     @property
-    def tags(self) -> list[tuple[str, str]]:
-        """Return a tag of each kind of change: its class and its words."""
+    def tags(self) -> list[tuple[str, str, str]]:
+        """Return a tag of each kind of change: its class, its sign with the number, its word."""
         found = []
         if n := self.new:
-            found.append(("new", ngettext("+ %(n)s new fact", "+ %(n)s new facts", n) % {"n": n}))
+            found.append(("new", f"+ {n}", ngettext("new fact", "new facts", n)))
         if n := self.changed:
-            found.append(("changed", _("≠ %(n)s changed") % {"n": n}))
+            found.append(("changed", f"≠ {n}", _("changed")))
         if n := self.contradicted:
-            found.append(("contra", _("! %(n)s contradicted") % {"n": n}))
+            found.append(("contra", f"! {n}", _("contradicted")))
         return found
 
     @property
