@@ -16,7 +16,7 @@ from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
 
-from beacon_site import broker
+from beacon_site import broker, heartbeat
 from memory.outside import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
@@ -162,9 +162,7 @@ def _no_run_is_given_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On a crowded machine a run takes longer than a beat of ten seconds.
     """
-    from research.working import stepping
-
-    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 300.0)
 
 
 @pytest.fixture(autouse=True)

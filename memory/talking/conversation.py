@@ -32,7 +32,9 @@ from memory.toolkit.types import named
 MOST_MESSAGE = 65_536  # bytes of UTF-8 of one message
 LONGEST_TITLE = 80
 MOST_TRIES = 3  # workers that may be lost over one answer
-LEASE = timedelta(seconds=45)  # renewed by the worker's heart; after it another takes the answer up
+LEASE = timedelta(
+    seconds=45
+)  # the worker's heartbeat renews it; after that another worker takes the answer
 LOG_DAYS = 30  # R205
 PENDING = (Message.State.WAITING, Message.State.ANSWERING)
 

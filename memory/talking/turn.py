@@ -7,19 +7,18 @@ its citations checked.  Without a model, or where it fails, what recall finds is
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DatabaseError, InterfaceError, connection
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.heartbeat import Heartbeat
 from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import LlmProfile
@@ -39,7 +38,6 @@ logger = structlog.get_logger(__name__)
 
 ROUNDS = 8  # of tool calls for one answer
 MOST_TOKENS = 2_048  # of one answer
-BEAT_SECONDS = 10.0
 SHOWN_EVERY = 0.7  # seconds between two looks at a text that is being written
 MODEL, RECALL = "model", "recall"
 
@@ -56,7 +54,8 @@ def answer(message_id: int) -> bool:
     message = claim(message_id)
     if message is None:
         return False
-    with timezone.override(zone_of(message.session.owner.time_zone)), _Heart(message):
+    zone = timezone.override(zone_of(message.session.owner.time_zone))
+    with zone, Heartbeat(lambda: _renewed(message), name=f"answer:{message.pk}"):
         try:
             _Turn(message).carry_out()
         except Stopped:
@@ -72,6 +71,11 @@ def answer(message_id: int) -> bool:
     return True
 
 
+def _renewed(message: Message, **fields: Any) -> bool:
+    """Renew the lease and store the fields; False if the answer was stopped or is another worker's."""
+    return bool(mine(message).update(lease_until=Now() + LEASE, **fields))
+
+
 def _end(message: Message, state: Message.State, **fields: Any) -> None:
     mine(message).update(state=state, lease_until=None, **fields)
 
@@ -81,7 +85,7 @@ class _Turn:
 
     def __init__(self, message: Message) -> None:
         self._message = message
-        # Those of a worker that was lost stay: it is gone on behind them.
+        # What a lost worker called is kept: this one goes on after it.
         self._calls: list[dict[str, Any]] = list(message.tool_calls)
         self._shown_at = 0.0
         self._talk: Talk = talk_of(message)
@@ -143,7 +147,7 @@ class _Turn:
             self._progress(content=clean(text)[0])
 
     def _keep_call(self, call: CallRecord) -> None:
-        """Store a call behind it, with what it read and how far what follows is to be believed."""
+        """Store a call that has ended, with what it read and how far the answer may be trusted now."""
         records = call.data.get("records", [])
         kept = {
             **call.as_json(),
@@ -159,7 +163,7 @@ class _Turn:
         self._progress(tool_calls=self._calls, content="")
 
     def _progress(self, **fields: Any) -> None:
-        if not mine(self._message).update(lease_until=Now() + LEASE, **fields):
+        if not _renewed(self._message, **fields):
             raise Stopped
 
     # --- by recall --------------------------------------------------------------------------------
@@ -190,33 +194,3 @@ class _Turn:
 
 def _window(profile: LlmProfile) -> int:
     return max(profile.context_tokens - MOST_TOKENS, 1_000)
-
-
-class _Heart:
-    """Renews the lease while a model thinks; a worker that is killed renews nothing."""
-
-    def __init__(self, message: Message) -> None:
-        self._message = message
-        self._ended = threading.Event()
-
-    def __enter__(self) -> _Heart:
-        self._thread = threading.Thread(target=self._beat, name="answer-heart", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._ended.set()
-        self._thread.join(timeout=5)
-
-    def _beat(self) -> None:
-        try:
-            while not self._ended.wait(BEAT_SECONDS):
-                try:
-                    if not mine(self._message).update(lease_until=Now() + LEASE):
-                        return
-                except (DatabaseError, InterfaceError) as exc:
-                    # The next beat tries again; if none comes through, the lease runs out.
-                    logger.warning("heart failed", message=self._message.pk, error=str(exc))
-                    connection.close()
-        finally:
-            connection.close()

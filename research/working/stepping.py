@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +19,13 @@ from typing import Any, TypeVar
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
+from beacon_site.heartbeat import Heartbeat
 from beacon_site.providers.errors import ProviderError
 from memory.money.meter import BudgetReached
 from memory.texts.text import clean
@@ -38,7 +38,6 @@ from research.working.parallel import Outcome
 logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-BEAT_SECONDS = 10.0  # reliability.md 1.1
 LOOK_SECONDS = 1.0  # "Cancel works within 5 s" (ui.md) with room to spare
 TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
 
@@ -48,7 +47,7 @@ class Cancelled(Exception):
 
 
 class AwaitsPerson(Exception):
-    """The run's plan is to be looked at first, for `at_most` so long; None is for ever."""
+    """A person is to look at the run's plan first: it waits `at_most` so long, for ever with None."""
 
     def __init__(self, at_most: timedelta | None) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class AwaitsPerson(Exception):
 
 
 class Interrupted(Exception):
-    """The worker must let go of the run, which is to be queued again behind its last step."""
+    """The worker must let go of the run, which is queued again and goes on after its last step."""
 
 
 class TaskOver(Interrupted):
@@ -98,7 +97,7 @@ class Work:
         self.step = Step()
         self.stop_reason = run.stop_reason
         self.ahead: Ahead | None = None  # what is gone through while the model writes
-        self._lost = threading.Event()
+        self.heartbeat = Heartbeat(run.beat, name=f"run:{run.pk}")
         self._looked_at = 0.0
         self._began = time.monotonic()
         self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
@@ -248,7 +247,7 @@ class Work:
             for name, value in values.items():
                 setattr(row, name, value)
 
-    # --- looks at what people ask for -----------------------------------------------------------------
+    # --- looks at what people ask for -------------------------------------------------------------
 
     @property
     def is_stopping(self) -> bool:
@@ -285,7 +284,7 @@ class Work:
         if not at_once and now - self._looked_at < LOOK_SECONDS:
             return
         self._looked_at = now
-        if self._lost.is_set():
+        if self.heartbeat.is_lost:
             raise RunLost(str(self.run.pk))
         row = (
             Run.objects.filter(pk=self.run.pk)
@@ -372,28 +371,11 @@ class Work:
 
         return parallel.outcomes(calls, threads, look)
 
-    # --- the heartbeat ----------------------------------------------------------------------------------
+    # --- the heartbeat ----------------------------------------------------------------------------
 
     def __enter__(self) -> Work:
-        self._ended = threading.Event()
-        self._heart = threading.Thread(target=self._beat, name=f"heart-{self.run.pk}", daemon=True)
-        self._heart.start()
+        self.heartbeat.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._ended.set()
-        self._heart.join(timeout=5)
-
-    def _beat(self) -> None:
-        try:
-            while not self._ended.wait(BEAT_SECONDS):
-                try:
-                    if not self.run.beat():
-                        self._lost.set()
-                        return
-                except (DatabaseError, InterfaceError) as exc:
-                    # The next beat tries again; if none comes through, the lease runs out.
-                    logger.warning("heartbeat failed", run=self.run.pk, error=str(exc))
-                    connection.close()
-        finally:
-            connection.close()
+        self.heartbeat.__exit__(*exc)

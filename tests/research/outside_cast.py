@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from beacon_site import heartbeat
 from beacon_site.providers.embeddings import ENDPOINT, EmbedderProfile, get_embedder
 from beacon_site.providers.llm import LlmProfile, Message
 from beacon_site.providers.openai_learning import learned_about
@@ -32,7 +33,6 @@ from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
 from research.running import following_up, starting
-from research.working import stepping
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says
@@ -119,7 +119,7 @@ def standing_in(outside: Outside, *, tools: bool | None = None) -> Iterator[None
         patch.setattr(searching, "search_provider", lambda name, *, owner: search)
         patch.setattr(embedders, "embedder", lambda **_more: vectors)
         patch.setattr(reading, "get_fetcher", lambda: cast.pages(1, 2))
-        patch.setattr(stepping, "BEAT_SECONDS", 300.0)
+        patch.setattr(heartbeat, "BEAT_SECONDS", 300.0)
         yield
 
 

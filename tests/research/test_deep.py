@@ -14,7 +14,6 @@ from memory.models import Agent as Agents
 from research.follow_ups import reflecting
 from research.models import Hit, Run, ToolCall
 from research.sources import rules as source_rules
-from research.working import stepping
 from tests.attacks.figures import Count
 from tests.memory.hostile_texts import TRICKS
 from tests.providers.loopback import body_of
@@ -31,10 +30,8 @@ def endpoint() -> Iterator[ScriptedChatServer]:
 
 
 @pytest.fixture
-def found(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Providers:
+def found(providers: Providers) -> Providers:
     """The planned queries find pages 1 to 3; what the tracks search for finds more."""
-    # On a busy machine a run takes longer than a beat, whose connection sees no test's rows.
-    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
     cast.set_up(providers, *range(1, 7))
     pages = {query: [cast.hit(n) for n in (1, 2, 3)] for query in cast.PLAN["queries"]}
     providers.search._hits = pages | {  # type: ignore[assignment]

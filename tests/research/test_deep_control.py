@@ -11,7 +11,6 @@ from memory.models import Topic
 from research import outbox
 from research.deep import limits
 from research.models import Run, Step, ToolCall, TopicSettings
-from research.working import stepping
 from tests.providers.servers import ScriptedChatServer
 from tests.research import cast, deep_cast
 from tests.research.cast import Killed
@@ -29,9 +28,7 @@ def endpoint() -> Iterator[ScriptedChatServer]:
 
 
 @pytest.fixture
-def found(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Providers:
-    # On a busy machine a run takes longer than a beat, whose connection sees no test's rows.
-    monkeypatch.setattr(stepping, "BEAT_SECONDS", 300.0)
+def found(providers: Providers) -> Providers:
     cast.set_up(providers, *range(1, 7))
     return providers
 

@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.db.models import F
 from django.utils import timezone
 
+from beacon_site import heartbeat
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
 from research import outbox
@@ -317,14 +318,14 @@ def test_a_run_waits_as_long_as_the_service_asks_but_ten_minutes_at_most(
     assert run not in Run.objects.waiting_to_start()
 
 
-def test_the_heart_renews_the_lease_and_notices_a_lost_run(
+def test_the_heartbeat_renews_the_lease_and_notices_a_lost_run(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ):
     beats = iter([True, False])
-    monkeypatch.setattr(stepping, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
     monkeypatch.setattr(Run, "beat", lambda self: next(beats))
     with cast.work_of(topic) as work:
-        work._heart.join(timeout=5)
+        work.heartbeat.wait(5)
 
         with pytest.raises(RunLost):
             work.look(at_once=True)
@@ -341,10 +342,10 @@ def test_a_beat_that_the_database_refuses_is_tried_again(
             raise answer
         return bool(answer)
 
-    monkeypatch.setattr(stepping, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.01)
     monkeypatch.setattr(Run, "beat", beat)
     with cast.work_of(topic) as work:
-        work._heart.join(timeout=5)
+        work.heartbeat.wait(5)
 
     assert answers == []
 
