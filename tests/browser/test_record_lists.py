@@ -113,7 +113,9 @@ def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer:
     visitor = visit(viewport={"width": 320, "height": 700})
     visitor.sign_in(newcomer)
     visitor.goto("/notes/")
-    for summary in visitor.page.locator(".facets summary").all():
+    menus = visitor.page.locator(".facets summary").all()
+    assert menus
+    for summary in menus:
         summary.click()
         assert not visitor.scrolls_sideways(), summary.inner_text()
         summary.click()

@@ -88,7 +88,7 @@ def test_of_two_that_say_the_same_the_other_fact_is_retired_not_struck(alice: An
 
 def test_both_may_say_of_which_day_they_are(alice: Any):
     settled(two_notes(alice), "both", dated=True)
-    assert all("(as of " in text for text in texts(alice)["notes"])
+    assert ["(as of " in text for text in texts(alice)["notes"]] == [True, True]
 
 
 def test_merged_observations_keep_all_tags_and_the_strictest_mark(alice: Any):

@@ -180,6 +180,7 @@ def test_a_better_raw_score_is_never_a_worse_one_in_the_list(alice: Any) -> None
     store(alice, [f"{'zulu ' * times}{'filler ' * (40 - times)}" for times in range(1, 20)])
     hits = recall(alice, "zulu", "exact", limit=19)
     raw = [hit.lanes["words"].raw for hit in hits]
+    assert len(hits) == 19
     assert all(a > b for a, b in pairwise(raw))
     assert all(a.score > b.score for a, b in pairwise(hits))
     assert all(0 < hit.score < 1 for hit in hits)

@@ -163,6 +163,7 @@ def test_runs_of_a_day_are_told_apart_by_their_time(browser: Client, topic: Topi
 
     options = re.findall(r"<option[^>]*>(.*?)</option>", page(browser, topic))
 
+    assert options
     assert all(re.search(r", \d\d:\d\d · nothing new", option) for option in options)
 
 

@@ -55,6 +55,7 @@ def test_the_first_run_finds_facts_in_chinese(runs: list[Run]):
 
 @pytest.mark.requirement("R36", "R45")
 def test_it_is_asked_for_in_its_own_language(runs: list[Run], providers: Providers):
+    assert providers.search.asked
     assert all("固态电池" in query for query in providers.search.asked)
 
 

@@ -159,6 +159,7 @@ def test_several_accounts_at_once_see_their_own(alice: User, bob: User, address:
 
     pairs = [(owner.username, token_of(owner)) for owner in (alice, bob)]
     anyio.run(talk)
+    assert (len(seen["alice"]), len(seen["bob"])) == (4, 4)
     assert all("secret of alice" in one and "of bob" not in one for one in seen["alice"])
     assert all("secret of bob" in one and "of alice" not in one for one in seen["bob"])
 

@@ -41,7 +41,9 @@ def test_a_word_that_stands_in_the_sentence_before_is_found_around():
 
 @pytest.mark.parametrize("sentence", ["", "…", "的"])
 def test_a_sentence_without_a_word_has_figures_none_the_less(sentence: str):
-    assert all(math.isfinite(value) for value in figures(sentence).values())
+    found = figures(sentence)
+    assert found
+    assert all(math.isfinite(value) for value in found.values())
 
 
 def test_of_two_sentences_of_one_page_the_nearer_is_ahead_of_the_other():
