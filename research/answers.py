@@ -11,7 +11,7 @@ from django.utils.translation import ngettext
 from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.http import BeaconRequest, page_of_ours
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:

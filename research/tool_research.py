@@ -22,7 +22,7 @@ from memory.toolkit import registry as tools
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from research.models import Report, Run, RunInTheWay
 from research.running import starting
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 
 LONGEST_WAIT = 50  # s; programs give up on a call after a minute
 POLL_SECONDS = 0.5

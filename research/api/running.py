@@ -16,8 +16,8 @@ from research.api.run_schemas import ReportOut
 from research.models import Report, Run, RunInTheWay
 from research.models.reports import ReportQuerySet
 from research.running import starting
+from research.running.allowance import NotNow
 from research.running.rechecking import start_recheck
-from research.running.starting import NotNow
 
 MARKDOWN_TYPE = "text/markdown"
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}

@@ -17,7 +17,7 @@ from research.api.running import MARKDOWN, refusal, report_answer, reports_of
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.running import starting
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 
 api = router("runs")
 _ONE = "/{int:run_id}"

@@ -17,7 +17,7 @@ from memory.models import Activity, Topic, TopicFact
 from research.facts import staleness
 from research.models import Run, RunInTheWay, Schedule
 from research.running import starting
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 from research.schedules.missed_slots import SKIPPED
 
 logger = structlog.get_logger(__name__)

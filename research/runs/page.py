@@ -23,7 +23,7 @@ from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
-from research.running import starting
+from research.running import allowance
 from research.runs import call_rows, plan_page, shown
 from research.working import obeying
 
@@ -89,7 +89,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
-        "limits": starting.limits_in_words(run.topic.owner),
+        "limits": allowance.limits_in_words(run.topic.owner),
     }
 
 

@@ -13,7 +13,8 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Topic
 from research.models import Run, RunInTheWay
-from research.running.starting import NotNow, start_run
+from research.running.allowance import NotNow
+from research.running.starting import start_run
 from research.schedules import scheduling
 from research.topic_settings.editing import archive_topic, unarchive_topic
 

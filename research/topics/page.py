@@ -21,7 +21,7 @@ from research.facts import blocked as blocked_facts
 from research.facts import staleness
 from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
-from research.running.starting import limits_in_words
+from research.running.allowance import limits_in_words
 from research.runs import shown
 from research.runs.shown import cost, started_by, took
 from research.schedules.missed_slots import Notice, last_notice, lately

@@ -16,8 +16,8 @@ from beacon_site.http import BeaconRequest
 from memory.models import Topic, TopicFact
 from research.answers import go_to, not_now
 from research.models import RunInTheWay
+from research.running.allowance import NotNow
 from research.running.rechecking import start_recheck
-from research.running.starting import NotNow
 
 
 @require_POST

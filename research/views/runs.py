@@ -31,8 +31,8 @@ from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.models.run_queries import RunQuerySet
 from research.reports import page as report_page
-from research.running import starting
-from research.running.starting import NotNow
+from research.running import allowance, starting
+from research.running.allowance import NotNow
 from research.runs import page as run_page
 from research.runs import plan_page, shown
 from research.runs import trash as run_trash
@@ -70,7 +70,7 @@ def run_detail(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     if run_trash.is_removed(run):
         return render(request, "research/run_trashed.html", run_trash.page_of_removed(run))
     if hasattr(run, "report"):
-        limits = {"limits": starting.limits_in_words(run.topic.owner)}
+        limits = {"limits": allowance.limits_in_words(run.topic.owner)}
         in_full = request.GET.get("hits") == "all"
         found = report_page.context(run, in_full=in_full)
         return render(request, "research/report.html", found | limits)

@@ -18,7 +18,8 @@ from memory.models import Topic
 from memory.trash import acts as trash_acts
 from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
-from research.running.starting import NotNow, loaded_at, start_run
+from research.running.allowance import NotNow
+from research.running.starting import loaded_at, start_run
 from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 

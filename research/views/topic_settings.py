@@ -31,7 +31,8 @@ from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
 from research.forms.topic_form import TopicForm, initial_of, initial_of_new
 from research.intent.trial import Trial, tried
 from research.models import Run, Schedule, TopicSettings
-from research.running.starting import NotNow, create_topic, start_run
+from research.running.allowance import NotNow
+from research.running.starting import create_topic, start_run
 from research.schedules import coming, scheduling
 from research.topic_settings import editing as topic_editing
 from research.topics import list as topic_list

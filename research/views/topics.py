@@ -20,13 +20,8 @@ from memory.models import Topic
 from research.answers import go_back, go_to, not_now, refused, said_read
 from research.models import Report, Run, RunInTheWay
 from research.news import reading_marks
-from research.running.starting import (
-    NotNow,
-    create_sample_topic,
-    limits_in_words,
-    loaded_at,
-    start_run,
-)
+from research.running.allowance import NotNow, limits_in_words
+from research.running.starting import create_sample_topic, loaded_at, start_run
 from research.topics import bulk_acts
 from research.topics import list as topic_list
 

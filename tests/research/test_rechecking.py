@@ -17,8 +17,8 @@ from research import tasks
 from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
 from research.running import executing
+from research.running.allowance import NotNow
 from research.running.rechecking import next_first, start_due, start_recheck
-from research.running.starting import NotNow
 from tests.research import cast
 from tests.research.conftest import Providers
 

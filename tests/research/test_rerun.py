@@ -14,7 +14,7 @@ from memory.outside import connections
 from research.finding import repeating, searching
 from research.models import Run, RunInTheWay, TopicSettings
 from research.running import starting
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 from research.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -13,7 +13,7 @@ from memory.models import SeenUrl, Topic
 from research.models import Run, TopicSettings
 from research.models.reopening import StepNotFinished
 from research.running import starting
-from research.running.starting import NotNow
+from research.running.allowance import NotNow
 from research.topic_settings import editing as topic_editing
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -22,8 +22,8 @@ from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
-from research.running import executing, following_up, starting
-from research.running.starting import NotNow
+from research.running import allowance, executing, following_up, starting
+from research.running.allowance import NotNow
 from research.runs import plan_page
 
 POLL_SECONDS = 0.5
@@ -65,7 +65,7 @@ class Command(OwnCommand):
             run = exc.run
         except NotNow as exc:
             raise CommandError(str(exc)) from exc
-        for words in starting.limits_in_words(user):
+        for words in allowance.limits_in_words(user):
             self.stderr.write(words)
         worker_is_alive = "worker" not in health.silent(health.ages())
         if not worker_is_alive:
