@@ -179,7 +179,7 @@ def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn
 
 
 def _distrust(row: Any, taking_in: TakingIn) -> None:
-    """Say of a stranger's record that it is one."""
+    """Give a record of somebody else's archive the trust of what comes from outside."""
     if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
         row.trust = Trust.EXTERNAL
     if hasattr(row, "trust") or isinstance(row, Revision):
@@ -187,7 +187,10 @@ def _distrust(row: Any, taking_in: TakingIn) -> None:
 
 
 def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Keep the rows whose records they hang on are the owner's; a link that may be empty is."""
+    """Keep the rows whose parents are the owner's.
+
+    A link to anything else is emptied where it may be empty; where not, the row is refused.
+    """
     for column in links_of(kind):
         name, target = column.attname, column.related_model
         wanted = {getattr(row, name) for _number, row, _line in rows} - {None}
@@ -210,7 +213,7 @@ def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Cou
 
 
 def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
-    """Return the rows that are not here yet; what is here stays as it is, and is counted."""
+    """Return the rows that are not stored yet; what is stored stays as it is, and is counted."""
     here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
     unknown: dict[Any, Row] = {}
     for number, row, line in rows:
@@ -233,7 +236,7 @@ def _without_many(kind: Kind, line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _here(kind: Kind, rows: Sequence[Any], owner: User) -> dict[Any, Any]:
-    """Return the owner's rows that are the same as these, by what tells them apart."""
+    """Return the owner's stored rows with the ids, or the keys, of these."""
     name = "pk" if kind.by_id else kind.key[0]
     values = {getattr(row, name) for row in rows}
     found = kind.all_rows(owner).filter(**{f"{name}__in": values})
@@ -254,7 +257,7 @@ def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
             manager.bulk_create([row for _number, row, _line in rows])
         return rows
     except (IntegrityError, DataError, ValueError):
-        pass  # found out one by one, which
+        pass  # which row it was is found out below, one by one
     stored = []
     for number, row, line in rows:
         try:

@@ -50,7 +50,7 @@ def look_at_archives() -> Found:
 
 
 def mend_archives() -> str:
-    """Delete them."""
+    """Delete the files that no row knows."""
     left = _left_behind()
     for path in left:
         path.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def look_at_mirror() -> Found:
 
 
 def mend_mirror() -> str:
-    """Take edits in, and write what stands."""
+    """Take in what was edited on disk, then write what is stored."""
     looked = mirror.bring_together()
     return _("Copies brought together with what is stored: %(n)d.") % {"n": looked}
 
@@ -90,7 +90,7 @@ def _open_to_others() -> Iterator[Path]:
         try:
             if path.stat().st_mode & 0o077:
                 yield path
-        except OSError:  # not there, or in a folder that is closed to us: then to others, too
+        except OSError:  # missing, or in a folder that is closed to us and so to others too
             continue
 
 
@@ -104,7 +104,7 @@ def look_at_rights() -> Found:
 
 
 def mend_rights() -> str:
-    """Close them."""
+    """Let nobody but their owner read those files."""
     closed = list(_open_to_others())
     for path in closed:
         path.chmod(0o600)

@@ -86,7 +86,7 @@ def examine(*, fix: bool = False, quick: bool = False) -> list[Finding]:
 
 
 def look_for_drift(*, fix: bool = False, quick: bool = False) -> list[Finding]:
-    """Do so with all that Health does not show anyway."""
+    """Look at what may have drifted, which Health does not show; `fix` and `quick` as in `examine`."""
     found = []
     for one in EXAMINATIONS:
         if quick and one.is_slow:

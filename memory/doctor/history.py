@@ -42,7 +42,7 @@ def _types() -> Iterator[type[Remembered]]:
             yield model
 
 
-def _beside(model: type[Remembered]) -> list[Any]:
+def _ahead_or_behind(model: type[Remembered]) -> list[Any]:
     """Return the records whose version is not the last that their history tells of."""
     asked = _HEADS.format(table=sql.Identifier(model._meta.db_table))
     with connection.cursor() as cursor:
@@ -58,7 +58,7 @@ def _gaps() -> int:
 
 def look_at_versions() -> Found:
     """Compare each record's version with its history, and each history with itself."""
-    beside = sum(len(_beside(model)) for model in _types())
+    beside = sum(len(_ahead_or_behind(model)) for model in _types())
     if beside:
         said = ngettext(
             "The version of %(n)d record is not the last one of its history.",
@@ -81,8 +81,10 @@ def look_at_versions() -> Found:
 
 
 def mend_versions() -> str:
-    """Let record and history meet: at the higher version, with a line that says what is not known."""
-    mended = sum(_brought_together(model, key) for model in _types() for key in _beside(model))
+    """Bring record and history to the higher of their versions; a line says what is not known."""
+    mended = sum(
+        _brought_together(model, key) for model in _types() for key in _ahead_or_behind(model)
+    )
     return _("Records that go on from their history again: %(n)d.") % {"n": mended}
 
 
@@ -140,7 +142,7 @@ def look_at_sizes() -> Found:
 
 
 def mend_sizes() -> str:
-    """Measure them anew."""
+    """Measure anew the files whose size is wrong."""
     return _("Sizes measured anew: %(n)d.") % {"n": _missized().update(size=_bytes())}
 
 

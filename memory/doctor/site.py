@@ -149,7 +149,7 @@ def look_at_reservations() -> Found:
 
 
 def mend_reservations() -> str:
-    """Take their reservations back."""
+    """Delete the reservations of calls that must have ended."""
     old = CallReservation.objects.filter(created__lte=timezone.now() - LIFETIME)
     return _("Reservations taken back: %(n)d.") % {"n": old.delete()[0]}
 

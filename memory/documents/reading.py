@@ -33,7 +33,7 @@ MEDIA_TYPES = {
     ".xhtml": HTML,
     ".pdf": PDF,
 }
-# Files without an ending are most often programs' own; these are for people.
+# A file without an ending is most often a program's own; those with these names are for people.
 FOR_PEOPLE = frozenset(
     [
         "authors",
@@ -114,14 +114,14 @@ def read_document(name: str, content: bytes) -> Reading:
 
 
 def _named(path: PurePath) -> str:
-    """Return what a document is called by its file's name, with its folder's where that is common."""
+    """Return a document's name by its file, after its folder's name where the file's is common."""
     stem = clean(path.stem)[0]
     folder = clean(path.parent.name)[0]
     return f"{folder}: {stem}" if folder and stem.lower() in _COMMON else stem
 
 
 def _placed(title: str, path: PurePath) -> str:
-    """Return the title with the folder's name where the file's says nothing: a README's may not."""
+    """Return the title, after the folder's name where the file's name says nothing (README)."""
     folder = clean(path.parent.name)[0]
     if not title or not folder or path.stem.lower() not in _COMMON:
         return title

@@ -165,7 +165,7 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
 
 
 def _html_of(text: str) -> SafeString:
-    """Return a section's text as HTML; of the largest file most sections say what they said."""
+    """Return a section's text as HTML; kept, for most sections of a large file do not change."""
     if len(text) > LONGEST_KEPT:
         return markdown.render(text)
     return _kept_html(text, get_language())

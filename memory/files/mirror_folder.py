@@ -38,7 +38,7 @@ def problems() -> tuple[str, str]:
 
 
 def opened() -> MirrorFolder | None:
-    """Return the folder, made where it was not there; None, and told once, if it cannot be used."""
+    """Return the folder, made if it was missing; None if it cannot be used, which is told once."""
     folder = _row()
     if folder is None:
         return None
@@ -65,7 +65,7 @@ def disk_of(folder: MirrorFolder, owner: User) -> Disk:
 def name_of(owner: User) -> str:
     """Return the name of an account's folder.
 
-    Disks that know no capitals must not put Alice and alice into one, and a name may be `..`.
+    Where case makes no difference Alice and alice must not share one, and a name may be `..`.
     """
     name = owner.get_username()
     plain = name.isascii() and name == name.lower() and not name.startswith(".")
@@ -73,7 +73,7 @@ def name_of(owner: User) -> str:
 
 
 def tell(folder: MirrorFolder, said: str) -> None:
-    """Note how the folder is; what is new and bad is told once in the activity log."""
+    """Store the folder's problem, "" for none; Activity tells when one begins and when it ends."""
     was, folder.problem = folder.problem, said
     told = MirrorFolder.objects.filter(pk=folder.pk).exclude(problem=said).update(problem=said)
     if told and said:
@@ -124,21 +124,21 @@ def _identity(told: str) -> str:
     return str(found.get("beacon", "")) if isinstance(found, dict) else ""
 
 
-def _is_that_of_before(folder: MirrorFolder) -> bool:
-    """Whether a file lies there just as it was last mirrored: another folder has none such."""
+def _holds_last_copies(folder: MirrorFolder) -> bool:
+    """Whether a file is there just as it was last mirrored, so that this is the folder of before."""
     rows = MirroredFile.objects.exclude(stamp="").select_related("owner")
     return any(
         disk_of(folder, row.owner).stamps().get(row.path) == row.stamp for row in rows.iterator()
     )
 
 
-def _put_first(temp: Path, mark: Path) -> None:
-    """Let the mark be this one, unless another Beacon's came there in the same moment."""
+def _put_unless_there(temp: Path, mark: Path) -> None:
+    """Put the mark in its place, unless another Beacon put its own there at the same moment."""
     try:
         os.link(temp, mark)
     except FileExistsError:
         return
-    except OSError:  # a disk that knows no second name of a file
+    except OSError:  # a file system without hard links
         temp.rename(mark)
 
 
@@ -146,7 +146,7 @@ def _make(folder: MirrorFolder, root: Path) -> None:
     """Make the folder, or mark one that is there as ours; what was in it before is taken in."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     is_bare = not any((root / name).exists() for name in ("facts", "episodes", "users"))
-    is_other = folder.place != str(root) or not (is_bare or _is_that_of_before(folder))
+    is_other = folder.place != str(root) or not (is_bare or _holds_last_copies(folder))
     rows = MirroredFile.objects.exclude(digest="")
     # Nothing that lies here is what was mirrored last, so no edit can be based on that.
     if (is_bare or is_other) and rows.update(digest="", stamp="", version=0) and not is_other:
@@ -160,6 +160,6 @@ def _make(folder: MirrorFolder, root: Path) -> None:
             file.write(json.dumps(told) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        _put_first(temp, root / MARK)
+        _put_unless_there(temp, root / MARK)
     finally:
         temp.unlink(missing_ok=True)

@@ -53,8 +53,8 @@ class NoteQuerySet(RememberedQuerySet):
 class Note(Recalled):
     """One note of its owner.
 
-    `ttl_days` is what was asked for, `expires_at` what came of it.  A note that replaced others is
-    what their `superseded_by` names; those stay, and are not recalled.  `edited_by_person` keeps
+    `ttl_days` is what was asked for, `expires_at` the moment worked out from it.  A note that was
+    replaced names its successor in `superseded_by`; it is kept, and is not recalled.  `edited_by_person` keeps
     maintenance from merging or pruning it (decision 9); `job` names what wrote it, where a run or
     session did.
     """
@@ -162,7 +162,7 @@ class Note(Recalled):
         return self.kind in self.IDENTITY and not is_superseded and self.trashed_at is None
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
-        """Move the note to the trash; what it superseded stays superseded, and comes not back.
+        """Move the note to the trash; what it superseded stays superseded, and does not come back.
 
         Raises InvalidValue for the soul, agent or user note that stands.
         """
@@ -189,10 +189,10 @@ class Note(Recalled):
         super().restore(by=by)
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the note for good; what it had superseded is not recalled again for that.
+        """Delete the note for good; what it had superseded does not come back by that.
 
-        It is superseded by the next of the chain from then on, or goes to the trash if there is
-        none: so nothing that was replaced comes back, and nothing else is lost (docs/decisions.md).
+        The next note of the chain supersedes it from then on; without one it goes to the trash.  So
+        nothing that was replaced is recalled again, and nothing else is lost (docs/decisions.md).
         """
         with transaction.atomic():
             self.let_go([self], by=by)

@@ -32,13 +32,13 @@ from memory.recall.vectors import recalled_models
 logger = structlog.get_logger(__name__)
 
 BATCH = 64
-LEASE = timedelta(minutes=5)  # of rows that a task has taken: a killed one's are taken again then
+LEASE = timedelta(minutes=5)  # of claimed rows: those of a killed task are claimed again after it
 HELD = timedelta(hours=1)  # until a sensitive record is looked at again
 FIRST_WAIT = timedelta(minutes=1)
 LONGEST_WAIT = timedelta(hours=1)
-ALONE_AFTER = 2  # tries: a text that fails a whole batch is found by taking it by itself
+ALONE_AFTER = 2  # tries: a text that makes its whole batch fail is found by embedding it alone
 SECONDS = 600.0  # of one task
-NUDGE_EVERY = 1.0  # seconds, of one process: a task works off all that waits
+NUDGE_EVERY = 1.0  # seconds between two nudges of a process: one task does all that waits
 
 _nudged_at = 0.0
 
@@ -66,9 +66,9 @@ class Progress:
 
 
 def follow(records: list[Any]) -> None:
-    """Let records that were written wait for a vector, and wake a task once that is committed.
+    """Mark written records as waiting for a vector, and nudge a task once that is committed.
 
-    Where vectors are turned off none waits, but one of words that are gone goes all the same.
+    Where vectors are turned off nothing is marked, but the vectors of their old words are deleted.
     """
     if not records:
         return
@@ -93,9 +93,9 @@ def _nudge() -> None:
 def work_off(seconds: float = SECONDS) -> int:
     """Embed what waits, for about so many seconds; return how many vectors were made.
 
-    Safe to run twice at once: a row is another's for LEASE, and a vector is stored only if its
-    record still says what was embedded.  Never raises for the embedder: what it fails at waits,
-    and the first failure of several is told (Settings, Connections; Health; Activity).
+    Safe to run twice at once: a claimed row belongs to its task for LEASE, and a vector is stored
+    only if its record still says what was embedded.  Never raises for the embedder: rows it failed
+    at wait, and the first of several failures is told (Settings, Connections; Health; Activity).
     """
     embedder = embedders.embedder()
     if embedder is None:
@@ -132,9 +132,10 @@ def used_state() -> dict[str, Any]:
 
 
 def set_aside_if_off() -> None:
-    """Forget which model was used where vectors are turned off: with it they begin anew.
+    """Where vectors are turned off, forget which model made them.
 
-    What is written until then waits for no vector, and has to be found out afterwards.
+    What is written meanwhile is not marked.  Once vectors are turned on the model counts as new,
+    and every record without a vector is looked for.
     """
     used = used_state()
     if embedders.is_off() and used.pop("model", ""):
@@ -142,7 +143,7 @@ def set_aside_if_off() -> None:
 
 
 def _take_up(embedder: Embedder) -> None:
-    """Let every record without a vector of this model wait for one, where the model is new."""
+    """Where the model is new, mark every record that has no vector of it."""
     used = used_state()
     if used.get("model") == embedder.model and used.get("is_local") == embedder.is_local:
         return
@@ -154,7 +155,7 @@ def _take_up(embedder: Embedder) -> None:
 
 
 def mark_missing(model: str) -> int:
-    """Let every record that has no vector of `model` wait for one; return how many do newly."""
+    """Mark every record without a vector of `model` as waiting for one; return how many are new."""
     marked = 0
     with connection.cursor() as cursor:
         for record_type, kind in recalled_models().items():
@@ -172,7 +173,7 @@ def mark_missing(model: str) -> int:
 
 
 def _claimed() -> list[EmbeddingDue]:
-    """Take the next rows for LEASE; those that failed twice come one by one."""
+    """Claim the next rows for LEASE; a row that failed twice is claimed by itself."""
     now = timezone.now()
     with transaction.atomic():
         waiting = EmbeddingDue.objects.filter(not_before__lte=now).order_by("not_before", "id")
@@ -227,7 +228,7 @@ def _kept(
     made: list[list[float]],
     gone: list[EmbeddingDue],
 ) -> int:
-    """Store the vectors of records that still say the same, and take their rows away."""
+    """Store the vectors of records that have not changed since, and delete the rows that are done."""
     if made:
         ensure_table(len(made[0]))
     with transaction.atomic():
@@ -257,7 +258,7 @@ def _kept(
     return len(standing)
 
 
-# --- how it fares ---------------------------------------------------------------------------------
+# --- failing and working again --------------------------------------------------------------------
 
 
 def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None:
@@ -278,7 +279,7 @@ def _failed(batch: Sequence[EmbeddingDue], embedder: Embedder, why: str) -> None
 
 
 def _works(embedder: Embedder) -> None:
-    """Take the word of a failure back."""
+    """Note that the embedder works again, where it had failed."""
     used = used_state()
     if used.get("failing"):
         logger.info("embedder works again", model=embedder.model)

@@ -62,8 +62,8 @@ def likely(terms: Sequence[Term], documents: int, wanted: int, room: int) -> str
 def holding(terms: Sequence[Term], documents: int, need: float) -> str:
     """Return the tsquery of documents that may score `need`: it lets all of them through.
 
-    Of several that do, the one that lets the fewest through.  The index reads all of it for each
-    place that it comes by, so that a long one is not taken where there is a shorter.
+    Of several that do, the one that lets the fewest through.  The index evaluates all of it at each
+    place that it visits, so a long one is not taken where there is a shorter.
     """
     found = []
     for together in TOGETHER:

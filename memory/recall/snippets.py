@@ -66,7 +66,7 @@ def marked(text: str, query: str, language: str = ENGLISH) -> SafeString:
         pieces.append(f"{escape(text[at:start])}<mark>{escape(text[start : term.end])}</mark>")
         at = term.end
     # All of it is escaped above; Django's own ways look at each piece five times.
-    return SafeString("".join(pieces) + escape(text[at:]))  # (see above)  # nosec B703
+    return SafeString("".join(pieces) + escape(text[at:]))  # nosec B703
 
 
 def _hits(text: str, query: str, language: str = ENGLISH) -> Iterator[Term]:

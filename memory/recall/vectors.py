@@ -36,11 +36,11 @@ logger = structlog.get_logger(__name__)
 
 LONGEST_QUESTION = 2_000  # characters that are embedded of one
 REMEMBERED = 24 * 3600  # seconds for which a question's vector is kept
-# Further apart two texts have nothing to do with each other, and would only fill a list: models
-# were seen to put any two at a cosine of about 0, with some hundredths to either side.
+# Two texts further apart have nothing to do with each other: of unrelated texts the models we
+# tried gave cosines of about 0, some hundredths more or less.
 FURTHEST = 1.3  # a cosine of 0.155
-PATIENCE = embedders.ASKING_SECONDS + 1  # in which an endpoint's own failure comes first
-MOST_REPLACED = 5_000  # superseded records of a type that are looked at, those replaced last
+PATIENCE = embedders.ASKING_SECONDS + 1  # longer than an endpoint may take, so its error is told
+MOST_REPLACED = 5_000  # superseded records of a type that are compared, the last replaced first
 GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
 
 
@@ -55,7 +55,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Which types are compared, of some only the rows `allowed`, and what is `replaced` of them."""
+    """Which types are compared; for some only the `allowed` rows, for some `replaced` ones as well."""
 
     types: tuple[str, ...]
     allowed: Mapping[str, QuerySet[Any]] = field(default_factory=dict)
@@ -123,7 +123,7 @@ def nearest_each(
 
 
 def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
-    """Return the vector of a question; one that was asked before is remembered."""
+    """Return the vector of a question, from the cache where it was asked before."""
     digest = hashlib.sha256(f"{embedder.model}\0{text}".encode("utf-8", "replace")).hexdigest()
     key, failing = f"vector:{digest}", f"embedder-fails:{embedder.model}"
     known = _remembered([key, failing])
@@ -151,7 +151,7 @@ def _vector_of(text: str, embedder: Embedder) -> list[float] | Unavailable:
 def _remembered(keys: list[str]) -> dict[str, Any]:
     try:
         return dict(cache.get_many(keys))
-    except RedisError:  # the cache is a help, no need
+    except RedisError:  # the cache only saves time
         return {}
 
 
@@ -176,7 +176,7 @@ class _Compared:
     def ask(
         self, record_type: str, rows: QuerySet[Any], limit: int, *, by_index: bool
     ) -> list[Near]:
-        """Return those of the rows that are nearest."""
+        """Return the `limit` nearest of the rows."""
         try:
             inner, values = rows.order_by().values("pk").query.sql_with_params()
         except EmptyResultSet:
@@ -216,7 +216,7 @@ def _of_look(compared: _Compared, look: Look, limit: int, *, by_index: bool) -> 
             rows = rows.filter(pk__in=look.allowed[record_type].order_by().values("pk"))
         found += compared.ask(record_type, rows, limit, by_index=by_index)
         if record_type in look.replaced:
-            # By itself and without the index, which few of so many would make slow.
+            # A query of its own, without the index: few rows of many make an index scan slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
             chosen = known[record_type]._default_manager.filter(
                 pk__in=last.values("pk")[:MOST_REPLACED]
@@ -228,7 +228,8 @@ def _of_look(compared: _Compared, look: Look, limit: int, *, by_index: bool) -> 
 def _statement(size: int, allowed: str, *, by_index: bool) -> str:
     """Return the query for one type.
 
-    `+ 0` keeps the planner from the index, whose few nearest of all owners could be another's.
+    `+ 0` keeps the planner from the index: it finds the nearest of all owners, perhaps none of this
+    one's.
     """
     distance = "vector <-> %s" if by_index else "(vector <-> %s) + 0"
     return (

@@ -141,12 +141,12 @@ class Row:
 
     @property
     def topic(self) -> str:
-        """Return the topic's title as far as it is shown."""
+        """Return the topic's title, cut to what a row has room for."""
         return _clipped(self.record.topic.title, 40)
 
     @property
     def source(self) -> str:
-        """Return the source as far as it is shown: `run:4` is the third run of some topic."""
+        """Return the source in words, since `run:4` says little: cut to what a row has room for."""
         return _clipped(self.origin or self.record.source, 24)
 
     @property
@@ -163,7 +163,7 @@ class Row:
         return address(f"memory:{self.wanted.listed.type}", key)
 
 
-# A hundred words of few choices a page: looked up each, they took a good part of its time.
+# A page has a hundred of these, of few different ones; made anew each, they took much of its time.
 @lru_cache(maxsize=1_000)
 def _asking(field: str, value: str) -> str:
     """Return the query string that asks for all with this value."""
@@ -171,7 +171,7 @@ def _asking(field: str, value: str) -> str:
 
 
 def _clipped(text: str, most: int) -> str:
-    """Return what `truncatechars` does, which takes its time over short texts too."""
+    """Return what `truncatechars` does; that is slow, so short texts are spared it."""
     return text if len(text) <= most else Truncator(text).chars(most)
 
 

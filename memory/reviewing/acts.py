@@ -29,7 +29,7 @@ MOST_TOLD = 3
 class Decided:
     """What became of many proposals: how many were decided, which could not be, how many are left.
 
-    `at` is the moment that all decided ones bear, by which they are put back together.
+    `at` is the moment that is stored with all that were decided: by it they are put back.
     """
 
     act: str
@@ -100,9 +100,9 @@ class Waiting:
 
 
 def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
-    """Let wait again what was decided in one act, at that moment; what it wrote is taken back.
+    """Make what was decided in one act, at that moment, wait again; what it wrote is taken back.
 
-    The last first: of two changes of one file only the newer can be taken back by itself.
+    The newest first: of two changes of one file only the newer can be taken back by itself.
     """
     decided = (Proposal.State.REJECTED, Proposal.State.ACCEPTED)
     rows: Any = Proposal.objects.of(owner).filter(
@@ -127,7 +127,7 @@ def put_back(owner: User, at: datetime, *, by: Actor) -> Waiting:
 
 
 def waiting_from(owner: User, source: str) -> Any:
-    """Return what waits from a source, also from what was taken of it by rules."""
+    """Return what waits from a source, and what the rules took from it without a model."""
     return review.waiting(owner).filter(source__in=[source, source + HEURISTIC])
 
 
@@ -144,7 +144,7 @@ def rejected_for(owner: User, why: str) -> Any:
 
 
 def put_back_for(owner: User, why: str, *, by: Actor) -> int:
-    """Let wait again what was rejected for that reason; return how many."""
+    """Make what was rejected for that reason wait again; return how many."""
     moments = set(rejected_for(owner, why).values_list("decided_at", flat=True))
     return sum(put_back(owner, at, by=by).number for at in moments)
 

@@ -33,7 +33,7 @@ _TRANSFORMS = ", ".join(TRANSFORMS)
 
 
 def _joined(value: Any) -> Any:
-    """Take a list of tags or ids, too, which models write for a list of words."""
+    """Take a JSON list too: models write one where words separated by commas are asked for."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 

@@ -52,7 +52,7 @@ class Folded:
     def _made(self) -> tuple[str, array[int]]:
         said: list[str] = []
         places: array[int] = array("I")
-        is_gap = True  # none at the beginning
+        is_gap = True  # so that white space at the beginning is left out
         for piece in _PIECES.finditer(self.stored):
             kind, text, start = piece.lastgroup, piece.group(), piece.start()
             if kind == "unseen":
@@ -89,7 +89,7 @@ class Folded:
         return self.find_folded(wanted)
 
     def find_folded(self, wanted: str) -> Span | None:
-        """Return where words that are folded already, and long enough, stand; else as `find`."""
+        """Return what `find` does, for words that are folded already and long enough."""
         text, places = self._made
         at = text.find(wanted)
         while at >= 0:
@@ -100,13 +100,13 @@ class Folded:
         return None
 
     def _end_of(self, place: int) -> int:
-        """Return where the sign that begins at a place of the stored text ends, accents and all."""
+        """Return where the character that begins at a place of the stored text ends, with accents."""
         cluster = _CLUSTER.match(self.stored, place)
         return cluster.end() if cluster else place + 1
 
 
 def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[Iterable[int], str]]:
-    """Yield signs that are no plain ones as they are compared, with the places they came from."""
+    """Yield characters that are not plain ASCII as they are compared, with their stored places."""
     folded = _as_compared(text)
     if len(folded) == len(text):
         yield range(start, end), folded
@@ -117,7 +117,7 @@ def _clusters(stored: str, start: int, end: int, text: str) -> Iterator[tuple[It
 
 
 def _as_compared(text: str) -> str:
-    # A compatibility form may hold spaces, where the sign itself had none.
+    # A compatibility form may hold spaces where the character itself had none.
     return "".join(normal_form(text).casefold().translate(_ONE_KIND).split())
 
 
@@ -139,7 +139,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def _belong(left: str, right: str) -> bool:
-    """Whether two signs beside each other are of one word or number; wide ones are words alone."""
+    """Whether two neighbouring characters belong to one word or number; a wide one is a word alone."""
     if not left or not right or not (left.isalnum() and right.isalnum()):
         return False
     if left.isdigit() and right.isdigit():
@@ -147,8 +147,8 @@ def _belong(left: str, right: str) -> bool:
     return not (_is_wide(left) or _is_wide(right))
 
 
-def _is_wide(sign: str) -> bool:
-    return unicodedata.east_asian_width(sign) in "WF"
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in "WF"
 
 
 def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:

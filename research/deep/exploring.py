@@ -21,7 +21,7 @@ from research.deep.desk import Desk
 from research.deep.track import NoTools, TrackLoop
 from research.deep.tracks import Track, chosen
 from research.models import Hit, Step
-from research.working import explored as found
+from research.working import explored
 from research.working.stepping import StepResult, Work
 
 AGENT = "research"  # the built-in agent, whose settings say what its tracks share
@@ -48,7 +48,7 @@ def explore(work: Work) -> StepResult:
         try:
             ended.append(work.carry_out_part(track.part, go))
         except NoTools:
-            work.run.steps.filter(name=found.STEP, part=track.part).delete()
+            work.run.steps.filter(name=explored.STEP, part=track.part).delete()
             if not ended:
                 return _as_quick(work, _("the model's endpoint takes no tools"))
             work.run.warn(_("The model's endpoint takes tools no longer: some tracks are missing."))
@@ -78,7 +78,7 @@ def _context(work: Work, agent: Agent, track: Track) -> ToolContext:
 
 def _asked_before(work: Work) -> list[dict[str, Any]]:
     """Return what tracks asked that ended, or were interrupted."""
-    parts = work.run.steps.filter(name=found.STEP, part__gt=0).order_by("part")
+    parts = work.run.steps.filter(name=explored.STEP, part__gt=0).order_by("part")
     entries: list[dict[str, Any]] = []
     for output in parts.values_list("output", flat=True):
         entries += [one for one in output.get("asked", []) if one not in entries]

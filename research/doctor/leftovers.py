@@ -88,7 +88,7 @@ def look_at_money() -> Found:
 
 
 def mend_money() -> str:
-    """Give it back."""
+    """Take those reservations back."""
     return _("Reservations taken back: %(n)d.") % {"n": _of_ended_runs().delete()[0]}
 
 

@@ -26,8 +26,7 @@ from research.budgets.depth import depth_of
 from research.comparing import duplicates
 from research.extracts.extractive import Reading
 from research.models import Hit
-from research.working import explored as found
-from research.working import obeying
+from research.working import explored, obeying
 from research.working.stepping import StepResult, Work
 
 logger = structlog.get_logger(__name__)
@@ -75,7 +74,7 @@ def _to_read(work: Work) -> list[Hit]:
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
-    if found.opened(work):
+    if explored.opened(work):
         hits = [hit for hit in hits if hit.reading != Hit.Reading.NOT_READ or hit.pk in always]
     hits.sort(key=lambda hit: (hit.pk not in always, hit.state == Hit.State.RETURNING))
     return hits[: work.budget.pages]
@@ -194,7 +193,7 @@ def _in_words(pages: int, same: int) -> str:
 
 def _say_what_was_left(work: Work, wanted: int) -> None:
     """Warn where the topic's own budget, not the site's usual one, left pages unread."""
-    if not work.settings.max_pages or found.opened(work):
+    if not work.settings.max_pages or explored.opened(work):
         return  # or the tracks chose
     new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
     if new > wanted:
@@ -235,7 +234,7 @@ def readings(work: Work) -> list[Reading]:
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
-    pages_alone = work.is_stopping or bool(found.opened(work))
+    pages_alone = work.is_stopping or bool(explored.opened(work))
     for hit in hits.order_by("place"):
         if hit.reading == Hit.Reading.READ:
             usable.append(hit)

@@ -30,7 +30,7 @@ from research.models.topic_news import OF_ITEMS, OF_REPORTS
 def _unread_first() -> Case:
     """Return what lists are ordered by: unread reports count as a thousand years newer.
 
-    An index of it must not hang on a time zone, as days added to a moment would: hence through UTC.
+    It goes through UTC, for an index may not depend on a time zone, as days added to a moment do.
     """
     utc = Func(Value("UTC"), F("created"), function="timezone", output_field=models.DateTimeField())
     later = models.ExpressionWrapper(
@@ -63,7 +63,7 @@ class ReportQuerySet(RememberedQuerySet):
         return self.live().filter(read_at=None, run__topic__trashed_at=None)
 
     def put_back(self, at: datetime) -> int:
-        """Put the read among them back among the unread at `at`; return how many."""
+        """Mark those that were read as unread again, at `at`; return how many."""
         read = self.exclude(read_at=None)
         return read.update(read_before=F("read_at"), unread_at=at, read_at=None)
 
@@ -103,7 +103,7 @@ class Report(Recalled):
     is_extractive = models.BooleanField(default=False)
     is_quiet = models.BooleanField(default=False)
     read_at = models.DateTimeField(null=True, blank=True)
-    # When a person put it back among the unread, and when they had read it: what undo gives back.
+    # When a person marked it as unread again, and when they had read it: undo needs both.
     unread_at = models.DateTimeField(null=True, blank=True)
     read_before = models.DateTimeField(null=True, blank=True)
 
@@ -190,11 +190,11 @@ class Report(Recalled):
         return [Remark(*row) for row in found]
 
     def mark_read(self) -> None:
-        """Note that its owner has read it; read stays read at the first time."""
+        """Note that its owner has read it; the first time counts."""
         type(self).objects.filter(pk=self.pk, read_at=None).update(read_at=timezone.now())
 
     def mark_unread(self) -> None:
-        """Put it back among the unread."""
+        """Mark it as unread again."""
         type(self).objects.filter(pk=self.pk).put_back(timezone.now())
 
 

@@ -38,8 +38,7 @@ from research.models import TopicSettings
 from research.reporting import composing, report_text, styles
 from research.reporting.composing import Draft
 from research.reporting.drafting import LiveDraft
-from research.working import explored as found
-from research.working import given, offering
+from research.working import explored, given, offering
 from research.working.cited_pages import Ahead
 from research.working.stepping import StepResult, Work
 
@@ -175,7 +174,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
     settings = work.settings
     model = connections.language_model()
     room = (model.profile.context_tokens if model else 32_768) * 2
-    notes = found.notes(work, pages, room // 4)
+    notes = explored.notes(work, pages, room // 4)
     room -= sum(len(one.text) for one in notes)
     share = min(depth_of(settings).prompt, _share([len(page.text) for page in pages], room))
     context: dict[str, Any] = {

@@ -11,7 +11,7 @@ from research.models import Run, TopicSettings
 from research.rechecks import steps as rechecking
 from research.reporting import writing
 from research.steps import judging, plan_review, planning, saving, verifying
-from research.working import explored as found
+from research.working import explored
 from research.working.stepping import StepKind, StepResult, Work
 
 
@@ -31,7 +31,7 @@ STEPS: list[StepKind] = [
 ]
 
 # Of a deep run alone, behind the step that tells new hits from known ones.
-TRACKS = StepKind(found.STEP, _("Tracks"), exploring.explore)
+TRACKS = StepKind(explored.STEP, _("Tracks"), exploring.explore)
 
 # Of a run whose topic has an intent or muted sources, before its save.
 JUDGE = StepKind(judging.STEP, _("Weigh against what you asked for"), judging.judge)
