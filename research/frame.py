@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from django.db import connection
@@ -44,6 +44,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     waiting = {name: int(told.get(name, 0)) for name in WAITING}
     return {
         "nav": sections(request.path, waiting),
+        "settings_pages": partial(settings_pages, user),  # asked for by the pages of Settings alone
         "health_banner": _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": _at_most(waiting["unread_reports"], waiting["unread_reports"]),
@@ -140,6 +141,52 @@ def sections(path: str, waiting: Mapping[str, int] | None = None) -> list[dict[s
         {"title": _("Memory"), "items": memory},
         {"title": _("Trust"), "items": trust},
         {"title": "", "items": more},
+    ]
+
+
+def settings_pages(user: User) -> list[dict[str, Any]]:
+    """Return the pages of Settings that the person may open, in groups; `tab` is a page's name."""
+    groups = [
+        (
+            _("You"),
+            [
+                ("profile", _("Profile"), "memory:profile"),
+                ("sign-ins", _("Password and sign-ins"), "memory:sign-ins"),
+                ("notifications", _("Notifications"), "research:channels"),
+                ("spending", _("Spending"), "memory:spending"),
+            ],
+        ),
+        (
+            _("Memory"),
+            [
+                ("persona", _("Persona"), "memory:persona"),
+                ("soul", _("Soul"), "memory:soul"),
+                ("review", _("Review levels"), "memory:review-levels"),
+                ("sources", _("Sources"), "research:source-rules"),
+                ("archive", _("Export and import"), "memory:archive"),
+            ],
+        ),
+        (
+            _("Programs"),
+            [
+                ("tokens", _("API tokens"), "memory:tokens"),
+                ("agents", _("Agents"), "memory:agents"),
+            ],
+        ),
+    ]
+    if user.is_staff:
+        of_staff = [
+            ("connections", _("Connections"), "memory:connections"),
+            ("health", _("Health"), "memory:health"),
+            ("people", _("People"), "memory:people"),
+        ]
+        groups.append((_("This Beacon"), of_staff))
+    return [
+        {
+            "title": title,
+            "pages": [{"tab": tab, "label": label, "url": reverse(to)} for tab, label, to in pages],
+        }
+        for title, pages in groups
     ]
 
 

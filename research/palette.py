@@ -48,22 +48,28 @@ def asked(value: str) -> str:
     return " ".join(clean(value)[0].split()[:MOST_WORDS])[:LONGEST].strip()
 
 
-def offered(user: User, words: str, nav: Sequence[Mapping[str, Any]]) -> list[Group]:
+def offered(
+    user: User,
+    words: str,
+    nav: Sequence[Mapping[str, Any]],
+    settings: Sequence[Mapping[str, Any]],
+) -> list[Group]:
     """Return what the person may mean; without words what they did last and what can be done.
 
-    `nav` are the sections of the rail, which are the pages that there are.
+    `nav` are the sections of the rail and `settings` the groups of Settings (`research.frame`):
+    the pages that there are.
     """
     groups = [Group(_("Topics"), _topics(user, words))]
     if words:
         groups += [
-            Group(_("Go to"), _holding(words, [*_pages(nav), *_settings(user)])),
+            Group(_("Go to"), _holding(words, [*_pages(nav), *_settings(settings)])),
             Group(_("Do"), _holding(words, _acts())),
             Group(_("Files and library"), [*_files(user, words), *_documents(user, words)][:MOST]),
             Group(_("Notes"), _notes(user, words)),
             Group(_("Look further"), _further(words)),
         ]
     else:
-        groups += [Group(_("Do"), _acts()), Group(_("Settings"), _settings(user))]
+        groups += [Group(_("Do"), _acts()), Group(_("Settings"), _settings(settings))]
     return [group for group in groups if group.rows]
 
 
@@ -150,25 +156,9 @@ def _acts() -> list[Row]:
     ]
 
 
-def _settings(user: User) -> list[Row]:
-    """Return the pages of Settings that the person may open."""
-    tabs = [
-        (_("Profile"), "memory:profile"),
-        (_("Persona"), "memory:persona"),
-        (_("Soul"), "memory:soul"),
-        (_("Review levels"), "memory:review-levels"),
-        (_("Sources"), "research:source-rules"),
-        (_("Password and sign-ins"), "memory:sign-ins"),
-        (_("API tokens"), "memory:tokens"),
-        (_("Agents"), "memory:agents"),
-        (_("Spending"), "memory:spending"),
-        (_("Notifications"), "research:channels"),
-        (_("Export and import"), "memory:archive"),
+def _settings(settings: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return [
+        Row(page["label"], page["url"], "settings", _("Settings"))
+        for group in settings
+        for page in group["pages"]
     ]
-    if user.is_staff:
-        tabs += [
-            (_("Connections"), "memory:connections"),
-            (_("Health"), "memory:health"),
-            (_("People"), "memory:people"),
-        ]
-    return [Row(label, reverse(name), "settings", _("Settings")) for label, name in tabs]

@@ -10,7 +10,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from research import palette as rows
-from research.frame import sections
+from research.frame import sections, settings_pages
 
 
 @require_safe
@@ -19,7 +19,7 @@ from research.frame import sections
 def palette(request: BeaconRequest) -> HttpResponse:
     """Show what the words may mean; over htmx the rows alone."""
     words = rows.asked(request.GET.get("words", ""))
-    groups = rows.offered(request.user, words, sections(request.path))
+    groups = rows.offered(request.user, words, sections(request.path), settings_pages(request.user))
     context = {"words": words, "groups": groups, "found": sum(len(one.rows) for one in groups)}
     template = "research/_palette_rows.html" if request.htmx else "research/palette.html"
     return render(request, template, context)
