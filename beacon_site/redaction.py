@@ -28,7 +28,7 @@ _LINKS = re.compile(
 _HEADERS = re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _COOKIES = re.compile(r"\b((?:__Host-)?sessionid|csrftoken|csrfmiddlewaretoken)(\W{1,4})[\w-]{16,}")
 _USERINFO = re.compile(r"(://)[^\s/@\"'\\]+@")
-# What people looked for stands behind the question mark; keys of services do, too.
+# What people looked for stands after the question mark; keys of services do, too.
 _QUERIES = re.compile(r"((?:://|/)[^\s?\"'<>\\]*)\?[^\s\"'<>\\]+")
 
 _lock = threading.Lock()

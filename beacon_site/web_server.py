@@ -39,7 +39,7 @@ logconfig_dict = settings.LOGGING
 
 
 def on_starting(server: Any) -> None:
-    """Load Beacon, behind the folder that it asks for: `preload_app` would come before it."""
+    """Make the folder that Beacon asks for, then load it: `preload_app` would load it first."""
     make_place()
     server.app.wsgi()  # kept there, and found there by each process
     check_url_config(None)  # which loads all pages' modules

@@ -32,7 +32,7 @@ class Origin:
         return self.text.partition(":")[0]
 
 
-# Each takes an owner and what stands behind the colon, and tells of those that it knows.
+# Each takes an owner and what stands after the colon, and tells of those that it knows.
 Finder = Callable[[User, list[str]], Mapping[str, tuple[str, str]]]
 FINDERS: dict[str, Finder] = {}
 

@@ -29,7 +29,7 @@ class Page:
 def page_of(
     rows: QuerySet[Any], *, by: str, falling: bool, cursor: str = "", size: int = PAGE_SIZE
 ) -> Page:
-    """Return the page behind `cursor` of `rows` ordered by the field `by`, then by id.
+    """Return the page after `cursor` of `rows` ordered by the field `by`, then by id.
 
     `by` never holds null.  A cursor that cannot be read gives the first page.
     """
@@ -43,7 +43,7 @@ def page_of(
 
 
 def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> QuerySet[Any]:
-    """Keep the rows behind `cursor`, in no order; all of them if it cannot be read."""
+    """Keep the rows after `cursor`, in no order; all of them if it cannot be read."""
     at = _read(cursor)
     if at is None:
         return rows
@@ -58,7 +58,7 @@ def keyset(rows: QuerySet[Any], *, by: str, falling: bool, cursor: str) -> Query
 
 
 def cursor_of(value: Any, key: Any) -> str:
-    """Return the cursor of the page behind the row with this value and id."""
+    """Return the cursor of the page after the row with this value and id."""
     # DjangoJSONEncoder cuts microseconds off, on which rows may differ.  A moment is marked as
     # one: words may look like it ("2026-01-01").
     plain = (

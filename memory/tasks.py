@@ -178,7 +178,7 @@ def take_up_bulk_acts() -> None:
     for pk in bulk_acts.to_be_taken_up():
         try:
             carry_out_bulk_act(str(pk))
-        except Exception:  # one that cannot go on must not hold up those behind it
+        except Exception:  # one that cannot go on must not hold up those after it
             logger.exception("bulk act not carried out", act=str(pk))
 
 

@@ -112,7 +112,7 @@ class OfRunAdmin(OfTopicAdmin):
 
 @admin.register(research.Step)
 class StepAdmin(OfRunAdmin):
-    """Steps of runs, and the follow-ups behind them."""
+    """Steps of runs, and the follow-ups after them."""
 
     list_display = ("name", "part", "run_id", "of_topic", "owned_by", "state", "started_at")
     list_filter = ("state", "is_follow_up", "name")

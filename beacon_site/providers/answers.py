@@ -257,7 +257,7 @@ def is_older(hit: SearchHit, options: SearchOptions) -> bool:
 
 
 def shortened(query: str, *, characters: int, words: int = 0) -> str:
-    """Return a query that a service takes, cut behind a whole word (0 words: any number)."""
+    """Return a query that a service takes, cut after a whole word (0 words: any number)."""
     kept = query.split()[: words or None]
     while kept and len(" ".join(kept)) > characters:
         kept.pop()

@@ -43,7 +43,7 @@ from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 
 logger = structlog.get_logger(__name__)
 
-LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; what stands behind them is cut off
+LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; what follows them is cut off
 AT_ONCE = 6  # feeds fetched side by side
 PARSE_SECONDS = 10.0  # then the reader is killed
 FRESH_SECONDS = 300.0  # one fetch serves all queries of a run

@@ -32,7 +32,7 @@ class TavilySearch:
     def search(self, query: str, options: SearchOptions) -> list[SearchHit]:
         """Return at most `options.limit` hits, and never more than twenty.
 
-        A query that is too long is cut behind a word.  An empty list means that Tavily found
+        A query that is too long is cut after a word.  An empty list means that Tavily found
         nothing.  Raises ProviderUnavailable (down, slow, rate) or ProviderRejected (key, request,
         credits).
         """

@@ -2,7 +2,7 @@
 
 The form is that of Standard Webhooks (standardwebhooks.com): `webhook-id`, `webhook-timestamp`, and
 `webhook-signature: v1,<base64 of HMAC-SHA256 over "id.timestamp.body">`; the key is what stands
-behind `whsec_`, in base64.
+after `whsec_`, in base64.
 """
 
 from __future__ import annotations

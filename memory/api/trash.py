@@ -82,7 +82,7 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
 def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> Status[None]:
     """Bring a record back from the trash as it was.  409 or 422: something stands in its place.
 
-    A topic whose name another has by now comes back with a number behind its name.
+    A topic whose name another has by now comes back with a number after its name.
     """
     caller = request.auth
     record = _trashed(caller, record_type, record_id)

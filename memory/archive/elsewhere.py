@@ -160,7 +160,7 @@ def _bullets(
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str, int]:
-    """Return what stands between the two `---`, the text behind it, and the number of its line.
+    """Return what stands between the two `---`, the text after it, and the number of its line.
 
     Values are text or lists of text, as far as they are written in the plain ways; what is not
     is passed over, for it is no reason to refuse the note.

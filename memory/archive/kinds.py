@@ -95,7 +95,7 @@ NOT_EXPORTED: dict[str, str] = {}
 
 
 def register(kinds: Iterable[Kind], left_out: Mapping[str, str]) -> None:
-    """Add models to the list, behind those that are there, and name those that are left out."""
+    """Add models to the list, after those that are there, and name those that are left out."""
     known = {kind.name for kind in EXPORTED}
     EXPORTED.extend(kind for kind in kinds if kind.name not in known)
     NOT_EXPORTED.update(left_out)

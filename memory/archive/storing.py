@@ -210,7 +210,7 @@ def _created(given: dict[str, Any]) -> datetime:
 
 
 def _source(given: dict[str, Any], taking_in: TakingIn) -> str:
-    """Return `import:<name>`, and behind it what the file names as its own source."""
+    """Return `import:<name>`, and after it what the file names as its own source."""
     named = one_line(clean(str(given.get("source", "")))[0])
     source = f"{taking_in.source}:{named}" if named else taking_in.source
     return source[:200]

@@ -57,7 +57,7 @@ def compactors() -> tuple[Compactor, ...]:
 
 
 def full_form(item: ContentItem, text: str = "") -> str:
-    """Return the whole result (default: the content itself) with the item's id behind it."""
+    """Return the whole result (default: the content itself) with the item's id at its end."""
     if not may_be_shown(item):
         return withheld(item)
     told = _("(Stored in memory as %(id)s.)") % {"id": item.pk}

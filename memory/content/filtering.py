@@ -141,7 +141,7 @@ class _Ahead:
     end: int = 0
 
     def end_from(self, place: int) -> int:
-        """Return where the first of the words at or behind `place` end; beyond reach for none."""
+        """Return where the first of the words at or after `place` end; beyond reach for none."""
         if self.start < place:
             found = self.words.pattern.search(self.line, place)
             never = len(self.line) + ROUND + 1

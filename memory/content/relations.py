@@ -87,7 +87,7 @@ def _hold(owner_id: int) -> None:
 
 
 def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUID, list[uuid.UUID]]:
-    """Return what these items name, what those name, and so on; nothing behind `until`."""
+    """Return what these items name, what those name, and so on, without what `until` names."""
     through = ContentItem.related_to.through.objects
     links: dict[uuid.UUID, list[uuid.UUID]] = {}
     ahead = {item.pk for item in items}

@@ -129,7 +129,7 @@ def _refuse(field: str, problem: str) -> NoReturn:
 
 
 def _lines_in(text: str) -> int:
-    """Count lines; a text that ends in a line break has none behind it."""
+    """Count lines; a text that ends in a line break has none after it."""
     return text.count("\n") + (not text.endswith("\n")) if text else 0
 
 

@@ -147,7 +147,7 @@ class LibrarySearch:
 
         Those last changed before `options.since` are left out, and those marked sensitive.  At
         most `options.limit`, and as many again of those that came or changed after
-        `options.last_asked`: what is new in the library is not to be hidden behind what is known.
+        `options.last_asked`: what is new in the library is not to be crowded out by what is known.
         Queries about one thing find nearly the same documents, so each may give twice as many.
         """
         started = time.monotonic()

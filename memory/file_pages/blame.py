@@ -59,7 +59,7 @@ class BlamePage:
 
     @property
     def later(self) -> int:
-        """Return a line of the part behind, 0 if there is none."""
+        """Return a line of the next part, 0 if there is none."""
         return self.last + 1 if self.last < self.count else 0
 
 

@@ -77,7 +77,7 @@ class NotAsked(MemoryRefused):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question to the model, as its page's address has it: of which version, behind which call."""
+    """A question to the model, as its page's address has it: of which version, after which call."""
 
     version: int
     after: int

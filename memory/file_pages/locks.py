@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A part of a file's sections; `later` is the place of the part behind, 0 if there is none."""
+    """A part of a file's sections; `later` is the place of the next part, 0 if there is none."""
 
     rows: list[Row]
     count: int

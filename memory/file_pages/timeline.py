@@ -31,7 +31,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A part of the timeline; `later` is the place of the part behind, 0 if there is none."""
+    """A part of the timeline; `later` is the place of the next part, 0 if there is none."""
 
     days: list[Day]
     count: int

@@ -109,7 +109,7 @@ def _read(body: str, language: str | None) -> Reading:
 
 
 def _fields(lines: Sequence[str]) -> dict[str, str]:
-    """Return the fields by name, each with the indented lines that go on behind it."""
+    """Return the fields by name, each with the indented lines that continue it."""
     said: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:

@@ -85,7 +85,7 @@ def first_words(text: str) -> str:
 
 
 def _fence_behind(fence: str, mark: str, behind: str) -> str:
-    """Return the fence that is open behind a line with three or more fence signs."""
+    """Return the fence that is open after a line with three or more fence signs."""
     if fence:
         return "" if mark.startswith(fence) and not behind.strip() else fence
     return "" if mark[0] == "`" and "`" in behind else mark

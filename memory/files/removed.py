@@ -47,7 +47,7 @@ def removed_from(before: str, after: str) -> list[Removed]:
 
 
 def _is_inside(one: SectionText, last: SectionText, first: SectionText) -> bool:
-    """Whether a section stands in the first one, right behind the last."""
+    """Whether a section stands in the first one, right after the last."""
     is_next = one.first_line == last.last_line + 1
     return is_next and first.level > 0 and one.last_line <= first.until
 
@@ -123,7 +123,7 @@ def _place_of(text: str, words: str) -> int | None:
 
 
 def put_in(text: str, one: Removed, before: str) -> str:
-    """Return the text with what was removed at its place: behind what it stood behind in `before`."""
+    """Return the text with what was removed at its place: after what it stood after in `before`."""
     lines = lines_of(text)
     at = _line_for(text, one, before)
     above, below = lines[:at], lines[at:]
@@ -136,7 +136,7 @@ def put_in(text: str, one: Removed, before: str) -> str:
 
 
 def _line_for(text: str, one: Removed, before: str) -> int:
-    """Return behind which line of the text it belongs."""
+    """Return after which line of the text it belongs."""
     was = sections_of(_without_summary(before))
     found = (n for n, s in enumerate(was) if s.heading == one.heading and _begins(one, s))
     index = next(found, None)

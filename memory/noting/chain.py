@@ -35,8 +35,8 @@ _CHAIN = """
 def chain(note: Note) -> list[Note]:
     """Return `note` with all that stands in its chain: the one that stands first, the oldest last.
 
-    Each bears as `step` how many links it lies behind the first.  One query; of more than sixty notes
-    sixty are told, those of fewer steps.
+    Each bears as `step` how many links it is away from the first.  One query; of more than sixty
+    notes the sixty with the fewest steps are returned.
     """
     asked = {"note": note.pk, "owner": note.owner_id, "most": MOST_LINKS}
     return list(Note.objects.raw(_CHAIN, asked))

@@ -70,7 +70,7 @@ def _jobs(
 ) -> list[Job]:
     """Return the rankings of all types asked for; those of superseded records last.
 
-    They come behind `before` others, which their places in the list count.
+    They come after `before` others, which their places in the list count.
     """
     language = ranking.language_of(asked.owner)
     wanted = {kind.type for kind in asked.kinds}

@@ -129,7 +129,7 @@ def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, 
     that hold them all and are not among them follow newest first.
     """
     start = int(cursor) if cursor.isascii() and cursor.isdigit() and len(cursor) < 4 else 0
-    until = start + size + 1  # the one behind the page says that there is more
+    until = start + size + 1  # one more than the page shows: it says that there is more
     ranked = _ranked(user, wanted)
     # Words alone narrow few of the ranked away, so that a page seldom needs more rows than these.
     found = [] if wanted.question.filters else _in_order(records, ranked[: until + SPARE])

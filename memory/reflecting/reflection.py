@@ -77,7 +77,7 @@ def reflect(
     if reflection.state in _ENDED:
         return reflection
     if changes_of(owner, source):
-        # A worker was lost behind its first write: what it wrote stands, and is not done twice.
+        # A worker was lost after its first write: what it wrote stands, and is not done twice.
         why = _("It was interrupted after it had written; what it wrote stands.")
         return _end(reflection, Reflection.State.DONE, why)
     context = ToolContext(owner, REFLECTOR, source, topic=topic, trust=trust, messages=messages)

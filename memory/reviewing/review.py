@@ -257,7 +257,7 @@ def accept(
 
 
 def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
-    """Return the revisions that the acceptance made: those of its records behind the last before."""
+    """Return the revisions that the acceptance made: those of its records after `last`."""
     ids = [applied.record.pk, *(one.pk for one in applied.others)]
     made = Revision.objects.of(held.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
     rows = made.order_by("id").values_list("record_type", "record_id", "version")

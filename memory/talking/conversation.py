@@ -285,7 +285,7 @@ def stop(message: Message) -> bool:
 def again(message: Message) -> bool:
     """Let the last answer of a session be worked out anew, if it failed; False if it may not be.
 
-    It goes on behind the calls of tools that were carried out.
+    It goes on after the calls of tools that were carried out.
     """
     with transaction.atomic():
         held = _held(message.session)

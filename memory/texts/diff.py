@@ -183,7 +183,7 @@ def sided(rows: Iterable[Row]) -> list[tuple[Row | None, Row | None]]:
 
 
 def _near_a_change(rows: Sequence[Row], context: int, *, backwards: bool = False) -> set[int]:
-    """Return the places of the rows that stand within `context` lines behind (before) a change."""
+    """Return the places of the rows that stand within `context` lines after (before) a change."""
     places = range(len(rows) - 1, -1, -1) if backwards else range(len(rows))
     kept: set[int] = set()
     left = 0

@@ -116,7 +116,7 @@ _SHORTENED = frozenset(
         "vs",
     ]
 )
-# What may stand behind a full stop without a space between.
+# What may follow a full stop without a space between.
 _MAY_FOLLOW = "[(\"'“‘「『（"
 _MARKS = re.compile(r"(?:\[\d{1,3}\]\s*)+(?=\S|$)")
 # Only real elements: in documentation `<repository>` is a word to be filled in.
@@ -181,7 +181,7 @@ def split_sentences(text: str, language: str = "") -> list[str]:
 def split(paragraph: str, language: str = "en") -> list[str]:
     """Split one line of running text into sentences, each as it stands there.
 
-    Citation marks behind a full stop stay with the sentence before them.
+    Citation marks after a full stop stay with the sentence before them.
     """
     whole: list[str] = []
     for chunk in _chunks(paragraph):
@@ -254,7 +254,7 @@ def _mended(parts: list[str], chunk: str) -> list[str]:
 
 
 def _chunks(paragraph: str) -> list[str]:
-    """Cut an overlong paragraph behind full stops."""
+    """Cut an overlong paragraph after full stops."""
     chunks = []
     while len(paragraph) > LONGEST_PARAGRAPH:
         head = paragraph[:LONGEST_PARAGRAPH]

@@ -227,7 +227,7 @@ def is_unspaced(char: str) -> bool:
 def vector_of(text: str, labels: str = "", language: str = ENGLISH) -> tuple[str, int]:
     """Return the text as a tsvector literal, and how many positions it holds.
 
-    Terms of the labels (who said it, tags) stand in it behind `LABEL` and without a position: a
+    Terms of the labels (who said it, tags) stand in it after `LABEL` and without a position: a
     search can ask for them, and no figure of the text depends on them.  So do the terms that stand
     in it two, three, five times (`level_of`): where a word is frequent, the ranking asks for the
     few records that say it often instead of reading all.

@@ -84,8 +84,8 @@ class LoopResult:
     """What came of a loop.
 
     `why_ended` is `answered`, or what ended it before: `rounds`, `tokens`, `time`, `failed`
-    (`failure` says how; what was done until then stands).  `notice` tells people, where there is something
-    to tell: also that the endpoint takes no tools.
+    (`failure` says how; what was done until then stands).  `notice` is for people, where there is
+    something to tell: also that the endpoint takes no tools.
     """
 
     text: str
@@ -120,14 +120,15 @@ def run_loop(
 ) -> LoopResult | None:
     """Let the model call the named tools for at most `rounds` rounds; None if no model is set up.
 
-    No round begins after `seconds`.  With `must_answer` a model that still calls in its last round is asked once more, without
-    tools.  `on_call` is told of each call behind it.  The budget is asked before each round.
-    A tool of the caller's own, which no registry holds, is given itself instead of its name.
-    `wait_for` carries each question out, so that the caller can look at other things meanwhile.
-    With a `store` results are kept there, and sent in full for one turn at most; the messages of
-    the returned result hold them in full all the same.
-    Raises what `ask_model` raises if the very first question fails; a later failure ends the
-    loop with what was done until then.  What `on_text` or `on_call` raise is raised.
+    No round begins after `seconds`, and the budget is asked before each.  With `must_answer` a
+    model that still calls tools in its last round is asked once more, without tools.  `on_call` is
+    called with each call that has ended.  A tool of the caller's own, which no registry holds, is
+    given itself instead of its name.  `wait_for` carries out each question, so that the caller can
+    do other things meanwhile.  With a `store` results are kept there, and sent in full for one turn
+    at most; the messages of the returned result hold them in full all the same.
+
+    Raises what `ask_model` raises if the very first question fails; a later failure ends the loop
+    with what was done until then.  What `on_text` or `on_call` raise is raised.
     """
     model = connections.model_for(topic)
     if model is None:

@@ -33,7 +33,7 @@ from memory.toolkit.content import NAMES as STORE_TOOLS
 from memory.toolkit.types import Full, ToolContext, ToolResult
 
 FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
-COMPACT_TURNS = 2  # until that turn behind the call the short form is sent, then the citation line
+COMPACT_TURNS = 2  # for so many turns after the call the short form is sent, then the citation line
 _ACTION, _ERROR = "action", "error"
 # Arguments of tools that say what a result is about, the surest first.
 _NAMING = ("query", "q", "topic", "path", "url", "key", "page", "name", "id", "message", "text")

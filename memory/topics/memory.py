@@ -185,7 +185,7 @@ class FoundFact:
     independent_count: int = 0
 
     def supported(self, at: datetime) -> dict[str, Any]:
-        """Return what its citations are worth, as a fact keeps it; nothing where none was looked up."""
+        """Return the fact's fields about its support; none where its citations were not checked."""
         if not self.support:
             return {}
         names = ("support", "source_count", "independent_count")
@@ -218,7 +218,7 @@ def save(
 
     `facts` None leaves facts and summary as they are (a run that found nothing new), `expires_at`
     None the expiry.  Facts that the run names again are confirmed in place, others that no person
-    touched are retired.  Memory that begins anew begins with what this run has seen.
+    touched are retired.  Where memory had lapsed the seen URLs begin anew, with those of this run.
     """
     with transaction.atomic():
         changes = FactChanges()
@@ -290,14 +290,14 @@ def replace_facts(
     _store(changes.new, source)
     changes.retired = [fact for fact in current if fact.pk not in staying]
     _retire(changes.retired, found, number=number, source=source)
-    _put_by(topic, beyond, number=number, source=source, at=at)
+    _store_retired(topic, beyond, number=number, source=source, at=at)
     return changes
 
 
-def _put_by(
+def _store_retired(
     topic: Topic, found: Sequence[FoundFact], *, number: int, source: str, at: datetime
 ) -> None:
-    """Put what a run told and had no place for on the timeline: it is known, and no news again."""
+    """Put facts beyond the ten on the timeline, so that they are known and never news again."""
     why = _("told by Run #%(number)d, but ten facts came before it") % {"number": number}
     facts = [
         _fact(topic, item, texts.match_key(item.text), 0, number=number, source=source, at=at)

@@ -1,4 +1,4 @@
-"""Addresses of memory files: `/files/facts/user.md/`, and what is done with one behind it."""
+"""Addresses of memory files: `/files/facts/user.md/`, and what is done with one below it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Activity: everything that happened as one stream, the newest first, a page at a time.
 
-Data flow: each stream gives at most a page behind the cursor -> merged by moment -> the runs and
+Data flow: each stream gives at most a page after the cursor -> merged by moment -> the runs and
 the current versions that the page's lines name -> lines in words.  Eight queries, whatever is
 asked and however long the history is.
 """
@@ -68,7 +68,7 @@ def page(user: User, wanted: Wanted, *, zone: tzinfo, cursor: str = "") -> Activ
 def happened(
     user: User, wanted: Wanted, *, zone: tzinfo, after: Place | None, most: int
 ) -> list[Happened]:
-    """Return at most `most` rows of all streams behind `after`, the newest first."""
+    """Return at most `most` rows of all streams older than `after`, the newest first."""
     pages = [
         [
             Happened(Place(row.created, stream.rank, row.pk), row)

@@ -129,7 +129,7 @@ class Stream:
     def page(
         self, user: User, wanted: Wanted, zone: tzinfo, after: Place | None, most: int
     ) -> list[Any]:
-        """Return at most `most` rows behind `after`, the newest first."""
+        """Return at most `most` rows older than `after`, the newest first."""
         rows = self.rows(user, wanted)
         if rows is None:
             return []

@@ -122,7 +122,7 @@ _LARGEST_SHARE = 20
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A value and the kind of its unit, or the word behind it where that is no unit."""
+    """A value and the kind of its unit, or the word after it where that is no unit."""
 
     value: float
     unit: str

@@ -190,7 +190,7 @@ def leans_back(sentence: str, language: str = "en") -> bool:
 
 
 def _begins_well(sentence: str) -> bool:
-    """Whether it begins with a capital, a figure or a wide character, behind at most a quote mark."""
+    """Whether it begins with a capital, a figure or a wide character, after a quote mark at most."""
     if sentence.startswith("("):
         return False
     first = sentence.lstrip("\"'“‘«„「『《（[")[:1]

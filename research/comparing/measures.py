@@ -1,4 +1,4 @@
-"""Measured things in text without spaces: what stands before a number, and its unit behind it.
+"""Measured things in text without spaces: what stands before a number, and its unit after it.
 
 Chinese and Japanese sentences about one quantity share few words and a long run of characters
 (`国内固态电池出货量为7.8吉瓦时`), so the run decides, not the share of the words.

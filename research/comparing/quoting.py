@@ -1,7 +1,7 @@
 """Where quoted words stand in a stored text: the exact place, in spite of how they are written.
 
 Data flow: stored text -> `Folded`, its letters as they are compared, each with the place that it
-came from -> `find` gives the span of the stored text -> `around` the words before and behind it.
+came from -> `find` gives the span of the stored text -> `around` the words before and after it.
 
 White space, line ends, case, kinds of quote marks and dashes, ligatures, full-width letters, accents
 in one sign or two, soft hyphens and Markdown's emphasis make no difference; anything else does.
@@ -20,7 +20,7 @@ from memory.texts.normal_form import normal_form
 from memory.texts.text import one_line, width
 
 LEAST_QUOTE = 12  # characters below which a quote proves nothing
-CONTEXT = 160  # characters shown before and behind a quote
+CONTEXT = 160  # characters shown before and after a quote
 
 _ONE_KIND = str.maketrans("“”„«»‘’‚‛′″‐‑‒–—―−", '"""""\'\'\'\'' + "'\"" + "-------")
 # Signs that are not seen, and the emphasis of Markdown.
@@ -152,7 +152,7 @@ def _is_wide(character: str) -> bool:
 
 
 def around(stored: str, span: Span, most: int = CONTEXT) -> tuple[str, str]:
-    """Return the words before and behind a span, each in one line and cut between words."""
+    """Return the words before and after a span, each in one line and cut between words."""
     before = stored[max(0, span.start - most) : span.start]
     behind = stored[span.end : span.end + most]
     if span.start > most:

@@ -37,7 +37,7 @@ _NOT_NAMES = (
 )
 _NO_NAMES = frozenset(_NOT_NAMES.split())
 _ALIASES = {"us": "united states", "american": "united states", "usa": "united states"}
-# The first word of a sentence, and whether a name goes on behind it.
+# The first word of a sentence, and whether a name goes on after it.
 _START = re.compile(r"(?:^|[.!?:;]\s+|[\"“„])\W*([A-ZÄÖÜÉ][\w'’-]*)(\s+[A-Z]\w+)?")
 
 

@@ -50,7 +50,7 @@ _SPELLED_OUT = "two three four five six seven eight nine ten eleven twelve"
 _SPELLED = {word: str(number) for number, word in enumerate(_SPELLED_OUT.split(), start=2)}
 _SPELLED_WORD = re.compile(rf"\b(?:{'|'.join(_SPELLED)})\b")
 
-# Small words that a number behind them makes a name: "version 13", "line 7".
+# Small words that become a name by the number after them: "version 13", "line 7".
 _NUMBERED = (
     "version|release|model|phase|stage|level|chapter|article|batch|line|route|flight|part|unit|type"
     "|series|class|round|section|volume|issue|season|episode|beta|candidate|number|no\\."

@@ -122,7 +122,7 @@ class TrackLoop:
             raise Stopping
 
     def _keep(self, call: CallRecord) -> None:
-        """Store a call behind it, show it, and see whether the run goes on."""
+        """Store a call that has ended, show it, and see whether the run goes on."""
         self._calls += 1
         self._made.append(call)
         if call.tool == "open_page" and not call.is_error:

@@ -1,4 +1,4 @@
-"""How much of a topic a sentence speaks of, with its title, its paragraph and its page behind it.
+"""How much of a topic a sentence speaks of, with its title, its paragraph and its page.
 
 A long manual holds every word somewhere, so a word shared with the topic says little: what counts
 is how near to the sentence the topic's other words stand.  Figures were set by reading the reports

@@ -116,7 +116,7 @@ class _Line:
         self._numbers = {f"run:{run.pk}": run.number for run in runs}
 
     def place(self, at: datetime, source: str = "") -> float:
-        """Return the number of the run that did it, else a place behind the last one before."""
+        """Return the number of the run that did it, else a place after the last one before."""
         if source in self._numbers:
             return self._numbers[source]
         before = bisect_right(self._moments, at)

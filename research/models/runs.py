@@ -37,7 +37,7 @@ from research.models.topic_settings import TopicSettings
 
 MAX_TRIES = 3  # how often a run is put off because a service was unavailable
 RETRIED = "run-retried"  # the kind of the activity log's line
-# What a run that is retried has behind it.
+# What a retried run has left behind.
 _AS_IF_NEW: dict[str, Any] = {
     "tries": 0,
     "crashes": 0,
@@ -228,7 +228,7 @@ class Run(models.Model):
         return bool(ended)
 
     def requeue(self, why: str, *, delay: timedelta = timedelta(0)) -> bool:
-        """Queue the run again behind its last finished step; False if it is no longer held."""
+        """Queue the run again, to go on after its last finished step; False if it is not held."""
         why = clean(why)[0]
         fields = queued_again() | {
             "not_before": Now() + delay,
@@ -315,7 +315,7 @@ class Run(models.Model):
         return done
 
     def retry(self, *, by: Actor, step: str = "") -> bool:
-        """Queue a failed or cancelled run again behind its last finished step (same id).
+        """Queue a failed or cancelled run again, to go on after its last finished step (same id).
 
         With a `step`, which must be finished, it and all after it are carried out anew.  The run
         takes the topic's settings of now, since a change of them may be what lets it succeed; one

@@ -3,9 +3,9 @@
 Data flow: a `Delivery` row that waits -> claim -> `notice_text.compose` -> the channel's sender -> what
 came of it, in the row, on its channel and in the activity log.
 
-A mail or an Apprise message that was handed over when the worker died is not sent again by itself:
-it may have arrived.  A webhook is, under the same id, by which its receiver knows it.  What a person
-sends again bears an id of its own: whoever drops what it has seen would else drop that too.
+A mail or an Apprise message that was being handed over when the worker died is not sent again by
+itself, for it may have arrived.  A webhook is, under the same id, by which its receiver knows it.
+What a person sends again has an id of its own, else a receiver that drops known ids would drop it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test(channel: Channel) -> Delivery:
 
 
 def again(delivery: Delivery, *, seen: int = 0) -> bool:
-    """Let it be sent again as a person wishes; False if it is still to be sent.
+    """Have a delivery sent once more, as a person asks; False if it is still to be sent.
 
     `seen` is the round of which the person saw the end: pressed twice, it is sent once.
     """
@@ -168,7 +168,7 @@ def _not_wanted(delivery: Delivery) -> str:
 
 
 def _not_wanted_there(delivery: Delivery) -> str:
-    """Return why this channel is no longer told of it: the person, or who reads the mails, said so."""
+    """Return why this channel is told of it no longer, by its owner's or a reader's choice."""
     if delivery.kind == Kind.DIGEST and delivery.digest is not None:
         if not delivery.channel.digest:
             return _("The channel gets no digests any more.")

@@ -1,7 +1,7 @@
 """The sentences of a report, each reachable by itself, with what was found and said of it.
 
 Data flow: safe HTML of a report -> its running text, block by block -> split into sentences -> the
-same HTML with each sentence in spans that bear its key, and tags behind it: how many independent
+same HTML with each sentence in spans that bear its key, and tags after it: how many independent
 sources it has, that a person checked it, that it was corrected.
 """
 
@@ -205,7 +205,7 @@ def bare_sentence(text: str) -> str:
 
 
 def wrapped(html: str, tags: Callable[[str], SafeString]) -> SafeString:
-    """Return safe HTML whose sentences stand in spans with their keys, `tags(key)` behind each."""
+    """Return safe HTML whose sentences stand in spans with their keys, `tags(key)` after each."""
     reader = _Reader(_("(unsupported)"))
     reader.feed(html)
     reader.close()

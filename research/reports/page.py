@@ -261,7 +261,7 @@ def _quote(stored: dict[str, Any]) -> Quote:
 def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[tuple[str, str]]]:
     """Return the body as safe HTML with linked citations, and its sections (id, words).
 
-    With `said` each sentence stands by itself, and behind it what was found and said of it.
+    With `said` each sentence stands by itself, and after it what was found and said of it.
     """
     html = render(report.body)
     if "<h2>" not in html:

@@ -59,7 +59,8 @@ def _execute(run: Run) -> None:
     except (ProviderError, BudgetReached) as exc:
         run.finish(Run.Status.FAILED, str(exc))
     except (OperationalError, InterfaceError) as exc:
-        # A database that restarts or is full for a moment: the row waits, behind its last step.
+        # A database that restarts or is full for a moment: the run waits, and goes on
+        # after its last step.
         logger.warning("database failed under a run", run=run.pk, error=str(exc))
         connection.close()
         run.postpone_or_fail(_("the database did not answer: %(why)s") % {"why": exc})

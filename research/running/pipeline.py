@@ -30,7 +30,7 @@ STEPS: list[StepKind] = [
     StepKind("save", _("Save memory"), _save),
 ]
 
-# Of a deep run alone, behind the step that tells new hits from known ones.
+# Of a deep run alone, after the step that tells new hits from known ones.
 TRACKS = StepKind(explored.STEP, _("Tracks"), exploring.explore)
 
 # Of a run whose topic has an intent or muted sources, before its save.

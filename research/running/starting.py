@@ -141,7 +141,7 @@ def _check_not_pressed_before(topic: Topic, by: Actor, loaded: datetime | None) 
 
 
 def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
-    """Queue a failed or cancelled run again, from `step` on or behind its last finished one.
+    """Queue a failed or cancelled run again, from `step` on or after its last finished one.
 
     Nudges a worker.  Returns False if the run neither failed nor was cancelled.  Raises NotNow as
     start_run does (a retry counts as a start), RunInTheWay if another run is unfinished, and

@@ -223,7 +223,7 @@ class Rules:
 
 
 def page(topic: Any, wanted: DeskWanted, *, cursor: str = "") -> tuple[Page, int, Rules]:
-    """Return the rows behind the cursor, how many there are in all, and the rules."""
+    """Return the rows after the cursor, how many there are in all, and the rules."""
     rules, offset = Rules.of(topic), offset_of(cursor)
     figures = source_figures.page_of(
         topic, question(wanted, rules), offset=offset, size=PAGE_SIZE + 1

@@ -143,7 +143,7 @@ class Question:
 def page_of(
     topic: Topic, asked: Question, *, offset: int = 0, size: int = PAGE_SIZE
 ) -> list[Figures]:
-    """Return `size` rows behind `offset`: one query."""
+    """Return `size` rows from `offset` on: one query."""
     return list(_rows(topic, asked, "LIMIT %(size)s OFFSET %(offset)s", size=size, offset=offset))
 
 

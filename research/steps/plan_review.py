@@ -2,7 +2,7 @@
 
 Data flow: `hold` after the step `plan` -> the run is queued, waits, and nobody claims it ->
 `accept`, `plan_anew` or, where the topic allows that, `go_on_unseen` by the tick -> the plan's
-output says who looked -> a worker goes on behind it.
+output says who looked -> a worker goes on after it.
 """
 
 from __future__ import annotations

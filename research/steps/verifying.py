@@ -22,7 +22,7 @@ from research.working import cited_pages
 from research.working.cited_pages import CitedPage, Pages
 from research.working.stepping import StepResult, Work
 
-# What may stand between two words of a sentence, and behind it, in the body.
+# What may stand between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
@@ -138,7 +138,7 @@ def _checked(
 def _numbers_stand(finding: dict[str, Any], pages: Pages) -> bool:
     """Whether each number of a finding stands on one of the pages that it cites.
 
-    A true quote behind a sentence with another figure proves nothing of that figure.
+    A true quote given for a sentence with another figure proves nothing of that figure.
     """
     said = cited_pages.numbers(finding["sentence"])
     there = [pages.cited[n].numbers for n in finding["citations"] if n in pages.cited]
@@ -170,7 +170,7 @@ def unsupported_mark() -> str:
 
 
 def _marked(body: str, unsupported: list[str]) -> str:
-    """Return the body with a mark behind each unsupported sentence, wherever its citations stand."""
+    """Return the body with a mark after each unsupported sentence, wherever its citations stand."""
     mark = unsupported_mark()
     for sentence in unsupported:
         words = [re.escape(word) for word in sentence.rstrip(".。!?").split()]

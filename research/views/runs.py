@@ -172,7 +172,7 @@ def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
-    """Queue a failed or cancelled run again: from a `step`, or behind its last finished one."""
+    """Queue a failed or cancelled run again: from a `step`, or after its last finished one."""
     run = _run(request, slug, run_id)
     try:
         done = starting.retry_run(

@@ -207,7 +207,7 @@ class Ahead:
     """The pages that a run read, gone through while its model writes.
 
     What is told of a page whoever cites it takes milliseconds each, which the run then need not
-    spend behind the model; nor what `then` does, when all pages are gone through.
+    spend after the model; nor what `then` does, when all pages are gone through.
     """
 
     def __init__(self, run: Run, then: Callable[[], object]) -> None:

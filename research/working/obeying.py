@@ -46,7 +46,7 @@ def for_plan(settings: TopicSettings) -> dict[str, list[str]]:
 
 
 def with_standing(planned: Sequence[str], settings: TopicSettings) -> list[str]:
-    """Return the planned queries behind those that are always asked, each once.
+    """Return the planned queries after those that are always asked, each once.
 
     First, for a slow service is asked the first few queries alone.
     """
