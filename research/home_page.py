@@ -113,7 +113,7 @@ def unread_of(user: User) -> list[Unread]:
     reports = Report.objects.of(user).unread().filter(run__in=newest).select_related("run__topic")
     found = {one.run_id: one for one in reports.defer("body", "delta", "sources", "run__manifest")}
     read = {one.read_at for one in told.values()}
-    read.add(parse_datetime(rows[0].last_read or ""))
+    read.add(parse_datetime(rows[0].last_read or ""))  # type: ignore[attr-defined]
     read_at = max((at for at in read if at), default=None)
     return [Unread(found[run], one, read_at) for run, one in newest.items() if run in found]
 
