@@ -96,7 +96,7 @@ def preview_of(file: MemoryFile, text: str) -> Preview:
     problems = () if is_fact(file.path) else (p for one in entries_of(text) for p in one.problems)
     rows = [] if text == file.content else text_diff.folded(text_diff.diff(file.content, text))
     return Preview(
-        [markdown.render(one.text) for one in sections_of(text)],
+        [markdown.by_direction(markdown.render(one.text)) for one in sections_of(text)],
         tuple(problems)[:10],
         rows[:MOST_ROWS],
         len(rows[MOST_ROWS:]),

@@ -167,13 +167,13 @@ def page_of(user: User, file: MemoryFile) -> FilePage:
 def _html_of(text: str) -> SafeString:
     """Return a section's text as HTML; kept, for most sections of a large file do not change."""
     if len(text) > LONGEST_KEPT:
-        return markdown.render(text)
+        return markdown.by_direction(markdown.render(text))
     return _kept_html(text, get_language())
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def _kept_html(text: str, _language: str | None) -> SafeString:
-    return markdown.render(text)
+    return markdown.by_direction(markdown.render(text))
 
 
 def budget_of(user: User, file: MemoryFile) -> Budget:

@@ -20,7 +20,7 @@ from memory.noting.chain import chain
 from memory.records import history as record_history
 from memory.records.history import Change
 from memory.records.set_aside import reason_of
-from memory.texts.markdown import LONGEST
+from memory.texts.markdown import LONGEST, by_direction
 from memory.texts.markdown import render as render_markdown
 
 TYPES: dict[str, type[Remembered]] = {"note": Note, "observation": Observation}
@@ -175,7 +175,7 @@ def page_of(record: Any) -> RecordPage:
     return RecordPage(
         record=record,
         type=record.record_type(),
-        html=render_markdown(record.content),
+        html=by_direction(render_markdown(record.content)),
         is_cut=len(record.content) > LONGEST,
         origin=places.get(record.source) or origins.Origin(record.source, record.source),
         scope=places.get(scope),

@@ -133,7 +133,7 @@ def said(message: Message) -> Said:
     """Return a message as it is shown."""
     if message.role == "user":
         return Said(message, SafeString(""), cites=message.cites)
-    html = markdown.render(numbered(message.content, message.cites))
+    html = markdown.by_direction(markdown.render(numbered(message.content, message.cites)))
     known = range(1, len(message.cites) + 1)
     linked = markdown.link_citations(html, known, prefix=f"cite-{message.pk}-")
     return Said(message, linked, [_call(one) for one in message.tool_calls], message.cites)

@@ -54,6 +54,7 @@ _ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 _CITATION = re.compile(r"\[(\d{1,3})\]")
 _IN_WORDS = re.compile(r"([\\\[\]()`<])")
 _IN_ADDRESS = re.compile(r"[()<>\s\\]")
+_BLOCK = re.compile(r"<(/?)(p|h[2-6]|ul|ol|blockquote|table)\b")
 _SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOTALL)
 
 
@@ -70,6 +71,27 @@ def render(text: str) -> SafeString:
         return format_html("<p>{}</p>\n<pre>{}</pre>\n", said, text)
     made = _parser().render(text, {})
     return mark_safe(_clean(made))  # noqa: S308  (this is the one place where it is made safe)  # nosec B308, B703
+
+
+def by_direction(html: SafeString) -> SafeString:
+    """Return rendered HTML whose blocks are each set in the direction of their own first letters.
+
+    A text may mix scripts: one direction for all of it would turn the others' words around.
+    What stands inside a list, a quotation or a table follows it: browsers pass over the letters
+    of an element that has a direction of its own when they look for the first.
+    """
+    depth = 0
+
+    def directed(found: re.Match[str]) -> str:
+        nonlocal depth
+        if found[1]:
+            depth -= 1
+            return found[0]
+        depth += 1
+        return f'{found[0]} dir="auto"' if depth == 1 else found[0]
+
+    made = _BLOCK.sub(directed, html)
+    return mark_safe(made)  # noqa: S308  (only the attribute was added to safe HTML)  # nosec B308, B703
 
 
 def _is_knotted(text: str) -> bool:

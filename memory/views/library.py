@@ -35,7 +35,7 @@ from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.models import LibraryDocument
 from memory.recall.snippets import marked
 from memory.texts.days import in_utc
-from memory.texts.markdown import LONGEST
+from memory.texts.markdown import LONGEST, by_direction
 from memory.texts.markdown import render as render_markdown
 from memory.texts.text import one_line, plain, shorten
 
@@ -146,12 +146,13 @@ def library_document(request: BeaconRequest, pk: UUID) -> HttpResponse:
     document = get_object_or_404(LibraryDocument.objects.readable_by(request.user), pk=pk)
     source = request.GET.get("view") == "source"
     text = document.text[:SHOWN]
+    is_laid_out = document.is_markdown and not source
     context = {
         "document": document,
         "source": source,
         "text": text,
         "is_cut": len(document.text) > SHOWN,
-        "rendered": render_markdown(text) if document.is_markdown and not source else "",
+        "rendered": by_direction(render_markdown(text)) if is_laid_out else "",
         "may_edit": _may_edit(request, document),
         "kind": KINDS.get(document.media_type, document.media_type),
         "origin": _origin(request, document),

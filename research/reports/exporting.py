@@ -18,7 +18,7 @@ from django.utils.translation import get_language
 
 from beacon_site import installed
 from memory.models import ModelCall
-from memory.texts.markdown import render
+from memory.texts.markdown import by_direction, render
 from memory.texts.spreadsheets import cell
 from research.models import Run
 from research.reporting import sentences as report_sentences
@@ -60,7 +60,7 @@ def html_by(template: str, run: Run, **more: Any) -> str:
         {
             "run": run,
             "report": report,
-            "delta": render(report.delta) if report.delta else "",
+            "delta": by_direction(render(report.delta)) if report.delta else "",
             "body": body,
             "sources": report_page.sources_of(report),
             "written_by": shown.written_by(report),

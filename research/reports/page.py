@@ -25,7 +25,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
 from memory.reflecting import page as reflection_page
-from memory.texts.markdown import link_citations, render
+from memory.texts.markdown import by_direction, link_citations, render
 from research import links
 from research.finding import searching
 from research.models import DeltaItem, Hit, Report, Run
@@ -43,7 +43,6 @@ LEAST_HEADINGS = 3  # from which contents at the side help
 _HEADING = re.compile(r"<h2>(.*?)</h2>", re.DOTALL)
 # A mark hangs on its word.
 _BEFORE_MARK = re.compile(r'[ \n]+((?:</span>)?<sup>)(?=<a href="#source-)')
-_BLOCK = re.compile(r"<(p|h[2-6]|ul|ol|blockquote|table)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +277,9 @@ def body_of(report: Report, said: Said | None = None) -> tuple[SafeString, list[
         return f'<h2 id="{key}">{found[1]}</h2>'
 
     made = _HEADING.sub(numbered, _BEFORE_MARK.sub(r"\1", linked))
-    # A report may mix scripts: each block is set in the direction of its own first letters.
-    made = _BLOCK.sub(r'<\1 dir="auto"', made)
-    return _with_unsupported(made), headings
+    # What was added to the safe HTML are ids and links of ours.
+    safe = mark_safe(made)  # noqa: S308  (see above)  # nosec B308, B703
+    return _with_unsupported(by_direction(safe)), headings
 
 
 def _raised(found: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.texts.markdown import render
+from memory.texts.markdown import by_direction, render
 from research.budgets.budget import budget_of
 from research.finding import searching
 from research.forms.plan import PlanForm
@@ -100,7 +100,7 @@ def _draft(run: Run, steps: Iterable[Step], stored: dict[str, dict[str, Any]]) -
         return ""
     # One of an attempt before is no draft any more: that text is not gone on with.
     draft = stored["write"].get("draft", "") if step.attempt == run.attempt else ""
-    return render(draft) if draft else ""
+    return by_direction(render(draft)) if draft else ""
 
 
 def _queries(

@@ -44,6 +44,7 @@ from tests.browser import (  # noqa: E402
     cast_plans,
     cast_records,
     cast_review,
+    cast_scripts,
     cast_shares,
     cast_trust,
     cast_watch,
@@ -281,6 +282,7 @@ def main() -> None:
     )
     spending(owner)
     found |= cast_archive.archives(owner)
+    found |= cast_scripts.hard_words(person("hedy"))
     Report.objects.filter(run__topic__title__in=TITLES.values()).exclude(
         run__topic__title=LONG
     ).update(read_at=timezone.now())

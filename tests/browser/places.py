@@ -14,12 +14,13 @@ from tests.browser import (
     notice_places,
     record_places,
     review_places,
+    script_places,
     trust_places,
     watch_places,
 )
 from tests.browser.visitor import Visitor
 
-STRANGER, FULL, EMPTY = "", "grace", "nils"
+STRANGER, FULL, EMPTY, WORDS = "", "grace", "nils", "hedy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ def places(cast: dict[str, str]) -> list[Place]:
         *(Place(name, path, FULL, act) for name, path, act in watch_places.found(cast)),
         *(Place(name, path, EMPTY) for name, path in watch_places.empty()),
         *(Place(name, path, STRANGER) for name, path in watch_places.outside(cast)),
+        *(Place(name, path, WORDS, act) for name, path, act in script_places.found(cast)),
         *_archives(cast),
         *_rest(cast),
     ]

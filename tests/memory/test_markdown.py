@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from memory.texts.markdown import link, link_citations, render
+from memory.texts.markdown import by_direction, link, link_citations, render
 
 ATTACKS = (
     # raw HTML
@@ -210,6 +210,29 @@ def test_citations_lead_to_their_sources_and_nothing_else_does() -> None:
 def test_chinese_and_right_to_left_text_is_kept() -> None:
     assert "固态**电池" not in render("**固态**电池 שלום 💥")
     assert "שלום 💥" in render("**固态**电池 שלום 💥")
+
+
+def test_each_block_looks_for_its_own_direction() -> None:
+    made = by_direction(render("# שלום\n\nHello.\n\n- מים\n- air"))
+
+    assert made == (
+        '<h2 dir="auto">שלום</h2>\n<p dir="auto">Hello.</p>\n'
+        '<ul dir="auto">\n<li>מים</li>\n<li>air</li>\n</ul>\n'
+    )
+
+
+def test_a_quotation_and_what_stands_in_it_have_one_direction() -> None:
+    # A paragraph with a direction of its own would hide its letters from the quotation's.
+    made = by_direction(render("> שלום\n>\n> - מים\n\nHello."))
+
+    assert made.count("dir=") == 2
+    assert made.startswith('<blockquote dir="auto">\n<p>')
+
+
+def test_a_link_that_talks_of_blocks_is_no_block() -> None:
+    made = by_direction(render('[a](https://example.org "<p onclick=x>")'))
+
+    assert made.count("dir=") == 1
 
 
 @pytest.mark.parametrize(

@@ -289,3 +289,13 @@ def test_the_rail_and_the_tabs_say_that_digests_stand_under_reports(client_of: A
 
     current = re.findall(r'<a[^>]*href="([^"]+)"[^>]*aria-current="page"', html)
     assert current == [reverse("research:reports"), reverse("research:digests")]
+
+
+def test_a_mailed_sentence_has_a_direction_of_its_own(alice: User, topic: Topic) -> None:
+    made = email(alice)
+    saved_run(topic, "بلغ الحد 90.")
+    make_digest(alice)
+
+    row = made.deliveries.select_related("channel", "digest", "run").get()
+
+    assert "<bdi>بلغ الحد 90.</bdi>" in notice_text.compose(row).html  # its label is English
