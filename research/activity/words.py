@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.models import Activity, ModelCall, Revision
+from memory.money.prices import dollars
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.records.undoing import field_words
@@ -197,7 +198,7 @@ def of_call(call: ModelCall) -> list[str]:
     if call.money is None:
         said.append(_("price unknown"))
     elif call.money:
-        said.append(f"US$ {call.money:.4f}")
+        said.append(dollars(call.money))
     if call.failure:
         said.append(call.get_failure_display())
     return said
