@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import django
 from django.conf import settings  # loaded when first used: it needs the servers' addresses
@@ -88,7 +89,7 @@ def _run(folder: Path, began: float) -> int:
         lines = [f"Beacon is ready at {settings.BEACON_URL} (in {runner.seconds_since(began)})."]
         if link:
             lines.append(f"There is no account yet. Make the first one, once, at {link}")
-        return [*lines, *mcp, f"The data lie in {folder}. Ctrl-C stops it."]
+        return [*lines, *_for_others(), *mcp, f"The data lie in {folder}. Ctrl-C stops it."]
 
     printer = JsonPrinter(sys.stdout) if settings.BEACON_LOG_FORMAT == logs.JSON else None
     url = f"http://{host}:{settings.BEACON_PORT}/livez"
@@ -121,6 +122,17 @@ def _mcp_in_words() -> list[str]:
             raise
         return [f"The MCP server waits for port {port}; BEACON_MCP_PORT names another."]
     return [f"Programs come in by MCP at port {port} (/mcp): Settings, API tokens."]
+
+
+def _for_others() -> list[str]:
+    """Return what to say where other machines may come in, and no address of theirs is named."""
+    if urlsplit(settings.BEACON_URL).hostname not in ("0.0.0.0", "::"):  # noqa: S104  # nosec B104
+        return []
+    said = (
+        "It listens to other machines too, and answers none of them yet: name the address that "
+        f"people use in BEACON_URL, such as http://nas.local:{settings.BEACON_PORT}."
+    )
+    return [said]
 
 
 def _check_port(bind: str, port: int, variable: str) -> None:
