@@ -40,6 +40,7 @@ LAYERS = {
         archive
         accounts
         forms tasks answers admin_pages management
+        pressed_twice
         views api admin
         urls
     """,

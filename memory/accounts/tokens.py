@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -24,6 +25,7 @@ from memory.texts.text import clean, is_visible, one_line
 PREFIX = "bcn_"
 METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory
 SCOPES = ("read", "write", "admin", METRICS)
+HURRY = timedelta(seconds=10)  # between two presses of one button
 NOTED_EACH = timedelta(minutes=1)  # how often a token's last use is written down
 LONGEST_TEXT = 200  # characters; what is longer is no token and is not hashed
 # Beacon's own agents: a program of that name would act, and be taken, for one of them.
@@ -67,6 +69,27 @@ def issue(
             expires_at=expires_at,
         )
         Activity.log(owner, by, "token-made", subject=token)
+    return token, text
+
+
+def issue_once(owner: User, **wanted: Any) -> tuple[ApiToken, str]:
+    """Make a token as `issue` does, for somebody who sees its text on the page that answers.
+
+    Of a form that is sent twice in a hurry only the last answer is seen: the token of the one
+    before, whose text nobody has read, ends.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
+        token, text = issue(owner, **wanted)
+        before = ApiToken.objects.of(owner).filter(
+            agent=token.agent,
+            scopes=token.scopes,
+            created__gt=token.created - HURRY,
+            last_used_at=None,
+            revoked_at=None,
+        )
+        for unseen in before.exclude(pk=token.pk).select_related("agent__owner"):
+            revoke(unseen, by=wanted["by"])
     return token, text
 
 

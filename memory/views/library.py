@@ -33,6 +33,7 @@ from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.models import LibraryDocument
+from memory.pressed_twice import once_a_press
 from memory.recall.snippets import marked
 from memory.texts.days import in_utc
 from memory.texts.markdown import LONGEST, by_direction
@@ -108,6 +109,7 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
 
 @require_http_methods(["GET", "POST"])
 @login_required
+@once_a_press
 def library_add(request: BeaconRequest) -> HttpResponse:
     """Add a document by pasting it or by uploading a file."""
     posted = request.method == "POST"

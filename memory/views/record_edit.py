@@ -22,6 +22,7 @@ from memory.models import Note
 from memory.noting import writing as notes
 from memory.noting.checks import TYPICAL
 from memory.observing.writing import write_observation
+from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing
 from memory.records import history as record_history
 from memory.records.page import model_of
@@ -30,6 +31,7 @@ from memory.records.page import model_of
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
+@once_a_press
 def note_new(request: BeaconRequest) -> HttpResponse:
     """Write a note; `?kind=rule` chooses the kind, with what is usual for it."""
     kind = request.GET.get("kind", "")
@@ -53,6 +55,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
+@once_a_press
 def observation_new(request: BeaconRequest) -> HttpResponse:
     """Write an observation."""
     form = forms.NewObservationForm(request.POST or None, owner=request.user)

@@ -23,6 +23,7 @@ from memory.content_pages import snapshots as snapshot_page
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms.snapshots import RestoreForm, TakeForm, UploadSnapshotForm
 from memory.models import Snapshot
+from memory.pressed_twice import once_a_press
 
 
 @require_safe
@@ -49,6 +50,7 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @login_required
+@once_a_press
 def snapshot_take(request: BeaconRequest) -> HttpResponse:
     """Keep what a scope holds now."""
     form = TakeForm(request.POST if request.method == "POST" else None)
@@ -72,6 +74,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @login_required
+@once_a_press
 def snapshot_upload(request: BeaconRequest) -> HttpResponse:
     """Take in a snapshot that was downloaded as JSON."""
     posted = request.method == "POST"

@@ -32,7 +32,7 @@ def token_list(request: BeaconRequest) -> HttpResponse:
     form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            token, text = tokens.issue(
+            token, text = tokens.issue_once(
                 request.user,
                 name=form.cleaned_data["name"],
                 scopes=form.wanted_scopes,

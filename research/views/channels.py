@@ -25,6 +25,7 @@ from memory.accounts.people import works_here_alone
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
+from memory.pressed_twice import once_a_press
 from research.answers import go_back
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
@@ -69,6 +70,7 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
+@once_a_press
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
     """Make a channel of a kind."""
     staffs = kind == Channel.Kind.APPRISE and not request.user.is_staff

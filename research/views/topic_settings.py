@@ -21,6 +21,7 @@ from memory.accounts import settings_undo
 from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
+from memory.pressed_twice import once_a_press
 from memory.texts.text import clean
 from research.answers import go_to
 from research.budgets import forecasting
@@ -52,6 +53,7 @@ _NOT_SAVING = ("show_runs", "use_domains", "try_intent")
 
 @login_required
 @require_http_methods(["GET", "POST"])
+@once_a_press
 def topic_new(request: BeaconRequest) -> HttpResponse:
     """Make a topic, and start its first run if that was asked for."""
     if (again := _shown_again(request, initial_of_new(request.user))) is not None:

@@ -44,6 +44,19 @@ def test_a_token_is_shown_once_and_only_its_hash_is_stored(browser: Client) -> N
     assert text not in browser.get(PAGE).content.decode()
 
 
+def test_of_a_form_sent_twice_the_token_that_is_seen_works_alone(
+    browser: Client, alice: User
+) -> None:
+    unseen, seen = (_text(browser.post(PAGE, WANTED).content.decode()) for _press in range(2))
+
+    assert tokens.find(unseen) is None
+    assert tokens.find(seen) is not None
+    used = _text(browser.post(PAGE, WANTED | {"name": "other"}).content.decode())
+    tokens.find(used)
+    browser.post(PAGE, WANTED | {"name": "other"})
+    assert tokens.find(used) is not None
+
+
 def test_it_acts_as_an_agent_of_its_name_within_its_scopes_and_time(browser: Client) -> None:
     browser.post(PAGE, WANTED | {"scopes": "read", "days": "7"})
 

@@ -1,0 +1,84 @@
+"""A form that is sent twice in a hurry, without JavaScript too, does what it does once.
+
+Data flow: who, where to and what was typed -> a lock that the second press waits for -> the first
+one's answer, kept for seconds -> the second is sent where the first one led.  While Redis is away
+nothing is kept, and a form sent twice does it twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import structlog
+from django.core.cache import cache
+from django.db import connection, transaction
+from django.http import HttpResponse
+from redis.exceptions import RedisError
+
+from beacon_site.http import BeaconRequest
+from memory.answers import go_to
+
+logger = structlog.get_logger(__name__)
+
+HURRY = 10  # seconds between two presses: a page may take some to answer the first
+View = Callable[..., HttpResponse]
+
+
+def once_a_press(view: View) -> View:
+    """Let the same form, sent twice within `HURRY`, lead to where the first one led.
+
+    Only an answer that leads on is kept: a form that is shown again has stored nothing.
+    """
+
+    @wraps(view)
+    def pressed(request: BeaconRequest, *args: Any, **more: Any) -> HttpResponse:
+        if request.method != "POST":
+            return view(request, *args, **more)
+        digest = _digest(request)
+        with transaction.atomic():
+            _wait(digest)
+            if address := _kept(digest):
+                return go_to(request, address)
+            response = view(request, *args, **more)
+            _keep(digest, response.headers.get("HX-Redirect") or response.headers.get("Location"))
+        return response
+
+    return pressed
+
+
+def _digest(request: BeaconRequest) -> bytes:
+    typed = [pair for pair in request.POST.lists() if pair[0] != "csrfmiddlewaretoken"]
+    sent: dict[str, Any] = dict(request.FILES.items())
+    files = [(name, file.name, file.size) for name, file in sent.items()]
+    same = (request.user.pk, request.get_full_path(), sorted(typed), sorted(files))
+    return hashlib.sha256(repr(same).encode()).digest()
+
+
+def _wait(digest: bytes) -> None:
+    """Wait until no other request with this digest is at work, and hold it to the transaction's end."""
+    with connection.cursor() as cursor:
+        number = int.from_bytes(digest[:8], "big", signed=True)
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+
+
+def _name(digest: bytes) -> str:
+    return f"pressed:{digest.hex()}"
+
+
+def _kept(digest: bytes) -> str:
+    try:
+        return str(cache.get(_name(digest)) or "")
+    except RedisError:
+        return ""
+
+
+def _keep(digest: bytes, address: str | None) -> None:
+    if not address:
+        return
+    try:
+        cache.set(_name(digest), address, HURRY)
+    except RedisError as exc:
+        logger.info("where a form led was not kept", error=type(exc).__name__)

@@ -1,0 +1,97 @@
+"""A button pressed twice in a hurry, by forms alone: what it makes is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test import Client
+from redis.exceptions import RedisError
+
+from memory.models import LibraryDocument, Note, Observation, Topic
+from research.models import Channel
+
+pytestmark = pytest.mark.django_db
+NEW_NOTE = "/notes/new/"
+NOTE = {"content": "Fares are stale.", "kind": "log", "sensitivity": "normal"}
+TOPIC = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
+OBSERVATION = {"content": "Cells cost 89.", "category": "finding", "sensitivity": "normal"}
+CHANNEL = {"address": "a@example.org", "reports": "each", "failures": "on", "digest": "on"}
+FORMS = {
+    "a note": (NEW_NOTE, NOTE, Note.objects.filter(kind="log")),
+    "an observation": ("/observations/new/", OBSERVATION, Observation.objects.all()),
+    "a topic": ("/topics/new/", TOPIC, Topic.objects.all()),
+    "a topic that is run": ("/topics/new/", TOPIC | {"run": "1"}, Topic.objects.all()),
+    "a document": ("/library/add/", {"title": "A", "text": "B."}, LibraryDocument.objects.all()),
+    "a channel": ("/settings/channels/new/email/", CHANNEL, Channel.objects.all()),
+}
+
+
+@pytest.fixture
+def browser(alice: Any, client_of: Callable[[Any], Client]) -> Client:
+    return client_of(alice)
+
+
+@pytest.mark.requirement("R226")
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_sent_twice_makes_one_and_leads_there_both_times(browser: Client, form: str):
+    url, typed, made = FORMS[form]
+
+    answers = [browser.post(url, typed) for _press in range(2)]
+
+    assert [one.status_code for one in answers] == [302, 302]
+    assert answers[0]["Location"] == answers[1]["Location"]
+    assert made.count() == 1
+
+
+def test_other_words_and_the_same_ones_later_are_another(browser: Client):
+    browser.post(NEW_NOTE, NOTE)
+    browser.post(NEW_NOTE, NOTE | {"content": "Fares are fresh."})
+    cache.clear()  # as some seconds do
+    browser.post(NEW_NOTE, NOTE)
+
+    assert Note.objects.filter(kind="log").count() == 3
+
+
+def test_a_strangers_same_words_are_theirs(
+    browser: Client, bob: Any, client_of: Callable[[Any], Client]
+):
+    browser.post(NEW_NOTE, NOTE)
+    client_of(bob).post(NEW_NOTE, NOTE)
+
+    assert Note.objects.of(bob).filter(kind="log").count() == 1
+
+
+def test_a_form_that_was_refused_is_looked_at_anew(browser: Client):
+    for _press in range(2):
+        assert browser.post(NEW_NOTE, NOTE | {"content": ""}).status_code == 200
+
+
+def test_without_redis_a_form_is_still_taken(browser: Client, monkeypatch: pytest.MonkeyPatch):
+    def gone(*args: Any, **more: Any) -> None:
+        raise RedisError
+
+    monkeypatch.setattr("memory.pressed_twice.cache.get", gone)
+    monkeypatch.setattr("memory.pressed_twice.cache.set", gone)
+
+    assert browser.post(NEW_NOTE, NOTE).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_presses_at_once_make_one(alice: Any, client_of: Callable[[Any], Client]):
+    def press(browser: Client) -> str:
+        try:
+            return str(browser.post(NEW_NOTE, NOTE)["Location"])
+        finally:
+            connection.close()
+
+    browsers = [client_of(alice), client_of(alice)]
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(press, browsers)
+
+    assert first == second
+    assert Note.objects.filter(kind="log").count() == 1
