@@ -80,6 +80,7 @@ _runs = [
     path(_RUN + "trace/", runs.run_trace, name="run-trace"),
     path(_RUN + "cancel/", runs.run_cancel, name="run-cancel"),
     path(_RUN + "stop/", runs.run_stop, name="run-stop"),
+    path(_RUN + "try/", runs.run_try, name="run-try"),
     path(_RUN + "retry/", runs.run_retry, name="run-retry"),
     path(_RUN + "rerun/", runs.run_rerun, name="run-rerun"),
     path(_RUN + "plan/", runs.run_plan, name="run-plan"),

@@ -89,6 +89,7 @@ LOG_WORDS = {
     "run-retried": _L("tried again"),
     "run-saved": _L("saved"),
     "schedule-skipped": _L("left out"),
+    "run-tried-now": _L("tried again without waiting"),
     "run-stop-asked": _L("asked to write from what is there"),
     "schedule-paused": _L("schedule paused"),
     "schedule-resumed": _L("schedule resumed"),

@@ -314,6 +314,16 @@ class Run(models.Model):
             Activity.log(self.topic.owner, by, "run-stop-asked", subject=self)
         return done
 
+    def try_now(self, *, by: Actor) -> bool:
+        """Let a run that was put off be taken at once; False if it waits for no other try."""
+        put_off = Run.objects.filter(
+            pk=self.pk, status=Run.Status.QUEUED, waiting_since=None, not_before__gt=Now()
+        ).exclude(error="")
+        done = bool(put_off.update(not_before=Now(), nudged_at=None, progress=F("progress") + 1))
+        if done:
+            Activity.log(self.topic.owner, by, "run-tried-now", subject=self)
+        return done
+
     def retry(self, *, by: Actor, step: str = "") -> bool:
         """Queue a failed or cancelled run again, to go on after its last finished step (same id).
 

@@ -156,6 +156,18 @@ def retry_run(run: Run, *, by: Actor, step: str = "") -> bool:
     return done
 
 
+def try_now(run: Run, *, by: Actor) -> bool:
+    """Have a worker take a run that was put off; False if it waits for no other try.
+
+    It is one of the tries that the run has anyway, so that it counts as no start.
+    """
+    with transaction.atomic():
+        done = run.try_now(by=by)
+        if done:
+            transaction.on_commit(lambda: outbox.nudge(run.pk))
+    return done
+
+
 def rerun(run: Run, *, by: Actor, loaded: datetime | None = None) -> Run:
     """Queue a run with the settings and the very queries of `run`, which was saved.
 

@@ -171,6 +171,17 @@ def run_stop(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
 
 @require_POST
 @login_required
+def run_try(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
+    """Let a run that was put off go on now."""
+    run = _run(request, slug, run_id)
+    if not starting.try_now(run, by=request.actor):
+        why = _("This run does not wait for another try any more; it is %(status)s.")
+        return refused(request, why % {"status": _status(run)})
+    return _acted(request, run)
+
+
+@require_POST
+@login_required
 def run_retry(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Queue a failed or cancelled run again: from a `step`, or after its last finished one."""
     run = _run(request, slug, run_id)

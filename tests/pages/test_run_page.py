@@ -211,6 +211,23 @@ def test_stop_now_asks_the_run_to_stop_and_says_what_follows(browser: Client, ru
     assert "the report is written from what is there" in answer.content.decode()
 
 
+def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
+    later = timezone.now() + timedelta(minutes=2)
+    run = make_run(topic, saved=False, status="queued", not_before=later, error="no network")
+    assert 'id="run-try"' in page(browser, run)
+
+    browser.post(url("run-try", run))
+
+    assert Run.objects.claim(run.pk, worker="w") is not None
+    answer = browser.post(url("run-try", run), headers=HTMX)
+    assert answer.status_code == 409 and "it is running" in answer.content.decode()
+
+
+def test_a_run_that_waits_for_its_worker_has_nothing_to_try(browser: Client, topic: Topic):
+    run = make_run(topic, saved=False, status="queued", started_at=None)
+    assert 'id="run-try"' not in page(browser, run)
+
+
 def test_retry_queues_the_same_run_behind_its_last_finished_step(browser: Client, topic: Topic):
     run = make_run(topic, saved=False, status="failed")
     make_steps(run, done=2, state="failed")
@@ -258,7 +275,7 @@ def test_a_stranger_finds_nothing(bob: User, client_of: Any, run: Run, name: str
     assert client_of(bob).get(url(name, run)).status_code == 404
 
 
-@pytest.mark.parametrize("name", ["run-cancel", "run-stop", "run-retry", "run-rerun"])
+@pytest.mark.parametrize("name", ["run-cancel", "run-stop", "run-try", "run-retry", "run-rerun"])
 def test_a_stranger_does_nothing(bob: User, client_of: Any, run: Run, name: str):
     assert client_of(bob).post(url(name, run)).status_code == 404
 
@@ -283,7 +300,7 @@ def test_looking_changes_nothing(browser: Client, run: Run):
     assert Run.objects.filter(pk=run.pk).values().get() == before
 
 
-@pytest.mark.parametrize("name", ["run-cancel", "run-stop", "run-retry", "run-rerun"])
+@pytest.mark.parametrize("name", ["run-cancel", "run-stop", "run-try", "run-retry", "run-rerun"])
 def test_acts_are_posts(browser: Client, run: Run, name: str):
     assert browser.get(url(name, run)).status_code == 405
 
