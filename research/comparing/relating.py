@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from research.comparing.chatter import chatter
 from research.comparing.pairing import Context, Scene, relate
 from research.comparing.slots import Slots, slots
+from research.comparing.states import FOREMOST
 from research.comparing.terms import terms
 from research.comparing.values import Features, by_numbers, by_values, tells_same
 from research.comparing.vector_weights import WITH_VECTORS
@@ -110,6 +111,12 @@ class Comparison:
 
             self._vectors = Vectors(self._told, self.known, embed)
         self._weights = WITH_VECTORS if embed else WITHOUT_VECTORS
+        self._by_frame = [self._framed(n) for n in range(self.known, len(self._slots))]
+        self._replaced = {
+            verdict.place: self.known + number
+            for number, verdict in enumerate(self._by_frame)
+            if verdict is not None and verdict.status == "changed"
+        }
 
     def judge(self, number: int, earlier: Sequence[int] = ()) -> Verdict:
         """Return what the found sentence `number` says of the facts and of `earlier` new ones."""
@@ -118,7 +125,7 @@ class Comparison:
         same = _same_words(self._slots[place], [self._slots[n] for n in old])
         if same >= 0:
             return Verdict("confirmed", old[same])
-        framed = self._framed(place)
+        framed = self._by_frame[number]
         if framed is not None:
             return framed
         options, lone = self.options(number, earlier), self.lone(number)
@@ -150,15 +157,26 @@ class Comparison:
 
     def _framed(self, place: int) -> Verdict | None:
         """Judge by values alone what differs from a known fact in nothing but its values."""
-        new = self._slots[place]
+        new, words = self._slots[place], _frame(self._slots[place])
+        if not words:
+            return None
+        is_foremost = FOREMOST.search(words) is not None
         for number, old in enumerate(self._slots[: self.known]):
-            same = new.bare == old.bare and new.designated == old.designated
-            if not new.bare or not same or new.names != old.names:
+            if new.names != old.names or words != _frame(old):
+                continue
+            if new.designated != old.designated and not is_foremost:
                 continue
             relation = by_values(new, old)
             if relation:
                 return Verdict(relation, number)
         return None
+
+    def _is_left_to_another(self, place: int, fact: int) -> bool:
+        """Whether a sentence in the fact's own words replaces it, and this one tells other values than both."""
+        new, by = self._slots[place], self._replaced.get(fact, place)
+        if by == place or not new.amounts:
+            return False
+        return not any(by_numbers(new, self._slots[n])["same_value"] for n in (by, fact))
 
     def _is_far(self, place: int, fact: int) -> bool:
         """Whether a sentence and a fact have neither a word nor a meaning in common."""
@@ -205,7 +223,7 @@ class Comparison:
         pairs: list[tuple[int, Features]] = []
         meaning = self._vectors.meaning(place) if self._vectors else {}
         for n in closest:
-            if self._scene.is_of_another(new, self._slots[n]):
+            if self._scene.is_of_another(new, self._slots[n]) or self._is_left_to_another(place, n):
                 continue
             figures = self._scene.align(new, self._slots[n], context)
             figures["found_now"] = float(n >= self.known)
@@ -294,6 +312,11 @@ def _score(weights: dict[str, float], figures: Features) -> float:
 @lru_cache(maxsize=4_096)
 def _taken_apart(text: str, on: date | None) -> Slots:
     return slots(text, on)
+
+
+def _frame(of: Slots) -> str:
+    """Return the words of a sentence without its values, however many a list of them has."""
+    return " ".join(word for word in of.bare.split() if any(map(str.isalnum, word)))
 
 
 def _same_words(new: Slots, olds: Sequence[Slots]) -> int:

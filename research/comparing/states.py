@@ -87,3 +87,8 @@ ONE_HOLDER = re.compile(
     r"|next|so far|record|leader|leads|ceo|chief executive|chair\w*|president|minister|director|head of)\b"
     r"|最新|当前|目前|现任|最大|最小|最高|最低|推荐|现在|下一"
 )
+# Of these what is numbered differently holds the role after the other: the newest version, 17 and 18.
+FOREMOST = re.compile(
+    r"\b(?:latest|newest|most recent|current|largest|smallest|biggest|fastest|highest|lowest)\b"
+    r"|最新|当前|目前|现任|最大|最小|最高|最低"
+)

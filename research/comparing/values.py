@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from research.comparing.amounts import UNITS, Amount
 from research.comparing.slots import Slots
+from research.comparing.states import ONE_HOLDER
 
 Features = dict[str, float]
 NUMBERS = (
@@ -28,7 +29,8 @@ def by_values(new: Slots, old: Slots) -> str:
     """Return how two sentences with the same words stand to each other by their values.
 
     Another value for the same time contradicts; without a time, or from another day of the same
-    year on, it is a change.  Of other years nothing is said here: they may be two facts.
+    year on, it is a change.  Of other years nothing is said here, as they may be two facts, unless
+    only one thing at a time can be it: the latest release of another year is a change.
     """
     same_values = sorted(map(str, new.amounts)) == sorted(map(str, old.amounts))
     if set(new.moments) == set(old.moments):
@@ -36,8 +38,11 @@ def by_values(new: Slots, old: Slots) -> str:
             return "confirmed"
         return "contradicted" if new.moments else "changed"
     years = {moment.year for moment in new.moments}, {moment.year for moment in old.moments}
-    if years[0] != years[1] or not new.moments or not old.moments:
+    if not new.moments or not old.moments:
         return ""
+    if years[0] != years[1]:
+        of_one = ONE_HOLDER.search(new.bare) and ONE_HOLDER.search(old.bare)
+        return "changed" if of_one and by_time(new, old)["later"] else ""
     return "changed"
 
 

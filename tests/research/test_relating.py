@@ -174,3 +174,49 @@ def test_what_is_told_of_another_version_changes_nothing_of_this_one(embed):
     told = Comparison([Told(ended, CHECKED)], found, "PostgreSQL", embed).verdicts()
 
     assert [one.status for one in told] == ["new", "changed"]
+
+
+LATEST = (
+    "The latest minor releases of PostgreSQL are 16.4, 15.8 and 14.13, published on 8 August 2024."
+)
+NEWEST = "The newest version for production is now PostgreSQL 17, with 17.0 as its first release."
+
+
+@pytest.mark.parametrize("embed", [None, one_for_each_word], ids=["words", "vectors"])
+@pytest.mark.parametrize(
+    ("sentence", "status", "place"),
+    [
+        (
+            "The latest minor releases of PostgreSQL are 18.1, 17.7, 16.11 and 15.15, published on 13 November 2025.",
+            "changed",
+            0,
+        ),
+        (
+            "The newest version for production is now PostgreSQL 18, with 18.0 as its first release.",
+            "changed",
+            1,
+        ),
+    ],
+)
+def test_what_only_one_thing_can_be_is_replaced_by_the_next_in_the_same_words(
+    sentence: str, status: str, place: int, embed
+):
+    known = [Told(fact, date(2024, 10, 1)) for fact in (LATEST, NEWEST)]
+
+    verdict = Comparison(known, [Told(sentence, TODAY)], "PostgreSQL releases", embed).judge(0)
+
+    assert (verdict.status, verdict.place) == (status, place)
+
+
+def test_a_fact_that_its_own_words_replace_gives_way_to_no_other_values():
+    known = [Told(LATEST, date(2024, 10, 1))]
+    found = [
+        "Five minor releases of PostgreSQL are published now: 13, 14, 15, 16 and 17.",
+        "The latest minor releases of PostgreSQL are 17.6, 16.10 and 15.14, published on 14 August 2025.",
+    ]
+
+    alone = Comparison(known, [Told(found[0], TODAY)], "PostgreSQL releases").judge(0)
+    both = Comparison(known, [Told(one, TODAY) for one in found], "PostgreSQL releases").verdicts()
+
+    assert (alone.status, alone.place) == ("changed", 0)
+    assert [(one.status, one.place) for one in both] == [("new", -1), ("changed", 0)]
