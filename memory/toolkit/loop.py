@@ -133,69 +133,71 @@ def run_loop(
     model = connections.model_for(topic)
     if model is None:
         return None
-
     told: dict[str, Any] = {
         "owner": context.owner, "source": source, "topic": topic, "max_tokens": max_tokens,
         "meter": meter, "on_text": on_text, "wait_for": wait_for,
     }  # fmt: skip
-
-    def ask(talk: Sequence[Message], offered: Sequence[Tool]) -> Answer | None:
-        return ask_model(purpose, talk, tools=offered, **told)
-
-    loop = _Loop(context, tools, ask, on_call)
-    loop.store, loop.most_calls = store, most_calls
-    loop.window = max(model.profile.context_tokens - max_tokens, 1_000)
-    loop.without_tools = model.profile.tools is False
-    loop.ends_at = time.monotonic() + seconds
+    loop = _Loop(
+        context=context,
+        tools=tuple(tools),
+        ask=lambda talk, offered: ask_model(purpose, talk, tools=offered, **told),
+        on_call=on_call,
+        window=max(model.profile.context_tokens - max_tokens, 1_000),
+        without_tools=model.profile.tools is False,
+        ends_at=time.monotonic() + seconds,
+        most_calls=most_calls,
+        store=store,
+    )
     return loop.run(list(messages), rounds, must_answer=must_answer)
 
 
+@dataclass(slots=True)
 class _Loop:
-    """One loop: what was said and done so far."""
+    """One loop: how far it may go, and what was said and done so far.
 
+    `window` is in tokens, for all that is sent; no round begins after `ends_at` (monotonic).
+    """
+
+    context: ToolContext
+    tools: tuple[str | MemoryTool, ...]
+    ask: Callable[[Sequence[Message], Sequence[Tool]], Answer | None]
+    on_call: Callable[[CallRecord], None] | None
     window: int
     without_tools: bool
     ends_at: float
-    store: ResultStore | None = None
-    most_calls: int = MOST_CALLS
-
-    def __init__(
-        self,
-        context: ToolContext,
-        names: Sequence[str | MemoryTool],
-        ask: Callable[[Sequence[Message], Sequence[Tool]], Answer | None],
-        on_call: Callable[[CallRecord], None] | None,
-    ) -> None:
-        self._context, self._names, self._ask, self._on_call = context, tuple(names), ask, on_call
-        self._messages: list[Message] = []
-        self._calls: list[CallRecord] = []
-        self._usage = Usage()
-        self._text = ""
-        self._round = 0
-        self._kept: dict[str, tuple[int, Kept]] = {}  # by the call's id, with its round
+    most_calls: int
+    store: ResultStore | None
+    messages: list[Message] = field(default_factory=list)
+    calls: list[CallRecord] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    text: str = ""
+    round: int = 0
+    kept: dict[str, tuple[int, Kept]] = field(
+        default_factory=dict
+    )  # by the call's id, with its round
 
     def run(self, messages: list[Message], rounds: int, *, must_answer: bool) -> LoopResult | None:
         """Go round until the model answers, or may not go on."""
-        self._messages = messages
+        self.messages = messages
         for number in range(1, rounds + 1):
-            self._round = number
+            self.round = number
             try:
-                answer = self._asked(registry.tools_for(self._names))
+                answer = self._asked(registry.tools_for(self.tools))
             except (ProviderError, BudgetReached) as exc:
                 if number == 1:
                     raise
                 return self._failed(number - 1, exc)
             if answer is None:
                 return None
-            self._usage += answer.usage
-            self._text = answer.text or self._text
+            self.usage += answer.usage
+            self.text = answer.text or self.text
             if not answer.tool_calls:
-                self._messages.append(Message("assistant", answer.text))
+                self.messages.append(Message("assistant", answer.text))
                 notice = _no_tools() if self.without_tools else ""
                 return self._result(number, ANSWERED, notice)
             self._carry_out(number, answer)
-            if self._usage.total > MOST_TOKENS:
-                told = {"n": f"{self._usage.total:,}", "most": f"{MOST_TOKENS:,}"}
+            if self.usage.total > MOST_TOKENS:
+                told = {"n": f"{self.usage.total:,}", "most": f"{MOST_TOKENS:,}"}
                 words = _("It was ended after %(n)s tokens: %(most)s are the most.")
                 return self._result(number, TOKENS, words % told)
             if time.monotonic() >= self.ends_at:
@@ -208,11 +210,11 @@ class _Loop:
         talk = self._fitting(offered)
         if not self.without_tools:
             try:
-                return self._ask(talk, offered)
+                return self.ask(talk, offered)
             except ToolsRefused as exc:
                 logger.info("asked without tools", why=str(exc))
                 self.without_tools = True
-        return self._ask(without_calls(talk), ())
+        return self.ask(without_calls(talk), ())
 
     def _fitting(self, offered: Sequence[Tool]) -> list[Message]:
         most, talk = self.window - tokens_of_tools(offered), self._talk()
@@ -223,15 +225,15 @@ class _Loop:
     def _talk(self) -> list[Message]:
         """Return the messages as they are sent in this round: of kept results what is due."""
         if self.store is None:
-            return list(self._messages)
-        self.store.look_again(kept for _number, kept in self._kept.values())
-        return [self._as_sent(one) for one in self._messages]
+            return list(self.messages)
+        self.store.look_again(kept for _number, kept in self.kept.values())
+        return [self._as_sent(one) for one in self.messages]
 
     def _as_sent(self, message: Message) -> Message:
-        if self.store is None or message.tool_call_id not in self._kept:
+        if self.store is None or message.tool_call_id not in self.kept:
             return message
-        number, kept = self._kept[message.tool_call_id]
-        return replace(message, content=self._shown(self.store.sent(kept, self._round - number)))
+        number, kept = self.kept[message.tool_call_id]
+        return replace(message, content=self._shown(self.store.sent(kept, self.round - number)))
 
     def _carry_out(self, number: int, answer: Answer) -> None:
         """Carry out the calls of one round, in order, and answer each of them.
@@ -239,28 +241,28 @@ class _Loop:
         The same asked for twice in one breath is carried out once.
         """
         wanted = [_named(call, number, place) for place, call in enumerate(answer.tool_calls, 1)]
-        self._messages.append(Message("assistant", answer.text, tuple(wanted)))
+        self.messages.append(Message("assistant", answer.text, tuple(wanted)))
         done: dict[str, CallRecord] = {}
         for place, call in enumerate(wanted):
             key = f"{call.name} {call.arguments}"
             record = done.get(key) or self._one(number, place, call)
             if record.kept is not None:
-                self._kept[call.id] = (
+                self.kept[call.id] = (
                     number,
                     record.kept if key not in done else record.kept.again(),
                 )
             if key not in done:
                 done[key] = record
-                self._calls.append(record)
-                if self._on_call is not None:
-                    self._on_call(record)
-            self._messages.append(Message("tool", self._shown(record.result), (), call.id))
+                self.calls.append(record)
+                if self.on_call is not None:
+                    self.on_call(record)
+            self.messages.append(Message("tool", self._shown(record.result), (), call.id))
 
     def _one(self, number: int, place: int, call: ToolCall) -> CallRecord:
         if refusal := self._refusal(place):
             return CallRecord(number, call.name, call.arguments, refusal, is_error=True)
-        offered, began = self._names, time.monotonic()
-        result = registry.call_tool(self._context, call.name, call.arguments, among=offered)
+        offered, began = self.tools, time.monotonic()
+        result = registry.call_tool(self.context, call.name, call.arguments, among=offered)
         took = round((time.monotonic() - began) * 1000)
         kept = (
             self.store.keep(call.name, result, call.arguments) if self.store is not None else None
@@ -284,7 +286,7 @@ class _Loop:
                 "Nothing was done: at most %(most)d calls at once. Call it in the next round."
             )
             return words % told
-        if len(self._calls) >= self.most_calls:
+        if len(self.calls) >= self.most_calls:
             words = _("Nothing was done: at most %(all)d calls in all. Answer with what you have.")
             return words % told
         return ""
@@ -303,16 +305,16 @@ class _Loop:
     def _last_word(self, rounds: int) -> LoopResult:
         """Ask once more, without tools, for an answer from what is there."""
         task = _("Answer now, from what you have: no tool can be called any more.")
-        self._messages.append(Message("user", task))
-        self._round = rounds + 1
+        self.messages.append(Message("user", task))
+        self.round = rounds + 1
         try:
-            answer = self._ask(without_calls(self._fitting(())), ())
+            answer = self.ask(without_calls(self._fitting(())), ())
         except (ProviderError, BudgetReached) as exc:
             return self._failed(rounds, exc)
         if answer is not None:
-            self._usage += answer.usage
-            self._text = answer.text or self._text
-            self._messages.append(Message("assistant", answer.text))
+            self.usage += answer.usage
+            self.text = answer.text or self.text
+            self.messages.append(Message("assistant", answer.text))
         return self._out_of_rounds(rounds)
 
     def _out_of_rounds(self, rounds: int) -> LoopResult:
@@ -326,11 +328,11 @@ class _Loop:
 
     def _result(self, rounds: int, why: str, notice: str = "") -> LoopResult:
         return LoopResult(
-            text=self._text,
-            messages=self._messages,
-            calls=self._calls,
+            text=self.text,
+            messages=self.messages,
+            calls=self.calls,
             rounds=rounds,
-            usage=self._usage,
+            usage=self.usage,
             why_ended=why,
             notice=notice,
             without_tools=self.without_tools,
