@@ -24,13 +24,13 @@ from memory.observing.lines import (
     Line,
     batch,
     checked,
-    checked_category,
     checked_source,
     single,
 )
 from memory.observing.store import (
     HitsByCategory,
     ObservationHit,
+    RankedStore,
     ScratchpadHit,
     StoreClosed,
     StoredObservation,
@@ -53,7 +53,7 @@ class _Kept:
     length: int
 
 
-class InMemoryStore:
+class InMemoryStore(RankedStore):
     """What is observed, kept in this object alone and lost with it."""
 
     def __init__(self) -> None:
@@ -103,28 +103,10 @@ class InMemoryStore:
             kept = self._kept.get(_as_id(key))
             return kept.stored if kept else None
 
-    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
-        """Return what fits best in one category."""
-        return self._ranked(query, limit, category=checked_category(category))
-
     def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
         """Return what three questions by category would."""
-        with self._held():
-            return HitsByCategory(
-                *(self.recall_by_category(query, c, per_category) for c in _CATEGORIES)
-            )
-
-    def recall(
-        self,
-        query: str,
-        limit: int = 10,
-        min_score: float = 0.0,
-        *,
-        after: datetime | None = None,
-        before: datetime | None = None,
-    ) -> list[ObservationHit]:
-        """Return what fits best, all categories mixed."""
-        return self._ranked(query, limit, min_score, after=after, before=before)
+        with self._held():  # so that nothing is stored between the three
+            return super().recall_fil(query, per_category)
 
     def _ranked(
         self,
@@ -221,9 +203,6 @@ class InMemoryStore:
             if self._closed:
                 raise StoreClosed
             yield
-
-
-_CATEGORIES = ("finding", "insight", "lesson")
 
 
 def _as_id(key: str) -> str:

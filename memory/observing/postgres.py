@@ -11,10 +11,10 @@ from memory.actors import Actor
 from memory.models import Observation
 from memory.observing import consolidation
 from memory.observing.consolidation import Turn
-from memory.observing.lines import EXPLICIT, batch, checked_category
+from memory.observing.lines import EXPLICIT, batch
 from memory.observing.store import (
-    HitsByCategory,
     ObservationHit,
+    RankedStore,
     ScratchpadHit,
     StoreClosed,
     StoredObservation,
@@ -25,7 +25,7 @@ from memory.recall.recalling import RecallHit, recall
 from memory.scratchpads import entries as scratchpad
 
 
-class PostgresStore:
+class PostgresStore(RankedStore):
     """The observations and the scratchpad of `owner`; `by` is who writes."""
 
     def __init__(self, owner: Any, by: Actor) -> None:
@@ -59,31 +59,6 @@ class PostgresStore:
         except ValueError:
             return None
         return _stored(one) if one is not None else None
-
-    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
-        """Return what fits best in one category."""
-        return self._ranked(query, limit, category=checked_category(category))
-
-    def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
-        """Return what three questions by category would."""
-        return HitsByCategory(
-            *(
-                self.recall_by_category(query, category, per_category)
-                for category in Observation.Category.values
-            )
-        )
-
-    def recall(
-        self,
-        query: str,
-        limit: int = 10,
-        min_score: float = 0.0,
-        *,
-        after: datetime | None = None,
-        before: datetime | None = None,
-    ) -> list[ObservationHit]:
-        """Return what fits best, all categories mixed."""
-        return self._ranked(query, limit, min_score, after=after, before=before)
 
     def _ranked(
         self,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from memory.observing.lines import EXPLICIT
+from memory.models import Observation
+from memory.observing.lines import EXPLICIT, checked_category
 
 if TYPE_CHECKING:
     from memory.observing.consolidation import Turn
@@ -141,3 +142,45 @@ class StoreClosed(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__("The store was closed: open another one.")
+
+
+class RankedStore:
+    """What is asked of every store alike, once it can rank: see ObservationStore."""
+
+    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[ObservationHit]:
+        """Return what fits best in one category."""
+        return self._ranked(query, limit, category=checked_category(category))
+
+    def recall_fil(self, query: str, per_category: int = 5) -> HitsByCategory:
+        """Return what three questions by category would."""
+        return HitsByCategory(
+            *(
+                self.recall_by_category(query, category, per_category)
+                for category in Observation.Category.values
+            )
+        )
+
+    def recall(
+        self,
+        query: str,
+        limit: int = 10,
+        min_score: float = 0.0,
+        *,
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> list[ObservationHit]:
+        """Return what fits best, all categories mixed."""
+        return self._ranked(query, limit, min_score, after=after, before=before)
+
+    def _ranked(
+        self,
+        query: str,
+        limit: int,
+        min_score: float = 0.0,
+        *,
+        category: str = "",
+        after: datetime | None = None,
+        before: datetime | None = None,
+    ) -> list[ObservationHit]:
+        """Return the best, best first; `category` "" is all of them."""
+        raise NotImplementedError
