@@ -40,7 +40,7 @@ class MailServer:
 
 
 def server(name: str, *, folder: Path | None) -> MailServer:
-    """Return the variable; unset: mails are kept in `folder`, or (None) cannot be sent."""
+    """Return what the variable names; where it is unset mails go to `folder`, or nowhere with None."""
     value = env.text(name)
     if not value:
         return MailServer("folder", folder=str(folder)) if folder else MailServer("none")

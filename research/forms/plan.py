@@ -55,7 +55,7 @@ class PlanForm(forms.Form):
         return queries
 
     def seen_at(self) -> datetime | None:
-        """Return since when the plan waited that the form was made from; None if it says nothing."""
+        """Return when the plan that the form shows began to wait; None if the form does not say."""
         try:
             found = parse_datetime(self.data.get("seen", ""))
             # In UTC the ends of the calendar are out of reach, of Postgres too.
