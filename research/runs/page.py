@@ -154,6 +154,8 @@ def waiting_words(run: Run) -> str:
         at = date_format(timezone.localtime(run.not_before), "H:i")
         told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}
         return _("Put off; tries again at %(at)s (try %(n)d of %(most)d): %(why)s") % told
+    if run.started_at is not None and run.error:  # it was put off, and its time has come
+        return _("It tries again, behind its last finished step, when a worker takes it.")
     if run.started_at is not None:
         return _("Interrupted: it goes on behind its last finished step when a worker takes it.")
     return _("In the queue: it starts when a worker takes it, most often at once.")

@@ -218,6 +218,7 @@ def test_a_run_that_was_put_off_is_tried_at_once(browser: Client, topic: Topic):
 
     browser.post(url("run-try", run))
 
+    assert "It tries again" in page(browser, run)
     assert Run.objects.claim(run.pk, worker="w") is not None
     answer = browser.post(url("run-try", run), headers=HTMX)
     assert answer.status_code == 409 and "it is running" in answer.content.decode()
