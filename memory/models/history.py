@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -151,10 +151,24 @@ class Revision(models.Model):
 
     @classmethod
     def forget(cls, records: Iterable[Remembered]) -> None:
-        """Delete the revisions of records that are purged: the one way past the trigger."""
+        """Delete the revisions of records that are purged: with `rewrite` the one way past the trigger."""
         ids = [record.pk for record in records]
         with pgtrigger.ignore(APPEND_ONLY):
             cls.objects.filter(record_id__in=ids).delete()
+
+    @classmethod
+    def rewrite(cls, record: Remembered, renew: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Let a purge take a part out of a record's history: `renew` returns the fields without it.
+
+        One by one: each may hold a whole text.
+        """
+        told = cls.objects.filter(record_type=record.record_type(), record_id=record.pk)
+        with pgtrigger.ignore(APPEND_ONLY):
+            for pk in list(told.values_list("pk", flat=True)):
+                row = told.only("before", "after").get(pk=pk)
+                fresh = {"before": renew(row.before), "after": renew(row.after)}
+                if fresh != {"before": row.before, "after": row.after}:
+                    told.filter(pk=pk).update(**fresh)
 
 
 def as_json(fields: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,13 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.actors import Actor
+from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue
+from memory.file_texts.purging import Purged
 from memory.files import putting_back
+from memory.files.joining import content_at
 from memory.files.limits import MOST_FACTS
+from memory.files.reading import read_file
 from memory.files.removed import put_in, removed_from, taken_out
 from memory.files.saving import OverBudget, append_to, save_file
 from memory.models import FileEntry, MemoryFile, Revision, User
@@ -206,17 +209,67 @@ def test_a_month_in_the_trash_is_restored_before_its_entries(alice: User):
     assert not FileEntry.objects.exists()
 
 
-def test_a_purge_takes_its_words_and_says_what_the_history_keeps(
+def test_a_purge_takes_its_words_from_the_history_too_and_says_so(
     lost: FileEntry, alice: User, client_of: Callable[[User], Client]
 ):
     client, address = client_of(alice), reverse("memory:record-purge", args=["fileentry", lost.pk])
     page = client.get(address)
-    assert "history of its file still hold" in page.content.decode()
+    assert "[purged] stands in its place" in page.content.decode()
 
     client.post(address, {"name": page.context["name"]})
 
     assert not FileEntry.objects.exists()
     assert not Revision.objects.filter(record_id=lost.pk).exists()
+    assert "Seven hours" not in history(alice) and "coffee" not in history(alice)
+
+
+def history(owner: User) -> str:
+    """All that the file's revisions hold."""
+    rows = Revision.objects.of(owner).filter(record_type="memoryfile", label=PATH)
+    return "\n".join(f"{one.before} {one.after}" for one in rows)
+
+
+def test_a_purge_leaves_every_other_line_where_it_was(lost: FileEntry, alice: User):
+    file = MemoryFile.objects.of(alice).get(path=PATH)
+    old, now = content_at(file, lost.removed_in - 1), str(file.content)
+
+    lost.purge(by=alice.actor)
+
+    left = content_at(file, lost.removed_in - 1)
+    assert old is not None and left is not None
+    assert "## [purged]" in left and "- Ships on Fridays" in left and "- Allergic to nuts" in left
+    assert left.count("\n") == old.count("\n")
+    assert left.split("\n").index("## Food") == old.split("\n").index("## Food")
+    assert read_file(alice, PATH).content == now
+
+
+def test_a_purge_takes_older_wordings_and_what_stood_elsewhere(alice: User):
+    write(alice, TEXT.replace("Seven hours", "Six hours"))
+    write(alice, TEXT.replace("## Sleep", "## Rest"))
+    write(alice, TEXT)
+    write(alice, WITHOUT)
+
+    FileEntry.objects.of(alice).in_trash().get(heading__contains="Sleep").purge(by=alice.actor)
+
+    assert "Six hours" not in history(alice) and "Seven hours" not in history(alice)
+    assert "Ships on Fridays" in history(alice)
+
+
+def test_what_stands_again_or_beside_it_is_not_taken_from_the_history(alice: User):
+    twice = f"{TEXT}\n## Sleep\n\n- Naps at two in the afternoon\n"
+    write(alice, twice)
+    write(alice, twice.replace(f"{SLEEP}\n\n", ""))
+
+    FileEntry.objects.of(alice).in_trash().get().purge(by=alice.actor)
+
+    assert "Naps at two" in history(alice) and "Seven hours" not in history(alice)
+
+
+def test_what_grew_old_in_the_trash_leaves_the_history_whole(lost: FileEntry, alice: User):
+    lost.purge(by=MAINTENANCE)
+
+    assert not FileEntry.objects.exists()
+    assert "Seven hours" in history(alice)
 
 
 def test_a_stranger_neither_sees_nor_restores_it(
@@ -253,3 +306,26 @@ def test_whatever_is_taken_out_is_kept_whole_and_fits_in_again(sections: Any, da
     assert "".join(one.text for one in gone) == blocks[which]
     assert put_in(after, gone[0], before) == before
     assert taken_out(before, blocks[which]) == after
+
+
+@given(_SECTIONS, st.data())
+def test_of_an_older_text_what_was_purged_is_emptied_and_nothing_else(
+    sections: Any, data: st.DataObject
+):
+    blocks = [
+        f"{'#' * level} {title}\n\n" + "\n".join(f"- {title} {line}" for line in lines)
+        for level, title, lines in sections
+    ]
+    which = data.draw(st.integers(0, len(blocks) - 1))
+    before = "\n\n".join(["# Top", *blocks]) + "\n"
+    after = "\n\n".join(["# Top", *blocks[:which], *blocks[which + 1 :]]) + "\n"
+    (gone,) = removed_from(before, after)
+
+    left = Purged(gone.heading, gone.text, after).taken_from(before)
+
+    pairs = list(zip(before.split("\n"), left.split("\n"), strict=True))
+    emptied = [old for old, new in pairs if old != new]
+    assert emptied == [line for line in blocks[which].split("\n") if line]
+    assert "\n".join(new for old, new in pairs if old == new and new) == "\n".join(
+        line for line in after.split("\n") if line
+    )
