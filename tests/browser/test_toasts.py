@@ -87,3 +87,7 @@ def test_words_can_be_read_while_an_answer_is_waited_for(visitor: Visitor, theme
     expect(visitor.page.locator("form.htmx-request")).to_have_count(1)
 
     assert visitor.violations("color-contrast") == []
+    marked = (
+        "b => ((s) => s.borderStyle === 'dashed' && s.borderColor === s.color)(getComputedStyle(b))"
+    )
+    assert visitor.page.locator("form.htmx-request .primary").evaluate(marked)
