@@ -39,6 +39,14 @@ def test_a_link_is_shown_once(browser: Client, admin: User) -> None:
     assert Invitation.objects.get().makes_staff is False
 
 
+def test_of_a_form_sent_twice_the_link_that_is_seen_works_alone(browser: Client) -> None:
+    for _press in range(2):
+        body = browser.post(PEOPLE, {"note": "Carol"}).content.decode()
+
+    token = body.partition("/invitation/")[2].partition("/")[0]
+    assert Invitation.open_for(token) == Invitation.objects.get()
+
+
 def test_over_htmx_the_list_comes_back_alone_with_the_link(browser: Client) -> None:
     body = browser.post(PEOPLE, {"note": "Carol", "makes_staff": "on"}, headers=HTMX)
 
