@@ -19,7 +19,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.models import Topic, TopicFact
-from memory.texts.text import shorten
+from memory.texts.text import cut, shorten
+from memory.texts.text import width as width_of
 from research.facts.lives import Life, Saved, Turn, lives_of
 from research.models import DeltaItem
 from research.reports.compare import choices_of
@@ -114,7 +115,7 @@ class Row:
     @property
     def label_width(self) -> float:
         """Return about how wide its words are."""
-        return round(LETTER * len(self.label) + 8)
+        return round(LETTER * width_of(self.label) + 8)
 
     @property
     def label_left(self) -> float:
@@ -227,10 +228,17 @@ def _place_label(row: Row, width: int) -> None:
     """Set a fact's words above its line, from its start, or up to the edge where that is near."""
     row.label_x = max(row.start, 12)
     room = (width - row.label_x - 8) / LETTER
-    if room < min(44, len(row.text)):
+    if room < min(44, width_of(row.text)):
         row.is_at_end, row.label_x = True, width - 8
         room = (width - 16) / LETTER
-    row.label = shorten(row.text, max(int(room), 20))
+    row.label = _fitting(row.text, max(int(room), 20))
+
+
+def _fitting(text: str, room: int) -> str:
+    """Return a fact's words in so much room; signs of East Asia, which have no spaces, take two."""
+    if width_of(text) <= room:
+        return text
+    return shorten(text, room) if width_of(text) == len(text) else f"{cut(text, room - 1)}…"
 
 
 def _day(run: Saved) -> str:

@@ -18,12 +18,16 @@ HOME = "/"
 TRY_AGAIN = 5  # seconds after which a database that restarts is mostly back
 
 
-def problem(request: HttpRequest, status: int, *, why: str = "", back: str = HOME) -> HttpResponse:
+def problem(
+    request: HttpRequest, status: int, *, why: str = "", back: str = HOME, heading: str = ""
+) -> HttpResponse:
     """Answer with the page of `status`, which `why` explains further and that may lead `back`.
 
     Over htmx the same template is a fragment, shown in the page's `#notice`.
     """
-    response = render(request, f"{status}.html", {"why": why, "back": back}, status=status)
+    response = render(
+        request, f"{status}.html", {"why": why, "back": back, "heading": heading}, status=status
+    )
     if getattr(request, "htmx", False):
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"
@@ -73,7 +77,7 @@ def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
         "changed. What you typed is not lost: go back, sign in in another tab if need be, and "
         "send it again."
     )
-    return problem(request, 403, why=why)
+    return problem(request, 403, why=why, heading=_("This page is older than your sign-in"))
 
 
 class InWordsMiddleware:

@@ -163,3 +163,16 @@ def test_sixty_facts_cost_no_query_more(
     with django_assert_max_num_queries(12):
         shown = page(browser, topic)
     assert "4 older facts are left out." in shown
+
+
+def test_words_without_spaces_end_in_the_drawing(topic: Topic):
+    first = ran(topic)
+    make_fact(
+        topic, "新型固体電池のエネルギー密度は一キログラム当たり四百ワット時に達した。" * 3, first
+    )
+
+    chart = drawn(topic)
+
+    [row] = chart.rows
+    assert row.label.endswith("…")
+    assert row.label_left + row.label_width <= chart.width  # each sign is two letters wide
