@@ -1,7 +1,8 @@
-"""What recall returns of research: reports; and where topic facts are shown."""
+"""What recall returns of research: reports; where topic facts are shown; which findings changed since."""
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
+from memory.models import Observation, TopicFact
 from memory.recall import kinds
-from research.models import Report
+from research.models import DeltaItem, Report
 
 
 def register() -> None:
@@ -27,11 +29,32 @@ def register() -> None:
         )
     )
     kinds.register(replace(kinds.KINDS["fact"], url=_fact_url))
+    kinds.register(replace(kinds.KINDS["observation"], overtaken=_overtaken))
 
 
 def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
     saved = Report.objects.of(owner).live().exclude(run__number=None)
     return saved.filter(run__topic__trashed_at=None).select_related("run__topic")
+
+
+def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
+    """Return of findings whose fact gave way to another what a later run found instead: one query.
+
+    A finding says word for word what the fact said, and stays when the fact gives way.
+    """
+    told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
+    if not told:
+        return {}
+    changed = DeltaItem.objects.filter(
+        status=DeltaItem.Status.CHANGED,
+        withheld="",
+        previous_text__in={content for _topic, content in told},
+        previous_fact__in=TopicFact.objects.filter(
+            topic__in={topic for topic, _content in told}, state=TopicFact.State.RETIRED
+        ),
+    ).order_by("run__number")
+    rows = changed.values_list("run__topic", "previous_text", "sentence")
+    return {told[topic, was]: now for topic, was, now in rows if (topic, was) in told}
 
 
 def _fact_url(fact: Any) -> str:

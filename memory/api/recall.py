@@ -99,6 +99,9 @@ class HitOut(BaseModel):
     why: WhyOut
     replaces: list[UUID]
     checked_at: datetime | None = Field(None, description="Of a fact: when a source last said it.")
+    found_later: str = Field(
+        "", description="Of a finding that changed since: what a later run found."
+    )
 
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
@@ -123,6 +126,7 @@ class HitOut(BaseModel):
             "source",
             "title",
             "url",
+            "found_later",
         )
         return cls(
             lanes=lanes,

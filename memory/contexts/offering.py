@@ -35,7 +35,8 @@ def best_for(
     """Return the observations that fit `task` best, at most `limit`, best first (R95, R240).
 
     What says almost the same as a sentence of `known` (the facts that the prompt holds, or that
-    were struck) or as a better one is left out, and so is what smells of instructions.
+    were struck) or as a better one is left out, and so is what smells of instructions and what a
+    later run found to have changed.
     """
     if not task.strip():
         return []
@@ -45,7 +46,9 @@ def best_for(
         if len(chosen) == limit:
             break
         said = [*known, *(one.content for one in chosen)]
-        if smells_of_instructions(hit.content) or any(is_near(hit.content, one) for one in said):
+        if hit.found_later or smells_of_instructions(hit.content):
+            continue
+        if any(is_near(hit.content, one) for one in said):
             continue
         chosen.append(hit.record)
     return chosen

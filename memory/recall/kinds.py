@@ -47,8 +47,9 @@ class RecallKind:
     `category_field` is the one that `kind:` or `category:` filters by; `states` are those of the
     index (its `kind`) that are returned unless `is:` asks for another one.  `successors` gives for
     superseded records the ones that stand in for them, `superseded` those records of an owner.
-    `topic_path` leads to the topic; where
-    `of_topic` a record goes with it: into the trash, and for good.
+    `overtaken` gives of records that stay as they were written what was found later instead.
+    `topic_path` leads to the topic; where `of_topic` a record goes with it: into the trash,
+    and for good.
     """
 
     type: str
@@ -64,6 +65,7 @@ class RecallKind:
     topic_path: str = "topic"
     successors: Callable[[Iterable[uuid.UUID]], dict[uuid.UUID, uuid.UUID]] | None = None
     superseded: Callable[[Any], QuerySet[Any]] | None = None
+    overtaken: Callable[[list[Any]], dict[uuid.UUID, str]] | None = None
 
 
 KINDS: dict[str, RecallKind] = {}

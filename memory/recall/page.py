@@ -272,6 +272,7 @@ def _plain(hit: RecallHit) -> dict[str, Any]:
             "boosts": list(hit.why.boosts),
         },
         "replaces": [str(key) for key in hit.replaces],
+        "found_later": hit.found_later,
     }
 
 

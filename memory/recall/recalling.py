@@ -22,9 +22,11 @@ from memory.recall.lanes import Answer
 from memory.recall.narrowing import Narrowing, narrowing_of, rows_of
 from memory.recall.operators import Filter, Question, parse
 from memory.texts.terms import LABEL, query_terms
+from memory.texts.text import shorten
 
 MODES = ("auto", "lexical", "exact")
 MOST_HITS = 200
+LONGEST_LATER = 300  # characters of what a later run found, beside a passage
 
 
 class How(TypedDict, total=False):
@@ -64,7 +66,11 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class RecallHit:
-    """One record found.  `replaces` are the superseded ones that it stands in for."""
+    """One record found.
+
+    `replaces` are the superseded ones that it stands in for; `found_later` is what a later run found
+    instead of what it says.
+    """
 
     id: uuid.UUID
     type: str
@@ -79,6 +85,14 @@ class RecallHit:
     url: str
     record: Any
     replaces: tuple[uuid.UUID, ...] = ()
+    found_later: str = ""
+
+    def dated(self, passage: str) -> str:
+        """Return a passage of it that says, where that is so, what a later run found instead."""
+        if not self.found_later:
+            return passage
+        told = {"passage": passage, "later": shorten(self.found_later, LONGEST_LATER)}
+        return _("%(passage)s (changed since; a later run found: %(later)s)") % told
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +215,16 @@ def _hits(answers: Sequence[Answer], least: float, limit: int) -> list[list[Reca
     for one in (one for some in best for one in some):
         ids.setdefault(one.key[0], []).append(one.key[1])
     records: dict[Key, Any] = {}
+    found_later: dict[uuid.UUID, str] = {}
     for name, some in ids.items():
-        rows = KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by()
+        rows = list(KINDS[name].rows(asked.owner, asked.now).filter(pk__in=some).order_by())
         records |= {(name, row.pk): row for row in rows}
+        if overtaken := KINDS[name].overtaken:
+            found_later |= overtaken(rows)
     labelled = _("who said it, a tag or the topic holds: %(words)s")  # once: ten take half a ms
     return [
         [
-            _hit(answer.asked, one, records[one.key], labelled)
+            _hit(answer.asked, one, records[one.key], labelled, found_later.get(one.key[1], ""))
             for one in [one for one in some if one.key in records][:limit]
         ]
         for answer, some in zip(answers, best, strict=True)
@@ -222,7 +239,9 @@ def _best(found: Found, least: float, limit: int) -> list[Candidate]:
     return kept[: limit + 5] if limit else []
 
 
-def _hit(asked: Narrowing, one: Candidate, record: Any, labelled: str) -> RecallHit:
+def _hit(
+    asked: Narrowing, one: Candidate, record: Any, labelled: str, found_later: str
+) -> RecallHit:
     kind = KINDS[one.key[0]]
     said = {}  # by the lanes
     if one.raw > 0:
@@ -245,6 +264,7 @@ def _hit(asked: Narrowing, one: Candidate, record: Any, labelled: str) -> Recall
         url=kind.url(record),
         record=record,
         replaces=tuple(one.replaces),
+        found_later=found_later,
     )
 
 

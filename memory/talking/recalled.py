@@ -82,7 +82,8 @@ def _mark(hit: RecallHit) -> str:
 
 
 def _passage(hit: RecallHit, talk: Talk) -> str:
-    return one_line(passage(hit.content, talk.question.content[:LONGEST_WORDS], LONGEST_PASSAGE))
+    words = talk.question.content[:LONGEST_WORDS]
+    return one_line(hit.dated(passage(hit.content, words, LONGEST_PASSAGE)))
 
 
 def _bare(text: str) -> str:

@@ -109,7 +109,7 @@ def _hit_line(hit: RecallHit, question: Question) -> str:
 
 
 def _passage(hit: RecallHit, question: Question) -> str:
-    return passage(hit.content, question.words, LONGEST_HIT)
+    return hit.dated(passage(hit.content, question.words, LONGEST_HIT))
 
 
 def _hit_data(hit: RecallHit, question: Question) -> dict[str, Any]:

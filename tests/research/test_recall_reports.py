@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from memory.actors import RESEARCH
+from memory.contexts.offering import best_for
 from memory.models import Note, SearchEntry, Topic, TopicFact
+from memory.observing import Line, remember_lines
 from memory.recall.recalling import recall
 from memory.tasks import follow_languages
 from research.models import Report
 from tests.pages.topic_cast import make, ran
+from tests.research.factories import make_fact, make_item, make_run, make_topic
 
 
 def report(topic: Topic, body: str, number: int = 1) -> Report:
@@ -87,3 +91,25 @@ def test_another_language_is_followed_by_a_task(alice: Any) -> None:
     assert note not in found(alice, "Haus")
     follow_languages()
     assert found(alice, "Haus") == [note]
+
+
+def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
+    topic = make_topic(alice, "Urban bees")
+    first, second = make_run(topic), make_run(topic)
+    was, now = "The garden keeps 6 hives this year.", "The garden keeps 8 hives this year."
+    old = make_fact(topic, was, first)
+    lines = [Line("finding", text, step_name="save", step_type="RUN") for text in (was, now)]
+    remember_lines(alice, lines, by=RESEARCH, source=first.source, topic=topic)
+    make_item(second, "changed", now, previous_fact=old, previous_text=was)
+
+    def later() -> dict[str, str]:
+        hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
+        return {hit.content: hit.found_later for hit in hits}
+
+    assert later() == {was: "", now: ""}  # the fact stands: nobody has let it go yet
+    old.retire(by=RESEARCH, why="a run found another", run=second.number)
+    assert later() == {was: now, now: ""}
+    hit = next(hit for hit in recall(alice, "hives", types=["observation"]) if hit.content == was)
+    assert hit.dated("6 hives") == f"6 hives (changed since; a later run found: {now})"
+    offered = [one.content for one in best_for(alice, "hives of the garden", topic=topic)]
+    assert offered == [now]
