@@ -150,7 +150,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
     def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
         """Add a process by its arguments; it runs in the project's folder."""
         # Pages come first, at the start and while runs work.
-        first = [] if name == "web" else ["nice", "-n", "10"]
+        first = [] if name == "web" else ["nice", "-n", "15"]
         command = "exec " + shlex.join([*first, *arguments])
         env = {**os.environ, **environment}
         self._parts[name] = _Part(self.add_process(name, command, env=env, cwd=str(PROJECT)))

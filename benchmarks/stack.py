@@ -91,7 +91,7 @@ def beacon(
         for name, (arguments, more) in commands.items():
             if only and name not in only:
                 continue
-            first = [] if name == "web" else ["nice", "-n", "10"]  # as `make up` starts them
+            first = [] if name == "web" else ["nice", "-n", "15"]  # as `make up` starts them
             with (folder / f"{name}.log").open("ab") as log:
                 running[name] = subprocess.Popen(
                     [*first, *arguments],

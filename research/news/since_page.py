@@ -105,7 +105,10 @@ def beside(since: Since, article: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(topic: Topic, news: News) -> list[SinceRow]:
     runs = {run.pk: run for run in news.window.merged}
-    sources = {run.pk: {s.n: s for s in rows_of(run.sources)} for run in runs.values()}
+    # Of sixty runs of thirty sources each those of a few are told: the others are not taken apart.
+    told = {one.shown.run_id for one in news.changes}
+    sources = {key: {s.n: s for s in rows_of(runs[key].sources)} for key in told}
+    links = {key: _link(topic, run) for key, run in runs.items()}
     latest = news.window.runs[-1]
     rows = []
     for one in news.changes:
@@ -113,7 +116,7 @@ def _rows(topic: Topic, news: News) -> list[SinceRow]:
         page = "" if run == latest else _page_of(topic, run)
         row = delta_row(one.as_item(), sources[run.pk], page)
         same = {each.name: getattr(row, each.name) for each in fields(row)}
-        rows.append(SinceRow(**same, trail=_trail(topic, one, runs)))
+        rows.append(SinceRow(**same, trail=_trail(topic, one, links)))
     return rows
 
 
@@ -121,7 +124,7 @@ def _page_of(topic: Topic, run: ReadRun) -> str:
     return reverse("research:run", args=[topic.slug, run.pk])
 
 
-def _trail(topic: Topic, one: Merged, runs: dict[int, ReadRun]) -> list[SafeString]:
+def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[SafeString]:
     """Return the runs that spoke of a fact, each as a link, and what became of it since."""
     words = {
         Status.NEW: _("new in {}"),
@@ -130,7 +133,7 @@ def _trail(topic: Topic, one: Merged, runs: dict[int, ReadRun]) -> list[SafeStri
         Status.CONFIRMED: _("confirmed in {}"),
     }
     trail = [
-        format_html(words[Status(item.status)], _link(topic, runs[item.run_id]))
+        format_html(words[Status(item.status)], links[item.run_id])
         for item in one.items
         if item.status in words
     ]
