@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -42,6 +42,7 @@ DEATHS = 5  # so many within DEATHS_WITHIN, and what is wrong will not mend itse
 DEATHS_WITHIN = 60.0
 RETURN_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 WORKERS = 4
+BACK = 10  # niceness of all but the pages
 # Runs may take minutes and fill every place; what frees and starts them must not wait behind them.
 UPKEEP_QUEUES = "reflect,maintenance"
 UPKEEP_WORKERS = 2
@@ -58,6 +59,16 @@ GUNICORN = (
     "--timeout=60",
 )
 CELERY_WORKER = ("--loglevel=INFO", "--without-mingle", "--without-gossip")
+
+
+def set_back(arguments: Sequence[str]) -> list[str]:
+    """Return a command that runs behind pages, at the start and while runs work.
+
+    Each process is a session of its own, and Linux first divides the processor between sessions
+    (autogroups): there `nice` counts only within one.  Where there are none it counts by itself.
+    """
+    back = f'{{ echo {BACK} > /proc/self/autogroup; }} 2>/dev/null; exec nice -n {BACK} "$@"'
+    return ["/bin/sh", "-c", back, "sh", *arguments]
 
 
 def commands(bind: str, port: int, schedule: Path) -> dict[str, tuple[list[str], dict[str, str]]]:
@@ -149,9 +160,7 @@ class Runner(honcho.manager.Manager):  # type: ignore[misc]
 
     def add(self, name: str, arguments: list[str], environment: dict[str, str]) -> None:
         """Add a process by its arguments; it runs in the project's folder."""
-        # Pages come first, at the start and while runs work.
-        first = [] if name == "web" else ["nice", "-n", "15"]
-        command = "exec " + shlex.join([*first, *arguments])
+        command = "exec " + shlex.join(arguments if name == "web" else set_back(arguments))
         env = {**os.environ, **environment}
         self._parts[name] = _Part(self.add_process(name, command, env=env, cwd=str(PROJECT)))
 

@@ -91,14 +91,16 @@ def beacon(
         for name, (arguments, more) in commands.items():
             if only and name not in only:
                 continue
-            first = [] if name == "web" else ["nice", "-n", "15"]  # as `make up` starts them
+            # As `make up` starts them.
+            command = arguments if name == "web" else runner.set_back(arguments)
             with (folder / f"{name}.log").open("ab") as log:
                 running[name] = subprocess.Popen(
-                    [*first, *arguments],
+                    command,
                     cwd=ROOT,
                     env={**os.environ, **more},
                     stdout=log,
                     stderr=log,
+                    start_new_session=True,
                 )
         answers(f"http://127.0.0.1:{port}", running["web"])
         _settle(running)

@@ -376,3 +376,18 @@ def test_an_address_may_hold_ten_thousand_chinese_characters(monkeypatch: pytest
     assert web_server.limit_request_line < message.MAX_REQUEST_LINE
     assert web_server.limit_request_line > len(quote("电" * 10_000))
     assert web_server.limit_request_field_size > web_server.limit_request_line
+
+
+def test_what_runs_beside_pages_stands_back_within_and_between_sessions():
+    tells = "import os, sys; print(os.nice(0), sys.argv[1:]); print(open('/proc/self/autogroup').read())"
+    if not Path("/proc/self/autogroup").exists():
+        tells = tells.partition("; print(open")[0]
+    command = runner.set_back([sys.executable, "-c", tells, "two words", '"$HOME'])
+
+    told = subprocess.run(
+        command, capture_output=True, text=True, check=True, start_new_session=True
+    )
+
+    assert told.stdout.startswith(f"{runner.BACK} ['two words', '\"$HOME']")
+    assert "autogroup" not in told.stdout or f"nice {runner.BACK}" in told.stdout
+    assert told.stderr == ""
