@@ -111,6 +111,9 @@ class Comparison:
 
             self._vectors = Vectors(self._told, self.known, embed)
         self._weights = WITH_VECTORS if embed else WITHOUT_VECTORS
+        self._frames: dict[str, list[int]] = {}
+        for number, slots_ in enumerate(self._slots[: self.known]):
+            self._frames.setdefault(_frame(slots_), []).append(number)
         self._by_frame = [self._framed(n) for n in range(self.known, len(self._slots))]
         self._replaced = {
             verdict.place: self.known + number
@@ -161,10 +164,13 @@ class Comparison:
         if not words:
             return None
         is_foremost = FOREMOST.search(words) is not None
-        for number, old in enumerate(self._slots[: self.known]):
-            if new.names != old.names or words != _frame(old):
+        for number in self._frames.get(words, ()):
+            old = self._slots[number]
+            if new.names != old.names:
                 continue
-            if new.designated != old.designated and not is_foremost:
+            # An older page does not tell what came after.
+            is_older = bool(new.on and old.on and new.on < old.on)
+            if new.designated != old.designated and (is_older or not is_foremost):
                 continue
             relation = by_values(new, old)
             if relation:

@@ -220,3 +220,14 @@ def test_a_fact_that_its_own_words_replace_gives_way_to_no_other_values():
 
     assert (alone.status, alone.place) == ("changed", 0)
     assert [(one.status, one.place) for one in both] == [("new", -1), ("changed", 0)]
+
+
+def test_an_older_page_does_not_put_the_newest_back():
+    known = [Told(NEWEST, date(2024, 10, 1))]
+    told = Told(NEWEST.replace("17", "16"), date(2023, 10, 1))
+
+    verdict = Comparison(known, [told], "PostgreSQL releases").judge(0)
+    later = Comparison(known, [Told(told.text, TODAY)], "PostgreSQL releases").judge(0)
+
+    assert (later.status, later.share) == ("changed", 1.0)
+    assert verdict.share < 1.0  # left to the weights, which are never certain
