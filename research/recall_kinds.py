@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.urls import reverse
 
-from memory.models import Observation, TopicFact
+from memory.models import Observation, Sensitivity, TopicFact
 from memory.recall import kinds
 from research.models import DeltaItem, Report
 
@@ -40,12 +40,16 @@ def _reports(owner: Any, now: datetime) -> QuerySet[Any]:
 def _overtaken(observations: list[Observation]) -> dict[uuid.UUID, str]:
     """Return of findings whose fact gave way to another what a later run found instead: one query.
 
-    A finding says word for word what the fact said, and stays when the fact gives way.
+    A finding says word for word what the fact said, and stays when the fact gives way.  What a person
+    struck since, or marked as sensitive, is told to nobody.
     """
     told = {(one.topic_id, one.content): one.pk for one in observations if one.topic_id}
     if not told:
         return {}
+    facts = TopicFact.objects.live().filter(topic=OuterRef("run__topic"), text=OuterRef("sentence"))
+    stands = facts.exclude(state=TopicFact.State.STRUCK).exclude(sensitivity=Sensitivity.SENSITIVE)
     changed = DeltaItem.objects.filter(
+        Exists(stands),
         status=DeltaItem.Status.CHANGED,
         withheld="",
         previous_text__in={content for _topic, content in told},

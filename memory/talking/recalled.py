@@ -46,7 +46,8 @@ def hits_for_prompt(talk: Talk, caller: ToolContext) -> str:
     own: list[str] = []
     outside: list[str] = []
     for hit in hits:
-        is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT)
+        # What a later run found came from outside, whoever wrote the hit.
+        is_own = hit.record.trust in (Trust.OWNER, Trust.AGENT) and not hit.found_later
         (own if is_own else outside).append(f"- {_mark(hit)} {_passage(hit, talk)}")
     parts = ["\n".join(own)] if own else []
     if outside:

@@ -92,13 +92,18 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
     if not hits:
         text = _("Nothing that is remembered answers that. Try other words, or fewer.")
         return ToolResult("\n".join([text, *notices]), data=data)
-    own = [_hit_line(hit, question) for hit in hits if not _is_outside(hit.record)]
-    outside = [_hit_line(hit, question) for hit in hits if _is_outside(hit.record)]
+    own = [_hit_line(hit, question) for hit in hits if not _is_told_outside(hit)]
+    outside = [_hit_line(hit, question) for hit in hits if _is_told_outside(hit)]
     parts = ["\n".join(own)] if own else []
     if outside:
         parts.append(as_data("\n".join(outside)))
     parts += notices
     return ToolResult("\n\n".join(parts), data=data)
+
+
+def _is_told_outside(hit: RecallHit) -> bool:
+    """Whether a hit's line holds words from outside: its own, or those that a later run found."""
+    return bool(hit.found_later) or _is_outside(hit.record)
 
 
 def _hit_line(hit: RecallHit, question: Question) -> str:

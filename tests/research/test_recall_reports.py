@@ -9,11 +9,13 @@ from django.utils import timezone
 
 from memory.actors import RESEARCH
 from memory.contexts.offering import best_for
-from memory.models import Note, SearchEntry, Topic, TopicFact
+from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
 from memory.observing import Line, remember_lines
 from memory.recall.recalling import recall
 from memory.tasks import follow_languages
+from memory.texts.text import as_data
 from research.models import Report
+from tests.memory.tool_cast import call
 from tests.pages.topic_cast import make, ran
 from tests.research.factories import make_fact, make_item, make_run, make_topic
 
@@ -101,6 +103,7 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     lines = [Line("finding", text, step_name="save", step_type="RUN") for text in (was, now)]
     remember_lines(alice, lines, by=RESEARCH, source=first.source, topic=topic)
     make_item(second, "changed", now, previous_fact=old, previous_text=was)
+    new = make_fact(topic, now, second)
 
     def later() -> dict[str, str]:
         hits = recall(alice, "hives of the garden", "lexical", types=["observation"])
@@ -113,3 +116,11 @@ def test_a_finding_that_changed_says_what_a_later_run_found(alice: Any) -> None:
     assert hit.dated("6 hives") == f"6 hives (changed since; a later run found: {now})"
     offered = [one.content for one in best_for(alice, "hives of the garden", topic=topic)]
     assert offered == [now]
+    Observation.objects.filter(content=was).update(trust=Trust.OWNER)
+    told = call(alice, "recall", query="hives type:observation").text
+    marks = as_data("x").split("x")
+    assert told.index(marks[0].strip()) < told.index(
+        f"found: {now}"
+    )  # the web's words, marked as data
+    new.strike(by=alice.actor)
+    assert later() == {was: "", now: ""}  # what was struck is told to nobody
