@@ -50,10 +50,12 @@ def once_a_press(view: View) -> View:
 
 
 def _digest(request: BeaconRequest) -> bytes:
-    typed = [pair for pair in request.POST.lists() if pair[0] != "csrfmiddlewaretoken"]
     sent: dict[str, Any] = dict(request.FILES.items())
     files = [(name, file.name, file.size) for name, file in sent.items()]
-    same = (request.user.pk, request.get_full_path(), sorted(typed), sorted(files))
+    # The form's CSRF token among them is another one each time that the form is shown: who opens it
+    # anew and types the same means it.
+    typed = sorted(request.POST.lists())
+    same = (request.user.pk, request.get_full_path(), typed, sorted(files))
     return hashlib.sha256(repr(same).encode()).digest()
 
 

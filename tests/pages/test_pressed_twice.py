@@ -57,6 +57,15 @@ def test_other_words_and_the_same_ones_later_are_another(browser: Client):
     assert Note.objects.filter(kind="log").count() == 3
 
 
+def test_the_form_opened_anew_means_it(browser: Client):
+    tokens = [browser.get(NEW_NOTE).context["csrf_token"] for _look in range(2)]
+
+    for token in (*tokens, tokens[1]):
+        browser.post(NEW_NOTE, NOTE | {"csrfmiddlewaretoken": str(token)})
+
+    assert Note.objects.filter(kind="log").count() == 2
+
+
 def test_a_strangers_same_words_are_theirs(
     browser: Client, bob: Any, client_of: Callable[[Any], Client]
 ):
