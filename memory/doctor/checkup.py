@@ -211,14 +211,20 @@ def _searches(rows: Mapping[str, Connection]) -> Iterator[Check]:
         said = f"{said} {lacks % {'names': ', '.join(missing)}}"
         yield Check(_("Search services"), BAD, said, todo)
     elif not set(usual) - {"library", "sample", "feeds"}:
-        todo = _("Enter a key in Connections, or let BEACON_SEARCH name a service of the web.")
-        yield Check(_("Search services"), WARN, said, todo)
+        said = f"{said} {_('None of these searches the web, which is a way to work.')}"
+        todo = _("To search the web, let BEACON_SEARCH name a service of it.")
+        yield Check(_("Search services"), GOOD, said, todo)
     else:
-        yield _last_searches(usual, said)
+        yield _last_searches(usual, rows, said)
 
 
-def _last_searches(usual: Sequence[str], said: str) -> Check:
-    """Judge the services by the runs that asked them last; why one failed is the run's owner's."""
+def _last_searches(usual: Sequence[str], rows: Mapping[str, Connection], said: str) -> Check:
+    """Judge the services by the runs that asked them last; why one failed is the run's owner's.
+
+    A service whose key or address was entered has to answer.  Those that BEACON_SEARCH names without
+    one have to between them: each refuses now and then.  Those that nobody asked for need not, since
+    a machine off the network is a way to work.
+    """
     name = _("Search services")
     told = {service for failing in FAILING for service in failing()}
     failed = [service for service in usual if service in told]
@@ -227,8 +233,17 @@ def _last_searches(usual: Sequence[str], said: str) -> Check:
     line = _("In the last run that asked them these failed: %(names)s.")
     said = f"{said} {line % {'names': ', '.join(str(BY_NAME[one].label) for one in failed)}}"
     todo = _("Test them in Connections; if none is reached, look at this machine's network.")
+    entered = {one for one in usual if one in rows and connections.was_entered(rows[one])}
     outside = set(usual) - {"library", "sample", "feeds"}
-    return Check(name, BAD if outside <= told else WARN, said, todo)
+    if entered & told or (settings.BEACON_SEARCH and outside <= told):
+        return Check(name, BAD, said, todo)
+    if outside <= told:
+        said += " " + _("Nobody set them up: runs ask them because they need no key.")
+        todo = _(
+            "Off the network there is nothing to do: the library and the sample topic need none. "
+            "With BEACON_SEARCH=library no run asks them. Else look at this machine's network."
+        )
+    return Check(name, WARN, said, todo)
 
 
 # --- the disk --------------------------------------------------------------------------------------

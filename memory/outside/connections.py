@@ -268,6 +268,11 @@ def lacks(profile: SearchProfile) -> str:
     return "" if profile.base_url or (needs == KEY and profile.api_key) else needs
 
 
+def was_entered(row: Connection) -> bool:
+    """Whether somebody gave a key or an address for the service, here or in the environment."""
+    return bool(effective(row, "secret") or effective(row, "base_url"))
+
+
 def search_services(names: Sequence[str] = ()) -> list[str]:
     """Return the services that a topic uses which names `names` (none: the usual ones), in order.
 

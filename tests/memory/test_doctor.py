@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
+from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.doctor import examining
 from memory.doctor.checkup import GOOD, WARN
@@ -33,9 +34,10 @@ from memory.models import (
     User,
 )
 from memory.noting.writing import write_note
+from memory.outside import connections
 from memory.recall.recalling import recall
 from memory.tasks import embed_due, look_for_drift
-from research.models import Report, Worker
+from research.models import Report, Step, Worker
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 from tests.memory.embedding_cast import note as embedded_note
 from tests.research.factories import make_report, make_run, make_topic
@@ -264,6 +266,22 @@ def test_a_beacon_that_is_stopped_is_no_error(admin: User, capsys: Any) -> None:
 
     assert (code, "None of Beacon's processes runs" in said) == (0, True)
     assert "Never heard of" not in said
+
+
+def test_a_beacon_off_the_network_without_a_key_is_no_error(
+    admin: User, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive()
+    names = tuple(one.name for one in CATALOGUE if one.usual)
+    monkeypatch.setattr(connections, "USUAL", names)
+    gone = [{"service": name, "problem": "It is away."} for name in names]
+    run = make_run(make_topic(admin), saved=False)
+    Step.objects.create(run=run, name="search", output={"asked": gone})
+
+    said, code = told_by(capsys, "--quick")
+
+    assert (code, "warning  Search services" in said) == (0, True)
+    assert "Off the network there is nothing to do" in said
 
 
 def test_what_cannot_be_looked_at_is_told_and_keeps_none_of_the_others(

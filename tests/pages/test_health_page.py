@@ -11,7 +11,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from beacon_site.providers.catalogue import CATALOGUE
+from memory.doctor import checkup
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
+from memory.outside import connections
 from research.models import Step, Worker
 from tests.research.factories import make_run, make_topic
 
@@ -129,17 +132,62 @@ def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, setting
     assert "BEACON_SEARCH names what is not set up: Tavily." in page(browser)
 
 
+def asked_last(owner: User, problems: dict[str, str]) -> None:
+    """A run asked each service, and this is what each said to its problem ("" for none)."""
+    asked = [
+        {"service": name, "query": "q", "hits": 0, "problem": said}
+        for name, said in problems.items()
+    ]
+    run = make_run(make_topic(owner, title=str(problems)), saved=False)
+    Step.objects.create(run=run, name="search", part=len(problems), output={"asked": asked})
+
+
 @pytest.mark.parametrize(("problem", "is_told"), [("It did not answer.", True), ("", False)])
 def test_services_that_failed_in_the_last_run_are_not_called_fine(
     browser: Client, alice: User, settings: Any, problem: str, is_told: bool
 ) -> None:
     settings.BEACON_SEARCH = ["hackernews", "library"]
-    run = make_run(make_topic(alice), saved=False)
-    for part, said in enumerate(["It did not answer before.", problem]):
-        asked = [{"service": "hackernews", "query": "q", "hits": 0, "problem": said}]
-        Step.objects.create(run=run, name="search", part=part, output={"asked": asked})
+    for said in ("It did not answer before.", problem):
+        asked_last(alice, {"hackernews": said})
 
     assert ("asked them these failed: Hacker News." in page(browser)) is is_told
+
+
+GONE = "It could not be reached."
+OFF_THE_NETWORK = dict.fromkeys(["wikipedia", "arxiv", "hackernews"], GONE)
+
+
+@pytest.mark.parametrize(
+    ("names", "problems", "keys", "state"),
+    [
+        ([], OFF_THE_NETWORK, {}, "warn"),
+        (["wikipedia", "arxiv"], OFF_THE_NETWORK, {}, "bad"),
+        (["wikipedia", "arxiv"], {"wikipedia": "", "arxiv": GONE}, {}, "warn"),
+        ([], OFF_THE_NETWORK, {"arxiv": ""}, "warn"),
+        ([], {"tavily": GONE, "wikipedia": ""}, {"tavily": "tvly-1"}, "bad"),
+        ([], {"wikipedia": "", "arxiv": GONE}, {"tavily": "tvly-1"}, "warn"),
+        (["library", "sample"], OFF_THE_NETWORK, {}, "good"),
+    ],
+    ids=[
+        "nobody asked for any", "named, all are gone", "named, one is gone",
+        "a row without anything", "a key", "a key, and another is gone", "none of the web",
+    ],
+)  # fmt: skip
+def test_only_a_service_that_somebody_asked_for_is_broken_when_it_is_not_reached(
+    alice: User, settings: Any, monkeypatch: pytest.MonkeyPatch,
+    names: list[str], problems: dict[str, str], keys: dict[str, str], state: str,
+) -> None:  # fmt: skip
+    usual = tuple(one.name for one in CATALOGUE if one.usual)
+    monkeypatch.setattr(connections, "USUAL", usual)
+    settings.BEACON_SEARCH = names
+    settings.SEARCH_KEYS = keys
+    asked_last(alice, problems)
+    for name in keys:
+        Connection.objects.create(kind="search", name=name)
+
+    (found,) = [one for one in checkup.checks() if one.name == "Search services"]
+
+    assert found.state == state, found
 
 
 def test_a_library_folder_that_is_gone_is_told(
