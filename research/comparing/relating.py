@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from research.comparing.chatter import chatter
 from research.comparing.pairing import Context, Scene, relate
 from research.comparing.slots import Slots, slots
-from research.comparing.states import FOREMOST
+from research.comparing.states import FOREMOST, NOT_YET
 from research.comparing.terms import terms
 from research.comparing.values import Features, by_numbers, by_values, tells_same
 from research.comparing.vector_weights import WITH_VECTORS
@@ -136,6 +136,8 @@ class Comparison:
         is_unsure = verdict.status == "changed" and verdict.share < SURE
         if (verdict.status == "contradicted" or is_unsure) and self._is_far(place, verdict.place):
             verdict = Verdict("new")
+        if verdict.status == "confirmed" and self._has_come_about(place, verdict.place):
+            verdict = Verdict("changed", verdict.place, verdict.share)
         if self._vectors and verdict.status == "new":
             # What words alone take for a repetition is none the less one for having vectors.
             by_words = chosen(WITHOUT_VECTORS, lone, options, self.known)
@@ -191,6 +193,15 @@ class Comparison:
         ):
             return False
         return self._vectors.cosine(place, fact) < FARTHEST
+
+    def _has_come_about(self, place: int, fact: int) -> bool:
+        """Whether a sentence tells that what the fact expects is done: news, and no confirmation."""
+        new, old = self._slots[place], self._slots[fact]
+        if fact >= self.known or not (new.names & old.names or new.designated & old.designated):
+            return False
+        was_to_come = old.cues["becomes"] or old.states.get("stage") == "planned"
+        is_done = new.states.get("stage") == "done" and not new.cues["becomes"]
+        return bool(was_to_come and is_done and not NOT_YET.search(new.folded))
 
     def repeats(self, number: int, other: int) -> bool:
         """Whether a found sentence that speaks of the same fact as an earlier one tells no other values."""

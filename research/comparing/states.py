@@ -92,3 +92,5 @@ FOREMOST = re.compile(
     r"\b(?:latest|newest|most recent|current|largest|smallest|biggest|fastest|highest|lowest)\b"
     r"|最新|当前|目前|现任|最大|最小|最高|最低"
 )
+# What is told as done only for the time when it will be.
+NOT_YET = re.compile(r"\b(?:once|when|if|until|unless|as soon as)\b|一旦|如果|等到")

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beacon_site.providers.minilm_embedder import MiniLmEmbedder, TextVectors
+from research.comparing import relating
 from research.comparing.amounts import Amount, amounts
 from research.comparing.moments import Moment, moments
-from research.comparing.relating import Comparison, Told
+from research.comparing.relating import Comparison, Told, Verdict
 from research.comparing.slots import slots
 
 CHECKED, TODAY = date(2026, 3, 2), date(2026, 4, 10)
@@ -231,3 +232,18 @@ def test_an_older_page_does_not_put_the_newest_back():
 
     assert (later.status, later.share) == ("changed", 1.0)
     assert verdict.share < 1.0  # left to the weights, which are never certain
+
+
+BETA = "The first beta of QuarryDB 9 came on 8 May 2025, with the final release expected in autumn."
+
+
+def test_a_plan_that_has_come_about_is_news_and_no_confirmation(monkeypatch: pytest.MonkeyPatch):
+    def confirms(*_given: object) -> Verdict:
+        return Verdict("confirmed", 0, 0.9)
+
+    monkeypatch.setattr(relating, "chosen", confirms)
+
+    assert judged("QuarryDB 9 was released on 25 September 2025, a year after 8.", BETA) == ("changed", 0)
+    assert judged("Once QuarryDB 9 is released, 8 goes out of support.", BETA)[0] == "confirmed"
+    assert judged("QuarryDB 9 will be released in autumn.", BETA)[0] == "confirmed"
+    assert judged("QuarryDB 8 was released in 2023.", STAFF)[0] == "confirmed"
