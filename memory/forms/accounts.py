@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 
 from memory.accounts import languages
 from memory.forms.fields import TOO_LONG
+from memory.forms.own_words import Form, OwnWords
 from memory.models import User
 from memory.texts import time_zones
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 else:
     _NewUser, _OfUser = UserCreationForm, forms.ModelForm
 
+_NO_ZONE = gettext_lazy("Name a time zone, such as Europe/Berlin or UTC.")
+_NOT_AGAIN = gettext_lazy("Type the same password here once more.")
 LONGEST_USERNAME = 150  # Django's
 
 
@@ -39,6 +42,7 @@ class TimeZoneField(forms.CharField):
             label=gettext_lazy("Time zone"),
             max_length=64,
             widget=forms.TextInput(attrs=attrs),
+            error_messages={"required": _NO_ZONE},
             **more,
         )
 
@@ -60,7 +64,7 @@ class ListsTimeZones:
     time_zone_names = staticmethod(time_zones.names)
 
 
-class SignInForm(AuthenticationForm):
+class SignInForm(OwnWords, AuthenticationForm):
     """Username and password."""
 
     error_messages = {
@@ -81,7 +85,7 @@ class SignInForm(AuthenticationForm):
         return username
 
 
-class NewAccountForm(ListsTimeZones, _NewUser):
+class NewAccountForm(OwnWords, ListsTimeZones, _NewUser):
     """What a one-time link asks for: the account to make."""
 
     error_messages = {
@@ -95,6 +99,16 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         model = User
         fields = ("username", "display_name", "time_zone")
         field_classes: ClassVar[dict[str, Any]] = {"username": UsernameField}
+        error_messages: ClassVar[dict[str, Any]] = {
+            "username": {
+                "required": gettext_lazy("Choose the name by which you sign in, such as ada."),
+                "invalid": gettext_lazy(
+                    "A username has letters, digits and @ . + - _ only. Take out what is none of "
+                    "these, spaces too."
+                ),
+                "unique": gettext_lazy("Somebody here has this username already. Choose another."),
+            },
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,6 +121,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         )
         self.fields["password2"].label = _("Password again")
         self.fields["password2"].help_text = ""
+        self.fields["password2"].error_messages["required"] = _NOT_AGAIN
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
 
     def wanted(self) -> dict[str, str]:
@@ -117,7 +132,7 @@ class NewAccountForm(ListsTimeZones, _NewUser):
         }
 
 
-class ProfileForm(ListsTimeZones, _OfUser):
+class ProfileForm(OwnWords, ListsTimeZones, _OfUser):
     """What a person says about themselves."""
 
     time_zone = TimeZoneField(
@@ -173,7 +188,7 @@ class ProfileForm(ListsTimeZones, _OfUser):
         return self.instance
 
 
-class NewPasswordForm(PasswordChangeForm):
+class NewPasswordForm(OwnWords, PasswordChangeForm):
     """A new password, which the old one allows."""
 
     error_messages = {
@@ -191,15 +206,21 @@ class NewPasswordForm(PasswordChangeForm):
         )
         self.fields["new_password2"].label = _("New password again")
         self.fields["new_password2"].help_text = ""
+        self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 
 
-class InvitationForm(forms.Form):
+class InvitationForm(Form):
     """For whom a link is, and what it allows."""
 
     note = forms.CharField(
         label=gettext_lazy("For whom"),
         max_length=150,
         help_text=gettext_lazy("Only for this list, such as a name."),
+        error_messages={
+            "required": gettext_lazy(
+                "Say for whom the link is, such as a name: by it you tell your links apart."
+            )
+        },
     )
     makes_staff = forms.BooleanField(
         label=gettext_lazy("May manage people and connections (staff)"),

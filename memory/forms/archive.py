@@ -8,13 +8,14 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from memory.archive.elsewhere import Shape
+from memory.forms.own_words import Form
 from memory.models import Note, Observation
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
 
 
-class UploadForm(forms.Form):
+class UploadForm(Form):
     """The file that is to be looked through."""
 
     file = forms.FileField(
@@ -28,7 +29,7 @@ class UploadForm(forms.Form):
     )
 
 
-class ReadingForm(forms.Form):
+class ReadingForm(Form):
     """How a file is read; which fields there are depends on what it is."""
 
     own = forms.BooleanField(

@@ -9,10 +9,11 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 from memory.talking.conversation import LONGEST_TITLE
 
 
-class MessageForm(forms.Form):
+class MessageForm(Form):
     """One message; its length is checked where it is stored.
 
     `key` is the id of the session that a first message begins, so that the form sent twice begins
@@ -37,7 +38,7 @@ class MessageForm(forms.Form):
         super().__init__(data, initial={"key": uuid.uuid4(), **(initial or {})})
 
 
-class TitleForm(forms.Form):
+class TitleForm(Form):
     """A session's title, on the version that was seen."""
 
     title = CleanTextField(

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
+from memory.forms.own_words import Form
 from memory.models import Connection, User
 from memory.outside import connections
 
@@ -36,7 +37,7 @@ class BaseUrlField(forms.CharField):
         return url.rstrip("/")
 
 
-class ConnectionForm(forms.Form):
+class ConnectionForm(Form):
     """What all connections have: an address and a key.  The environment's fields are fixed."""
 
     PLAIN: tuple[str, ...] = ("base_url",)
@@ -278,12 +279,15 @@ def service_form(name: str, data: Any = None, *, row: Connection | None = None) 
     return kind(name, data, row=row)
 
 
-class FeedTestForm(forms.Form):
+class FeedTestForm(Form):
     """A feed's address to try."""
 
     url = forms.CharField(
         label=gettext_lazy("Address of a feed"),
         max_length=2000,
+        error_messages={
+            "required": gettext_lazy("Type the address of a feed; it begins with https://.")
+        },
         widget=forms.TextInput(attrs={"inputmode": "url", "placeholder": "https://…/feed.xml"}),
     )
 

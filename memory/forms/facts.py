@@ -12,8 +12,11 @@ from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 from memory.models import TopicFact
 from memory.models.library import ADDRESS
+
+_NO_FACT = gettext_lazy("Write the fact itself: one whole sentence that can be checked.")
 
 
 def _is_foreign(char: str) -> bool:
@@ -24,13 +27,14 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(forms.Form):
+class FactForm(Form):
     """A new fact and where it stands."""
 
     text = CleanTextField(
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=gettext_lazy("One whole statement that can be checked."),
+        error_messages={"required": _NO_FACT},
     )
     url = CleanTextField(
         label=gettext_lazy("Source address"),
@@ -75,11 +79,12 @@ class CorrectionForm(FactForm):
         label=gettext_lazy("Fact"),
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=gettext_lazy("One whole statement that can be checked."),
+        error_messages={"required": _NO_FACT},
     )
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
 
 
-class StrikeForm(forms.Form):
+class StrikeForm(Form):
     """Why a fact is struck; it may be left out."""
 
     why = CleanTextField(

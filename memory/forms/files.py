@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.files.drafts import MOST_NOTE
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 
 
 class _AsTyped(forms.CharField):
@@ -21,7 +22,7 @@ class _AsTyped(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class FileForm(forms.Form):
+class FileForm(Form):
     """The whole text of a file, with the version it was made from (0: there was no file)."""
 
     content = _AsTyped(
@@ -40,15 +41,19 @@ class FileForm(forms.Form):
     window = forms.UUIDField(widget=forms.HiddenInput)
 
 
-class EpisodeForm(forms.Form):
+class EpisodeForm(Form):
     """One entry of a month's file, in the format that agents write (seed 003)."""
 
     title = CleanTextField(
-        label=_("Title"), max_length=200, help_text=_("What it was about, such as Tokyo flights.")
+        label=_("Title"),
+        max_length=200,
+        error_messages={"required": _("Say in a few words what it was about.")},
+        help_text=_("What it was about, such as Tokyo flights."),
     )
     summary = CleanTextField(
         label=_("Summary"),
         max_length=300,
+        error_messages={"required": _("Sum it up in one line, for the file's index.")},
         help_text=_("Under ten words: the file's line in the index is made of these."),
     )
     date = forms.DateField(
@@ -59,6 +64,7 @@ class EpisodeForm(forms.Form):
     task = CleanTextField(
         label=_("Task"),
         widget=forms.Textarea(attrs={"rows": 2}),
+        error_messages={"required": _("Say what was to be done.")},
         help_text=_("What was to be done."),
     )
     findings = CleanTextField(

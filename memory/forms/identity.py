@@ -11,10 +11,11 @@ from django.utils.translation import gettext_lazy as _
 from memory.contexts.identity import LONGEST_NAME, Persona
 from memory.errors import MemoryRefused
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 from memory.models import Note
 
 
-class _NoteForm(forms.Form):
+class _NoteForm(Form):
     """A form that says which note was seen when it was opened."""
 
     SEEN = "version"
@@ -40,6 +41,7 @@ class PersonaForm(_NoteForm):
     name = CleanTextField(
         label=_("Name"),
         max_length=LONGEST_NAME,
+        error_messages={"required": _("Give the agent a name: by it it speaks of itself.")},
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     personality = CleanTextField(
@@ -81,6 +83,7 @@ class SoulForm(_NoteForm):
     standing = forms.UUIDField(widget=forms.HiddenInput, required=False)
     content = CleanTextField(
         label=_("Soul"),
+        error_messages={"required": _("A soul needs some words: write at least a sentence.")},
         help_text=_("Markdown, at most 64 KiB. Saving writes a new soul; the old one stays below."),
         widget=forms.Textarea(attrs={"rows": 22, "spellcheck": "true", "class": "mono"}),
     )

@@ -12,12 +12,14 @@ from django.utils.translation import gettext_lazy
 
 from memory.documents.reading import LARGEST, LONGEST_TITLE
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
 LONGEST_TEXT = 2_000_000  # characters, in a form
+_NO_TEXT = gettext_lazy("A document needs some text. To be rid of it, move it to the trash.")
 
 
-class AddDocumentForm(forms.Form):
+class AddDocumentForm(Form):
     """A new document: pasted text or a file, not both."""
 
     title = CleanTextField(
@@ -73,14 +75,19 @@ class AddDocumentForm(forms.Form):
         return data
 
 
-class EditDocumentForm(forms.Form):
+class EditDocumentForm(Form):
     """A document's title and text, and which version they were made from."""
 
-    title = CleanTextField(label=gettext_lazy("Title"), max_length=LONGEST_TITLE)
+    title = CleanTextField(
+        label=gettext_lazy("Title"),
+        max_length=LONGEST_TITLE,
+        error_messages={"required": gettext_lazy("A document needs a title: give it one.")},
+    )
     text = CleanTextField(
         label=gettext_lazy("Text"),
         max_length=LONGEST_TEXT,
         strip=False,
+        error_messages={"required": _NO_TEXT},
         widget=forms.Textarea(attrs={"rows": 24, "class": "mono"}),
     )
     why = CleanTextField(label=gettext_lazy("Why, for the history"), max_length=300, required=False)
@@ -90,7 +97,5 @@ class EditDocumentForm(forms.Form):
         """Return the text as it can be stored, with line feeds alone."""
         text: str = self.cleaned_data["text"].replace("\r\n", "\n").replace("\r", "\n")
         if not text.strip():
-            raise forms.ValidationError(
-                _("A document needs some text. To be rid of it, move it to the trash.")
-            )
+            raise forms.ValidationError(_NO_TEXT)
         return text

@@ -10,10 +10,11 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 from memory.models import Note, Observation, Sensitivity, Topic, User
 from memory.noting.checks import TYPICAL, NoteChecks
 
-_NOTHING = _("Write what is to be remembered: there is nothing to read.")
+NOTHING = _("Write what is to be remembered: there is nothing to read.")
 USUAL = ""  # the stability that is usual for the kind
 WRITABLE_KINDS = [Note.Kind.LOG, Note.Kind.SUMMARY, Note.Kind.RULE]
 
@@ -28,7 +29,7 @@ class _Typed(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class RecordForm(forms.Form):
+class RecordForm(Form):
     """What notes and observations have in common."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -37,7 +38,7 @@ class RecordForm(forms.Form):
 
     content = _Typed(
         label=_("What is to be remembered"),
-        error_messages={"required": _NOTHING},
+        error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=_("Markdown, at most 64 KiB. Recall finds it by these words."),
     )
@@ -193,7 +194,7 @@ class NewObservationForm(ObservationForm):
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
 
-class _Editing(forms.Form):
+class _Editing(Form):
     """Which version was edited, and why."""
 
     why = CleanTextField(label=_("Why, for the history"), max_length=300, required=False)
@@ -223,12 +224,12 @@ class EditObservationForm(_Editing, ObservationForm):
         super().__init__(*args, **kwargs)
 
 
-class SupersedeForm(forms.Form):
+class SupersedeForm(Form):
     """The note that stands in for another."""
 
     content = _Typed(
         label=_("What holds now"),
-        error_messages={"required": _NOTHING},
+        error_messages={"required": NOTHING},
         widget=forms.Textarea(attrs={"rows": 8}),
         help_text=_("Everything else is as in the old note, which stays readable in the chain."),
     )

@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from memory.forms.own_words import Form
 from memory.models import ReviewLevel
 from memory.reviewing.levels import DEFAULT, KINDS
 
@@ -19,7 +20,7 @@ LABELS = {
 }
 
 
-class LevelsForm(forms.Form):
+class LevelsForm(Form):
     """A level for each kind of write; a kind may go by the default."""
 
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:

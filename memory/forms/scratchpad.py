@@ -8,14 +8,16 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 from memory.models.scratchpad import MOST_KEY
 
 
-class EntryForm(forms.Form):
+class EntryForm(Form):
     """A key with its value, in a scope; what may be stored is checked where it is stored."""
 
     key = CleanTextField(
         label=_("Key"),
+        error_messages={"required": _("Give the value a key to find it by, such as plan/next.")},
         help_text=_(
             "One line of at most 200 characters. Parts divided by / : or . make groups, "
             "such as plan/next."
@@ -32,12 +34,13 @@ class EntryForm(forms.Form):
     scope = forms.CharField(
         label=_("Scope"),
         initial="owner",
+        error_messages={"required": _("Name a scope; owner is the usual one.")},
         help_text=_("owner for all of your sessions and agents, or session:, run:, agent: …"),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
 
-class EditEntryForm(forms.Form):
+class EditEntryForm(Form):
     """The same entry's key and value, on the version that was seen."""
 
     key = EntryForm.base_fields["key"]

@@ -10,18 +10,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.forms.fields import CleanTextField
+from memory.forms.own_words import Form
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that a page takes
 _SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
 
 
-class TakeForm(forms.Form):
+class TakeForm(Form):
     """A scope whose items are kept as they are now, under a name."""
 
     scope = CleanTextField(
         label=gettext_lazy("Scope"),
         max_length=200,
         initial="owner",
+        error_messages={"required": gettext_lazy("Name a scope; owner is what is everywhere.")},
         help_text=gettext_lazy("owner for what is everywhere, or run:, session:, agent: …"),
         widget=forms.TextInput(attrs=_SCOPE),
     )
@@ -33,7 +35,7 @@ class TakeForm(forms.Form):
     )
 
 
-class RestoreForm(forms.Form):
+class RestoreForm(Form):
     """Where a snapshot is brought back to: empty means the scope that it was taken of."""
 
     scope = CleanTextField(
@@ -44,7 +46,7 @@ class RestoreForm(forms.Form):
     )
 
 
-class UploadSnapshotForm(forms.Form):
+class UploadSnapshotForm(Form):
     """A snapshot that was downloaded as JSON."""
 
     file = forms.FileField(

@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from memory.accounts.agent_settings import LONGEST_PROMPT
 from memory.errors import InvalidValue
 from memory.forms.fields import TOO_LONG, CleanTextField
+from memory.forms.own_words import Form, OwnWords
 from memory.models import Agent
 from memory.models.agents import LONGEST_NAME
 
@@ -34,7 +35,7 @@ class _TakesRefusals(forms.BaseForm):
                 self.add_error(name if name in self.fields else None, problem)
 
 
-class TokenForm(forms.Form, _TakesRefusals):
+class TokenForm(Form, _TakesRefusals):
     """A token for a program: its name, what it may do, and for how long."""
 
     name = CleanTextField(
@@ -94,7 +95,7 @@ class TokenForm(forms.Form, _TakesRefusals):
         return None if days == NEVER else timezone.now() + timedelta(days=int(days))
 
 
-class AgentForm(_OfAgent, _TakesRefusals):
+class AgentForm(OwnWords, _OfAgent, _TakesRefusals):
     """The four settings of an agent; the view stores them."""
 
     class Meta:

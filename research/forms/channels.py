@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.own_words import Form
 from memory.models import Topic, User
 from research.forms.fields import CleanTextField
 from research.models import Channel, DigestSettings, TopicNotices
@@ -37,7 +38,7 @@ _REPORTS = _("What it is told")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
-class _TakesRefusals(forms.Form):
+class _TakesRefusals(Form):
     def take(self, exc: InvalidValue) -> None:
         """Show what was refused at the fields that it names."""
         if not exc.errors:
@@ -50,7 +51,11 @@ class ChannelForm(_TakesRefusals):
     """A channel: where it leads, what it is told.  Of a stored one the address may stay empty."""
 
     # No line break is taken out of an address: one that holds one is refused, not mended.
-    address = forms.CharField(max_length=2000, strip=False)
+    address = forms.CharField(
+        max_length=2000,
+        strip=False,
+        error_messages={"required": _("Say where it leads: type the address that is to be told.")},
+    )
     name = CleanTextField(
         label=_("Name"),
         required=False,
@@ -91,7 +96,7 @@ class ChannelForm(_TakesRefusals):
             del self.fields["enabled"]
 
 
-class TopicNoticesForm(forms.Form):
+class TopicNoticesForm(Form):
     """What is told of one topic, and where."""
 
     channels = forms.ModelMultipleChoiceField(
@@ -131,7 +136,7 @@ class TopicNoticesForm(forms.Form):
         return [channel for channel in self.mine if channel.pk not in ticked]
 
 
-class DigestForm(forms.Form):
+class DigestForm(Form):
     """When a digest comes, and of which topics."""
 
     often = forms.ChoiceField(

@@ -10,17 +10,21 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.own_words import Form
 from memory.models import TopicFact
 from research.facts.correcting import MOST_WORDS, FactSeen
 from research.forms.fields import CleanTextField
 
 
-class SentenceForm(forms.Form):
+class SentenceForm(Form):
     """A correction of one sentence; `facts` are those that came from it, each with its version."""
 
     wrong = CleanTextField(
         label=_("What is wrong?"),
         max_length=MOST_WORDS,
+        error_messages={
+            "required": _("Say what is wrong with the sentence: it is told to later runs.")
+        },
         widget=forms.Textarea(attrs={"rows": 3, "data-focus": ""}),
         help_text=_("Later runs of this topic are told it, when they plan and when they write."),
     )

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.forms.own_words import Form
 from research.forms.fields import CleanTextField, LinesField
 from research.intent.telling import MOST_ALSO
 
@@ -57,7 +58,7 @@ class AlsoField(LinesField):
         return line
 
 
-class IntentFields(forms.Form):
+class IntentFields(Form):
     """What is told of a run's changes; all of it is remembered in any case."""
 
     intent = IntentField(

@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
+from memory.forms.own_words import Form
 from research.forms.fields import CleanTextField, CronField, UsualChoiceField
 from research.models import Schedule
 from research.schedules import cron, scheduling
@@ -16,7 +17,7 @@ from research.schedules import cron, scheduling
 SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
 
 
-class ScheduleForm(forms.Form):
+class ScheduleForm(Form):
     """How often, when, in which time zone, and what becomes of missed runs."""
 
     preset = forms.ChoiceField(
@@ -37,6 +38,9 @@ class ScheduleForm(forms.Form):
     time_zone = CleanTextField(
         label=gettext_lazy("Time zone"),
         max_length=64,
+        error_messages={
+            "required": gettext_lazy("Name a time zone, such as Europe/Berlin or UTC.")
+        },
         widget=forms.TextInput(attrs={"list": "time-zones", "autocomplete": "off"}),
     )
     missed = UsualChoiceField(

@@ -6,6 +6,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.own_words import Form
 from research.forms.fields import CleanTextField
 from research.models.shares import MOST_NOTE
 
@@ -18,7 +19,7 @@ _TIMES = (
 )
 
 
-class ShareForm(forms.Form):
+class ShareForm(Form):
     """How long the link works, and a word for the owner's own list."""
 
     days = forms.TypedChoiceField(label=_("Works for"), choices=_TIMES, coerce=int, initial=30)

@@ -78,11 +78,11 @@ def test_with_an_account_there_is_no_welcome_page(alice: User, browser: Client) 
     ("field", "value", "told"),
     [
         ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
-        ("username", "", "This field is required"),
-        ("username", "with space", "Enter a valid username"),
-        ("username", "nul\0byte", "Null characters are not allowed"),
+        ("username", "", "Choose the name by which you sign in"),
+        ("username", "with space", "Take out what is none of these, spaces too."),
+        ("username", "nul\0byte", "a character that cannot be stored (NUL)"),
         ("password2", "another-horse", "The two passwords differ"),
-        ("display_name", "x" * 151, "at most 150 characters"),
+        ("display_name", "x" * 151, "It has 151 characters, and at most 150 fit."),
     ],
 )
 def test_what_is_wrong_with_a_new_account_is_said(

@@ -142,7 +142,7 @@ def test_over_htmx_adding_gives_the_list_again_with_a_toast(browser: Client, top
     ("given", "told"),
     [
         ({"text": "short"}, "at least 21 characters"),
-        ({"text": ""}, "This field is required"),
+        ({"text": ""}, "Write the fact itself"),
         ({"text": "x " * 600}, "at most 1000 characters"),
         ({"text": TEXT, "url": "javascript:alert(1)"}, "is no web address"),
         ({"text": TEXT, "url": "postgresql.org"}, "is no web address"),

@@ -122,9 +122,9 @@ def test_a_stranger_sets_no_rule_and_nobody_by_get(
 @pytest.mark.parametrize(
     ("kind", "typed", "told"),
     [
-        ("check", "", "This field is required"),
+        ("check", "", "Type words to search for"),
         ("check", "???", "Write a question or words"),
-        ("check", "\x00 \x07", "This field is required"),
+        ("check", "\x00 \x07", "Type words to search for"),
         ("stop", "two words", "neither a domain"),
         ("stop", "x" * 5000, "neither a domain"),
     ],
