@@ -243,7 +243,10 @@ def test_a_plan_that_has_come_about_is_news_and_no_confirmation(monkeypatch: pyt
 
     monkeypatch.setattr(relating, "chosen", confirms)
 
-    assert judged("QuarryDB 9 was released on 25 September 2025, a year after 8.", BETA) == ("changed", 0)
+    assert judged("QuarryDB 9 was released on 25 September 2025, a year after 8.", BETA) == (
+        "changed",
+        0,
+    )
     assert judged("Once QuarryDB 9 is released, 8 goes out of support.", BETA)[0] == "confirmed"
     assert judged("QuarryDB 9 will be released in autumn.", BETA)[0] == "confirmed"
     assert judged("QuarryDB 8 was released in 2023.", STAFF)[0] == "confirmed"
