@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
     Case,
     Count,
@@ -15,14 +16,12 @@ from django.db.models import (
     Func,
     IntegerField,
     OuterRef,
-    Q,
     QuerySet,
     Subquery,
     Value,
     When,
-    Window,
 )
-from django.db.models.functions import Coalesce, Lower, RowNumber
+from django.db.models.functions import Coalesce, Lower
 from rapidfuzz import fuzz, process
 
 from memory.models import Source, Topic, TopicFact, User
@@ -81,7 +80,7 @@ def topics_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
 
 
 def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
-    """Return one page of rows: two queries, however many topics; three more if news is stale."""
+    """Return one page of rows: three queries, however many topics; three more if news is stale."""
     topics = with_figures(topics_wanted(user, wanted)).select_related("schedule", "news")
     topics = topics.annotate(
         sort_recent=Coalesce("last_run_at", "created", output_field=DateTimeField()),
@@ -113,11 +112,12 @@ def _counted(rows: QuerySet[Any], to_topic: str) -> Any:
 def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
     words = RowWords()
     rows = {topic.pk: TopicRow(topic, seen_from, words=words) for topic in topics}
-    for run in _last_runs(rows):
+    last, runs = _last_runs(rows)
+    for run in runs:
         row = rows[run.topic_id]
         if run.is_unfinished:
             row.unfinished = run
-        elif run.place == 1:
+        elif run.pk in last:
             row.last_run = run
         if run.number is not None:
             row.new_counts.append(run.new_facts)
@@ -127,30 +127,33 @@ def _rows(topics: Sequence[Any], seen_from: str) -> list[TopicRow]:
     return list(rows.values())
 
 
-def _last_runs(topic_ids: Iterable[Any]) -> Iterable[Any]:
-    """Return of each topic the unfinished run, the last that ended, and the last saved ones.
+def _last_runs(topic_ids: Iterable[Any]) -> tuple[set[int], Iterable[Any]]:
+    """Return which runs ended last, and of each topic that one, the unfinished and the last saved.
 
-    They come by number, each with its `place` from the last of its kind, and its `new_facts`.  A
-    baseline lists no change: what is new by it are the facts that it was the first to find.
+    The runs come by number, each with its `new_facts`.  A baseline lists no change: what is new by
+    it are the facts that it was the first to find.  Which they are is asked of each topic by an
+    index: runs by the thousand would be put in order for the few that are shown.
     """
-    ended = Case(
-        When(status__in=Run.UNFINISHED, then=Value(0)),
-        default=Value(1),
-        output_field=IntegerField(),
-    )
-    by_kind = Window(RowNumber(), partition_by=[F("topic"), F("ended")], order_by=F("id").desc())
-    by_number = Window(
-        RowNumber(), partition_by=F("topic"), order_by=F("number").desc(nulls_last=True)
-    )
+    runs = Run.objects.kept().filter(topic=OuterRef("pk"))
+    ended = runs.exclude(status__in=Run.UNFINISHED).order_by("-id")
+    unfinished = runs.filter(status__in=Run.UNFINISHED).order_by("-id")
+    saved = runs.exclude(number=None).order_by("-number")
+    last: set[int] = set()
+    wanted: set[int] = set()
+    for of_topic in Topic.objects.filter(pk__in=list(topic_ids)).values_list(
+        ArraySubquery(ended.values("pk")[:1]),
+        ArraySubquery(unfinished.values("pk")[:1]),
+        ArraySubquery(saved.values("pk")[:SPARK_RUNS]),
+    ):
+        last.update(of_topic[0])
+        wanted.update(*of_topic)
     told = DeltaItem.objects.filter(run=OuterRef("pk"), status=DeltaItem.Status.NEW, withheld="")
     found = TopicFact.objects.live().filter(topic=OuterRef("topic"), first_run=OuterRef("number"))
     new = Case(When(is_baseline=True, then=_number_of(found)), default=_number_of(told))
-    runs = Run.objects.kept().filter(topic__in=list(topic_ids)).annotate(ended=ended)
-    runs = runs.annotate(place=by_kind, saved_place=by_number)
-    wanted = Q(place=1) | Q(number__isnull=False, saved_place__lte=SPARK_RUNS)
-    rows: QuerySet[Any] = runs.filter(wanted).annotate(new_facts=new)
+    rows: QuerySet[Any] = Run.objects.filter(pk__in=wanted).annotate(new_facts=new)
     # A run has more than forty columns, and eight runs of a topic come for their numbers alone.
-    return rows.only("topic", "status", "number", "finished_at", "waiting_since").order_by("number")
+    columns = ("topic", "status", "number", "finished_at", "waiting_since")
+    return last, rows.only(*columns).order_by("number")
 
 
 def _number_of(rows: QuerySet[Any]) -> Any:
