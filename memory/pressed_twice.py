@@ -1,14 +1,17 @@
 """A form that is sent twice in a hurry, without JavaScript too, does what it does once.
 
 Data flow: who, where to and what was typed -> a lock that the second press waits for -> the first
-one's answer, kept for seconds -> the second is sent where the first one led.  While Redis is away
-nothing is kept, and a form sent twice does it twice.
+one's answer, kept for seconds -> the second is sent where the first one led.  What is shown once,
+and never stored, cannot be shown again: there the second press makes another in the first one's
+place (`one_press`).  While Redis is away nothing is kept, and a form sent twice does it twice.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -27,6 +30,27 @@ HURRY = 10  # seconds between two presses: a page may take some to answer the fi
 View = Callable[..., HttpResponse]
 
 
+@dataclass(frozen=True, slots=True)
+class Press:
+    """One press of a form; `before` is what the same form kept when it was pressed just now, or ""."""
+
+    digest: bytes
+    before: str
+
+    def keep(self, made: str) -> None:
+        """Keep for the next press what this one came to."""
+        _keep(self.digest, made)
+
+
+@contextmanager
+def one_press(request: BeaconRequest) -> Iterator[Press]:
+    """Let nobody else press the same form until the block ends, in a transaction."""
+    digest = _digest(request)
+    with transaction.atomic():
+        _wait(digest)
+        yield Press(digest, _kept(digest))
+
+
 def once_a_press(view: View) -> View:
     """Let the same form, sent twice within `HURRY`, lead to where the first one led.
 
@@ -37,13 +61,12 @@ def once_a_press(view: View) -> View:
     def pressed(request: BeaconRequest, *args: Any, **more: Any) -> HttpResponse:
         if request.method != "POST":
             return view(request, *args, **more)
-        digest = _digest(request)
-        with transaction.atomic():
-            _wait(digest)
-            if address := _kept(digest):
-                return go_to(request, address)
+        with one_press(request) as press:
+            if press.before:
+                return go_to(request, press.before)
             response = view(request, *args, **more)
-            _keep(digest, response.headers.get("HX-Redirect") or response.headers.get("Location"))
+            led_to = response.headers.get("HX-Redirect") or response.headers.get("Location")
+            press.keep(led_to or "")
         return response
 
     return pressed
@@ -77,10 +100,10 @@ def _kept(digest: bytes) -> str:
         return ""
 
 
-def _keep(digest: bytes, address: str | None) -> None:
-    if not address:
+def _keep(digest: bytes, made: str) -> None:
+    if not made:
         return
     try:
-        cache.set(_name(digest), address, HURRY)
+        cache.set(_name(digest), made, HURRY)
     except RedisError as exc:
-        logger.info("where a form led was not kept", error=type(exc).__name__)
+        logger.info("what a form came to was not kept", error=type(exc).__name__)

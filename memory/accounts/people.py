@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from datetime import timedelta
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.accounts import sign_ins
 from memory.errors import InvalidValue
 from memory.models import Activity, Invitation, SignIn, User
-
-HURRY = timedelta(seconds=10)  # between two presses of one button
 
 
 def disable(person: User, *, by: User) -> None:
@@ -50,19 +46,18 @@ def enable(person: User, *, by: User) -> None:
     person.is_active = True
 
 
-def invite(*, by: User, note: str, makes_staff: bool) -> tuple[Invitation, str]:
+def invite(
+    *, by: User, note: str, makes_staff: bool, instead_of: str = ""
+) -> tuple[Invitation, str]:
     """Give out a one-time link and return it with its token, which is not stored.
 
-    Of a form that is sent twice in a hurry only the last answer is seen: the link of the one
-    before, which nobody has read, is taken back.
+    `instead_of` is the key of a link that the same form made when it was pressed just before: only
+    the last answer is seen, so that one, which nobody has read, is taken back.
     """
     with transaction.atomic():
-        User.objects.select_for_update(no_key=True).get(pk=by.pk)
-        unseen = Invitation.objects.filter(
-            invited_by=by, note=note, makes_staff=makes_staff, created__gt=timezone.now() - HURRY
-        )
-        for one in unseen:
-            revoke(one, by=by)
+        if instead_of:
+            for unseen in Invitation.objects.filter(invited_by=by, pk=instead_of, used_at=None):
+                revoke(unseen, by=by)
         invitation, token = Invitation.give_out(by=by, note=note, makes_staff=makes_staff)
         Activity.log(by, by.actor, "invited", subject=invitation)
     return invitation, token

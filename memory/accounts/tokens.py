@@ -25,7 +25,6 @@ from memory.texts.text import clean, is_visible, one_line
 PREFIX = "bcn_"
 METRICS = "metrics"  # for staff alone: the figures of the site, and nothing of anybody's memory
 SCOPES = ("read", "write", "admin", METRICS)
-HURRY = timedelta(seconds=10)  # between two presses of one button
 NOTED_EACH = timedelta(minutes=1)  # how often a token's last use is written down
 LONGEST_TEXT = 200  # characters; what is longer is no token and is not hashed
 # Beacon's own agents: a program of that name would act, and be taken, for one of them.
@@ -72,24 +71,20 @@ def issue(
     return token, text
 
 
-def issue_once(owner: User, **wanted: Any) -> tuple[ApiToken, str]:
+def issue_instead(owner: User, *, instead_of: str, **wanted: Any) -> tuple[ApiToken, str]:
     """Make a token as `issue` does, for somebody who sees its text on the page that answers.
 
-    Of a form that is sent twice in a hurry only the last answer is seen: the token of the one
-    before, whose text nobody has read, ends.
+    `instead_of` is the key of a token that the same form made when it was pressed just before, or
+    "": only the last answer is seen, so that one, whose text nobody has read, ends.
     """
     with transaction.atomic():
-        User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         token, text = issue(owner, **wanted)
-        before = ApiToken.objects.of(owner).filter(
-            agent=token.agent,
-            scopes=token.scopes,
-            created__gt=token.created - HURRY,
-            last_used_at=None,
-            revoked_at=None,
-        )
-        for unseen in before.exclude(pk=token.pk).select_related("agent__owner"):
-            revoke(unseen, by=wanted["by"])
+        if instead_of:
+            before = ApiToken.objects.of(owner).filter(
+                pk=instead_of, last_used_at=None, revoked_at=None
+            )
+            for unseen in before.select_related("agent__owner"):
+                revoke(unseen, by=wanted["by"])
     return token, text
 
 

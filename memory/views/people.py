@@ -22,6 +22,7 @@ from memory.accounts.people import works_here_alone
 from memory.errors import InvalidValue
 from memory.forms.accounts import InvitationForm
 from memory.models import Invitation, SignIn, User
+from memory.pressed_twice import one_press
 
 
 @never_cache
@@ -32,7 +33,10 @@ def people_list(request: BeaconRequest) -> HttpResponse:
     form = InvitationForm(request.POST or None)
     link = ""
     if request.method == "POST" and form.is_valid():
-        invitation, token = people.invite(by=request.user, **form.cleaned_data)
+        with one_press(request) as press:
+            wanted = form.cleaned_data | {"instead_of": press.before}
+            invitation, token = people.invite(by=request.user, **wanted)
+            press.keep(str(invitation.pk))
         link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
         form = InvitationForm()
         more = {"form": form, "link": link, "invitation": invitation}

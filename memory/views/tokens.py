@@ -19,6 +19,7 @@ from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
+from memory.pressed_twice import one_press
 from memory.reviewing import agent_reading
 
 MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first
@@ -32,13 +33,16 @@ def token_list(request: BeaconRequest) -> HttpResponse:
     form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            token, text = tokens.issue_once(
-                request.user,
-                name=form.cleaned_data["name"],
-                scopes=form.wanted_scopes,
-                expires_at=form.expires_at,
-                by=request.actor,
-            )
+            with one_press(request) as press:
+                token, text = tokens.issue_instead(
+                    request.user,
+                    instead_of=press.before,
+                    name=form.cleaned_data["name"],
+                    scopes=form.wanted_scopes,
+                    expires_at=form.expires_at,
+                    by=request.actor,
+                )
+                press.keep(str(token.pk))
         except InvalidValue as exc:
             form.take(exc)
         else:

@@ -261,6 +261,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
 
 @require_POST
 @login_required
+@once_a_press
 def feed_add(request: BeaconRequest) -> HttpResponse:
     """Make a feed."""
     form = FeedForm(request.POST, owner=request.user)

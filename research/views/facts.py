@@ -20,6 +20,7 @@ from memory.answers import undo_tag
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
+from memory.pressed_twice import once_a_press
 from research.answers import go_back, refused
 from research.facts import editing as fact_editing
 from research.facts import history as fact_history
@@ -30,6 +31,7 @@ from research.topics import rules_page
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
+@once_a_press
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts; a POST adds one."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)

@@ -10,16 +10,29 @@ import pytest
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 from redis.exceptions import RedisError
 
-from memory.models import LibraryDocument, Note, Observation, Topic
-from research.models import Channel
+from memory.models import (
+    Activity,
+    ApiToken,
+    Invitation,
+    LibraryDocument,
+    Note,
+    Observation,
+    Topic,
+    TopicFact,
+)
+from research.models import Channel, Feed, SharedLink
+from tests.research.factories import make_report, make_run, make_topic
 
 pytestmark = pytest.mark.django_db
 NEW_NOTE = "/notes/new/"
 NOTE = {"content": "Fares are stale.", "kind": "log", "sensitivity": "normal"}
 TOPIC = {"title": "Sailing", "preset": "weekly", "hour": "7", "weekday": "1", "time_zone": "UTC"}
 OBSERVATION = {"content": "Cells cost 89.", "category": "finding", "sensitivity": "normal"}
+INVITATION = {"note": "Carol"}
+TOKEN = {"name": "claude", "scopes": "read", "days": "7"}
 CHANNEL = {"address": "a@example.org", "reports": "each", "failures": "on", "digest": "on"}
 FORMS = {
     "a note": (NEW_NOTE, NOTE, Note.objects.filter(kind="log")),
@@ -27,6 +40,7 @@ FORMS = {
     "a topic": ("/topics/new/", TOPIC, Topic.objects.all()),
     "a topic that is run": ("/topics/new/", TOPIC | {"run": "1"}, Topic.objects.all()),
     "a document": ("/library/add/", {"title": "A", "text": "B."}, LibraryDocument.objects.all()),
+    "a feed": ("/settings/feeds/", {}, Feed.objects.all()),
     "a channel": ("/settings/channels/new/email/", CHANNEL, Channel.objects.all()),
 }
 
@@ -88,6 +102,72 @@ def test_without_redis_a_form_is_still_taken(browser: Client, monkeypatch: pytes
     monkeypatch.setattr("memory.pressed_twice.cache.set", gone)
 
     assert browser.post(NEW_NOTE, NOTE).status_code == 302
+
+
+def opened_anew(browser: Client, url: str, typed: dict[str, str]) -> dict[str, str]:
+    """The same words in a form that was just opened."""
+    return typed | {"csrfmiddlewaretoken": str(browser.get(url).context["csrf_token"])}
+
+
+@pytest.mark.parametrize("what", ["share", "facts"])
+def test_a_form_of_a_topic_sent_twice_makes_one_opened_anew_another(
+    browser: Client, alice: Any, what: str
+):
+    topic = make_topic(alice)
+    run = make_report(make_run(topic)).run
+    pages = {
+        "share": reverse("research:report-share", args=[topic.slug, run.pk]),
+        "facts": reverse("research:topic-facts", args=[topic.slug]),
+    }
+    typed = {"days": "7", "note": "Bob", "text": "Version 18.1 repairs a corrupted index."}
+    made = {"share": SharedLink.objects.all(), "facts": TopicFact.objects.all()}[what]
+
+    first = opened_anew(browser, pages[what], typed)
+    answers = [browser.post(pages[what], first).status_code for _press in range(2)]
+    assert (answers, made.count()) == ([302, 302], 1)
+
+    more = {"text": "Version 18.2 repairs another one."}
+    browser.post(pages[what], opened_anew(browser, pages[what], typed | more))
+    assert made.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "typed", "kind"),
+    [
+        ("/settings/people/", INVITATION, Invitation),
+        ("/settings/tokens/", TOKEN, ApiToken),
+    ],
+)
+def test_of_what_is_shown_once_the_second_press_stands_in_for_the_first(
+    admin: Any, client_of: Callable[[Any], Client], url: str, typed: dict[str, str], kind: Any
+):
+    browser = client_of(admin)
+    working = kind.objects.filter(**({"revoked_at": None} if kind is ApiToken else {}))
+    first = opened_anew(browser, url, typed)
+
+    browser.post(url, first)
+    unseen = working.get().pk
+    browser.post(url, first)
+
+    assert working.get().pk != unseen
+
+
+@pytest.mark.parametrize(
+    ("url", "typed", "kind"),
+    [
+        ("/settings/people/", INVITATION, Invitation),
+        ("/settings/tokens/", TOKEN, ApiToken),
+    ],
+)
+def test_the_same_words_in_a_form_opened_anew_take_nothing_back(
+    admin: Any, client_of: Callable[[Any], Client], url: str, typed: dict[str, str], kind: Any
+):
+    browser = client_of(admin)
+    for _time in range(2):
+        browser.post(url, opened_anew(browser, url, typed))
+
+    assert kind.objects.count() == 2
+    assert not Activity.objects.filter(kind__endswith="-revoked").exists()
 
 
 @pytest.mark.django_db(transaction=True)
