@@ -1,14 +1,20 @@
-"""What a narrow window does to parts of pages whose words grow with what was spent."""
+"""What a narrow window, and one of middle width, does to pages and their parts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from django.conf import settings
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
+
+from tests.browser.visitor import Visitor
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 STYLES = ("tokens.css", "base.css", "components.css")
+PHONE = {"width": 390, "height": 844}
+Visit = Callable[..., Visitor]
 LONG = "$1,234.56 + 12 calls whose price is unknown; the limit is $5,000.00"
 
 
@@ -21,3 +27,78 @@ def test_an_amount_with_words_beside_it_breaks_on_a_phone(browser: Browser) -> N
 
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     page.close()
+
+
+# All that a run's masthead may hold beside its number and date.
+MOST_TAGS = """(tags) => { tags.innerHTML =
+  '<span class="tag new">new 12</span> <span class="tag">known 134</span>' +
+  '<span class="tag">returning 12</span> <span class="tag">⚠ Partial</span>' +
+  '<span class="tag">● unread</span>'; }"""
+
+
+def test_a_reports_masthead_is_one_line_in_the_middle_widths(
+    visit: Visit, cast: dict[str, str]
+) -> None:
+    visitor = visit()
+    visitor.sign_in("grace")
+    visitor.goto(cast["delta"])
+    masthead = visitor.page.locator(".masthead")
+    visitor.page.locator(".masthead .tags").evaluate(MOST_TAGS)
+
+    for width in (1024, 1101, 1120, 1240, 1241, 1280, 1440):
+        visitor.page.set_viewport_size({"width": width, "height": 800})
+        assert masthead.evaluate("(e) => e.offsetHeight") < 60, width
+
+
+def test_what_needs_the_person_comes_first_on_home(visit: Visit, cast: dict[str, str]) -> None:
+    visitor = visit(viewport=PHONE)
+    visitor.sign_in("grace")
+    visitor.goto("/")
+
+    expect(visitor.page.locator("main .page h2").first).to_have_text("Needs you")
+    top = "(e) => e.getBoundingClientRect().top"
+    asks, news = visitor.page.locator(".asks"), visitor.page.locator(".cols > .stack").first
+    assert asks.evaluate(top) < news.evaluate(top)
+    visitor.page.set_viewport_size({"width": 1280, "height": 800})
+    assert asks.evaluate(top) == news.evaluate(top)
+
+
+@pytest.mark.parametrize("tab", ["", "runs/", "settings/"])
+def test_tabs_are_one_line_on_a_phone_with_the_chosen_one_in_sight(
+    visit: Visit, cast: dict[str, str], tab: str
+) -> None:
+    visitor = visit(viewport=PHONE, java_script_enabled=False)
+    visitor.sign_in("grace")
+    visitor.goto(f"/topics/{cast['topic']}/{tab}")
+    line = visitor.page.locator("#topic-tabs").bounding_box()
+    chosen = visitor.page.locator("#topic-tabs [aria-current]").bounding_box()
+
+    assert line is not None
+    assert chosen is not None
+    assert line["height"] < 50
+    assert line["x"] <= chosen["x"]
+    assert chosen["x"] + chosen["width"] <= line["x"] + line["width"]
+    assert not visitor.scrolls_sideways()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_filters_stand_behind_one_button_on_a_phone(
+    visit: Visit, cast: dict[str, str], scripts: bool
+) -> None:
+    visitor = visit(viewport=PHONE, java_script_enabled=scripts)
+    visitor.sign_in("grace")
+    visitor.goto("/notes/?q=kind:rule+trust:external")
+    facets = visitor.page.locator("#record-facets")
+    expect(facets).to_be_hidden()
+
+    visitor.page.get_by_role("button", name="Filters (2 set)").click()
+
+    expect(facets).to_be_visible()
+    if scripts:
+        visitor.page.set_viewport_size({"width": 320, "height": 700})
+        visitor.page.locator("#record-facets summary").nth(2).click()
+        assert not visitor.violations()
+        assert not visitor.scrolls_sideways()
+    visitor.click(facets.get_by_role("link", name="rule", exact=True))
+    expect(visitor.page.get_by_role("button", name="Filters (1 set)")).to_be_visible()
+    expect(visitor.page.locator("#record-facets")).to_be_hidden()

@@ -113,6 +113,7 @@ def test_no_menu_of_a_filter_runs_out_of_a_narrow_window(visit: Visit, newcomer:
     visitor = visit(viewport={"width": 320, "height": 700})
     visitor.sign_in(newcomer)
     visitor.goto("/notes/")
+    visitor.press("Filters and saved views")
     menus = visitor.page.locator(".facets summary").all()
     assert menus
     for summary in menus:
