@@ -2,14 +2,14 @@
 
 Data flow: reports with their marks -> a `Window` a topic: the last one read, and those that came
 after it -> the delta items of the runs between, merged into one delta (`merged_delta.py`).
-However many topics are asked about, it is two queries.
+However many topics are asked about, it is two queries, and four with all that a page shows.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -150,11 +150,8 @@ def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
     return ", ".join(parts)
 
 
-def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, Window]:
-    """Return of each topic that has reports what is unread of it: one query.
-
-    `in_full` the runs come with the sources of their reports.
-    """
+def windows_of(topic_ids: Iterable[Any]) -> dict[Any, Window]:
+    """Return of each topic that has reports what is unread of it: one query."""
     was_read = Max("run__number", filter=Q(read_at__isnull=False))
     rows = (
         Report.objects.live()
@@ -167,9 +164,7 @@ def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, 
         )
         .filter(Q(read_at=None) | Q(run__number=F("last_read")))
         .order_by("run__topic", "run__number")
-        .values_list(
-            "run__topic", "last_read", "last_at", *_RUN, *(("sources",) if in_full else ())
-        )
+        .values_list("run__topic", "last_read", "last_at", *_RUN)
     )
     found: dict[Any, Window] = defaultdict(Window)
     for topic_id, last_read, last_at, *told in rows:
@@ -188,13 +183,16 @@ def windows_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, 
 
 
 def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, News]:
-    """Return what is new of each topic since its owner last read it: two queries.
+    """Return what is new of each topic since its owner last read it: two queries, `in_full` four.
 
     `in_full` is for a page of one topic: with the sources of the reports, the facts that went
-    quiet (nothing to tell in a list), and of each item its `fact` of now, as `{id, state}`.
+    quiet (nothing to tell in a list), and of each item that is shown its `fact` of now, as
+    `{id, state}`.
     """
-    windows = windows_of(topic_ids, in_full=in_full)
+    windows = windows_of(topic_ids)
     runs = [run.pk for window in windows.values() for run in window.merged]
+    if in_full:
+        _add_sources(windows.values(), runs)
     told = _items_of(runs, in_full=in_full)
     found = {}
     for topic_id, window in windows.items():
@@ -202,7 +200,25 @@ def news_of(topic_ids: Iterable[Any], *, in_full: bool = False) -> dict[Any, New
         items = [item for of_run in by_run.values() for item in of_run]
         shown = [item for item in items if not item.withheld]
         found[topic_id] = News(window, merge(shown), len(items) - len(shown), by_run)
+    if in_full:
+        _add_facts([one.shown for news in found.values() for one in news.changes])
     return found
+
+
+def _add_sources(windows: Iterable[Window], runs: Sequence[int]) -> None:
+    """Give each run whose delta is told the sources of its report."""
+    sources = dict(Report.objects.filter(run__in=runs).values_list("run_id", "sources"))
+    for window in windows:
+        window.runs = [replace(run, sources=sources.get(run.pk, ())) for run in window.runs]
+
+
+def _add_facts(items: Sequence[DeltaItem]) -> None:
+    """Give each item its `fact` of now, None where somebody wrote other words over it."""
+    fact = Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
+    rows = DeltaItem.objects.filter(pk__in=[item.pk for item in items]).annotate(fact=fact)
+    facts = dict(rows.values_list("pk", "fact"))
+    for item in items:
+        item.fact = facts.get(item.pk)  # type: ignore[attr-defined]
 
 
 def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaItem]]:
@@ -211,9 +227,7 @@ def _items_of(runs: Sequence[int], *, in_full: bool) -> Mapping[int, list[DeltaI
     if runs:
         items = DeltaItem.objects.filter(run__in=runs)
         if in_full:
-            items = items.select_related("conflict").annotate(
-                fact=Subquery(_FACT.values(told=JSONObject(id="id", state="state"))[:1])
-            )
+            items = items.select_related("conflict")
         else:
             items = items.exclude(status=DeltaItem.Status.GONE_QUIET).only(*_IN_A_LIST)
         for item in items.order_by("run", "position"):

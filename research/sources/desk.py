@@ -17,13 +17,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.models import Topic
-from memory.paging import Page
+from memory.paging import PAGE_SIZE, Page
 from memory.texts.spreadsheets import cell
 from research.links import Link, link_of
 from research.models import TopicSettings
 from research.models.in_effect import everywhere, in_effect, lists_of, places_by_act
 from research.sources import figures as source_figures
-from research.sources.figures import PAGE_SIZE, SORTS, Figures, Question
+from research.sources.figures import SORTS, Figures, Question
 from research.sources.rules import NONE, Act, act_here
 from research.topic_settings import domains
 from research.topic_settings.standing_rules import place_of

@@ -16,8 +16,8 @@ from typing import Any
 from django.db import connection
 
 from memory.models import Topic
+from memory.paging import PAGE_SIZE
 
-PAGE_SIZE = 50
 FIGURES = (
     "returned", "read", "cited", "facts", "confirmed", "contradicted", "unsupported", "failed",
 )  # fmt: skip
