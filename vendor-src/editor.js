@@ -4,7 +4,7 @@ import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { defineLanguageFacet, Language, syntaxHighlighting } from "@codemirror/language";
 import { search, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
-import { EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { Decoration, EditorView, keymap, lineNumbers, ViewPlugin } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
 import { GFM, parser } from "@lezer/markdown";
 
@@ -15,6 +15,7 @@ const theme = EditorView.theme({
   "&": { color: "inherit", backgroundColor: "transparent" },
   "&.cm-focused": { outline: "none" },
   ".cm-content": { caretColor: "currentColor", padding: "8px 0" },
+  ".cm-line": { paddingInline: "6px 2px" }, // the same at both edges, whichever a line begins at
   ".cm-gutters": { color: "var(--ink-3)", backgroundColor: "transparent", border: "none" },
   ".cm-panels": { color: "inherit", backgroundColor: "var(--wash)", borderColor: "var(--line)" },
   ".cm-panels-top": { borderBottom: "1px solid var(--line)" },
@@ -41,10 +42,29 @@ const plainly = EditorView.domEventHandlers({
   },
 });
 
+// Each line reads in the direction of its own text, as in a textarea whose dir is auto: a file in Hebrew
+// may have a heading in English.  Line numbers stay on their side.
+const ownDirection = Decoration.line({ attributes: { dir: "auto" } });
+const shownLines = ({ state, visibleRanges }) => {
+  const starts = new Set();
+  for (const { from, to } of visibleRanges)
+    for (let at = from; at <= to; at = state.doc.lineAt(at).to + 1) starts.add(state.doc.lineAt(at).from);
+  return Decoration.set([...starts].map((start) => ownDirection.range(start)));
+};
+const directions = ViewPlugin.define(
+  (view) => ({
+    decorations: shownLines(view),
+    update(changed) {
+      if (changed.docChanged || changed.viewportChanged) this.decorations = shownLines(changed.view);
+    },
+  }),
+  { decorations: (plugin) => plugin.decorations },
+);
+
 export const mount = (textarea, { nonce, words }) => {
   const label = textarea.labels[0];
   label.id ||= `${textarea.id}-label`;
-  const about = { "aria-labelledby": label.id, spellcheck: "true", autocapitalize: "sentences", dir: "auto", tabindex: "0" };
+  const about = { "aria-labelledby": label.id, spellcheck: "true", autocapitalize: "sentences", tabindex: "0" };
   for (const name of ["aria-invalid", "aria-describedby"])
     if (textarea.hasAttribute(name)) about[name] = textarea.getAttribute(name);
   const follow = EditorView.updateListener.of((update) => {
@@ -67,6 +87,8 @@ export const mount = (textarea, { nonce, words }) => {
       syntaxHighlighting(classHighlighter),
       theme,
       plainly,
+      EditorView.perLineTextDirection.of(true),
+      directions,
       follow,
     ],
   });

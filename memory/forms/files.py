@@ -28,7 +28,13 @@ class FileForm(Form):
     content = _AsTyped(
         label=_("Markdown"),
         widget=forms.Textarea(
-            attrs={"rows": 24, "class": "mono file-editor", "data-file-text": "", "wrap": "soft"}
+            attrs={
+                "rows": 24,
+                "class": "mono file-editor",
+                "data-file-text": "",
+                "wrap": "soft",
+                "dir": "auto",
+            }
         ),
     )
     note = CleanTextField(

@@ -69,6 +69,28 @@ def test_tab_leaves_the_editor_and_the_plain_field_is_remembered(
     assert visitor.page.locator(EDITOR).count() == 0
 
 
+TWO_WAYS = "# User\n\n- שם: משה כהן מחיפה (Haifa)\n- City: حيفا\n- اللغة: يفضل العربية\n"
+DIRECTIONS = """lines => lines.filter(line => line.textContent.trim()).map(
+    line => [getComputedStyle(line).direction, getComputedStyle(line).textAlign])"""
+
+
+def test_each_line_is_edited_in_its_own_direction(visit: Visit, newcomer: str) -> None:
+    visitor = signed_in(visit, newcomer)
+    fill(visitor, TWO_WAYS)
+
+    lines = visitor.page.locator(f"{EDITOR} .cm-line")
+    expect(lines.nth(2)).to_have_attribute("dir", "auto")
+    shown = lines.evaluate_all(DIRECTIONS)
+    assert shown == [[way, "start"] for way in ("ltr", "rtl", "ltr", "rtl")]
+    visitor.page.locator(EDITOR).press("Control+End")
+    visitor.page.keyboard.insert_text("- שבת")  # a line that was not there when the file was opened
+    expect(lines.nth(5)).to_have_css("direction", "rtl")
+
+    visitor.press("Plain text field")
+    expect(visitor.page.locator("[name=content]")).to_have_attribute("dir", "auto")
+    expect(visitor.page.locator("[name=content]")).to_have_css("unicode-bidi", "plaintext")
+
+
 @pytest.mark.requirement("R226")
 @pytest.mark.parametrize("scripts", [True, False], ids=["htmx", "no-javascript"])
 def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
