@@ -323,3 +323,21 @@ def test_nothing_ticked_deletes_nothing(browser: Client, alice: User):
 
 def test_the_old_address_of_trashed_topics_leads_here(browser: Client):
     assert browser.get("/topics/trash/").headers["Location"] == "/trash/?type=topic"
+
+
+def test_the_address_of_what_was_put_away_leads_to_the_trash(
+    browser: Client, alice: User, bob: User, client_of: Callable[[User], Client]
+):
+    topic = make_topic(alice)
+    address = reverse("research:topic", args=[topic.slug])
+    topic.trash(by=alice.actor)
+    way = f'href="{TRASH}">Look in the trash'
+
+    missing = browser.get(address)
+    assert missing.status_code == 404
+    assert way in missing.content.decode()
+    # To others it looks like any address with nothing behind it: it tells them nothing.
+    assert way in client_of(bob).get(address).content.decode()
+    assert way in client_of(bob).get("/nothing-was-ever-here/").content.decode()
+    # Who is signed out has no trash.
+    assert way not in Client().get("/nothing-was-ever-here/").content.decode()
