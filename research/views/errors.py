@@ -6,9 +6,16 @@ import sys
 from urllib.parse import urlsplit
 
 from django.conf import settings
+from django.core.exceptions import (
+    DisallowedHost,
+    RequestDataTooBig,
+    TooManyFieldsSent,
+    TooManyFilesSent,
+)
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
+from django.template.defaultfilters import filesizeformat
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
@@ -35,7 +42,23 @@ def problem(
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer what could not be understood."""
+    """Answer what could not be understood; what was too much, or came for another host, is told so."""
+    if isinstance(exception, DisallowedHost):
+        return render(request, "400.html", {"is_other_host": True}, status=400)
+    if isinstance(exception, RequestDataTooBig):
+        most = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        why = _(
+            "What you sent is larger than the %(most)s that Beacon takes at once, so nothing of it "
+            "was stored. Go back: what you typed is still there. Make it smaller, or send it in "
+            "parts."
+        )
+        return problem(request, 413, why=why % {"most": most})
+    if isinstance(exception, TooManyFieldsSent | TooManyFilesSent):
+        why = _(
+            "The form held more fields or files than Beacon takes at once, so nothing of it was "
+            "stored. Go back, and send fewer at a time."
+        )
+        return problem(request, 413, why=why)
     return problem(request, 400)
 
 
@@ -54,12 +77,14 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     Called while the exception is handled.
     """
+    # A form is not sent again by a link: who sent one goes back.
+    again = request.get_full_path() if request.method == "GET" else ""
     if _is_database_gone(sys.exc_info()[1]):
-        answer = render(None, "503.html", status=503)
+        answer = render(None, "503.html", {"again": again}, status=503)
         answer["Retry-After"] = str(TRY_AGAIN)
         return answer
     number = getattr(request, "request_id", "")
-    return render(None, "500.html", {"request_id": number}, status=500)
+    return render(None, "500.html", {"request_id": number, "again": again}, status=500)
 
 
 def _is_database_gone(exc: BaseException | None) -> bool:

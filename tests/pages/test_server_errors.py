@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
 from django.db import InterfaceError, OperationalError
-from django.test import Client
+from django.test import Client, RequestFactory
 
 from research import home_page
+from research.views import errors
+
+HTMX = {"HX-Request": "true"}
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.mark.parametrize(
@@ -43,3 +48,52 @@ def test_a_database_that_is_gone_is_told_apart_from_a_mistake(
     assert answer.status_code == status
     assert says in answer.content.decode()
     assert bool(answer.headers.get("Retry-After")) == (status == 503)
+
+
+def test_a_page_that_broke_is_asked_for_again_by_a_button_and_a_form_is_not(
+    monkeypatch: pytest.MonkeyPatch, client_of: Any, alice: Any
+):
+    def broken(*_given: Any, **_more: Any) -> None:
+        raise ValueError
+
+    monkeypatch.setattr(home_page, "context", broken)
+    browser: Client = client_of(alice)
+    browser.raise_request_exception = False
+
+    page = browser.get("/?a=<b>&c=1").content.decode()
+
+    assert '<a class="btn primary" href="/?a=%3Cb%3E&amp;c=1">Try again</a>' in page
+    sent = errors.server_error(RequestFactory().post("/notes/new/"))
+    assert "Try again</a>" not in sent.content.decode()
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_form_that_is_too_large_is_told_so_with_the_limit(
+    settings: Any, client_of: Any, alice: Any, headers: dict[str, str]
+):
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 2048
+    words = {"content": "x" * 3000}
+
+    answer = client_of(alice).post("/notes/new/", urlencode(words), FORM, headers=headers)
+
+    assert answer.status_code == 413
+    assert "larger than the 2.0\xa0KB that Beacon takes at once" in answer.content.decode()
+    assert answer.headers.get("HX-Retarget", "") == ("#notice" if headers else "")
+
+
+def test_a_form_of_too_many_fields_is_told_so(settings: Any, client_of: Any, alice: Any):
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 3
+
+    answer = client_of(alice).post("/notes/new/", {"record": ["1", "2", "3", "4"]})
+
+    assert answer.status_code == 413
+    assert "more fields or files" in answer.content.decode()
+
+
+def test_another_host_is_told_without_a_way_that_leads_nowhere(client_of: Any, alice: Any):
+    answer = client_of(alice).get("/", headers={"Host": "elsewhere.example"})
+
+    page = answer.content.decode()
+    assert answer.status_code == 400
+    assert "does not answer for the host" in page
+    assert "Go to Home" not in page
