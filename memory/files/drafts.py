@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import checked_path
+from memory.file_texts.summaries import NOTHING, with_summary
 from memory.files.cleaning import cleaned
 from memory.models import FileDraft, MemoryFile, User
 from memory.texts.text import shorten
@@ -55,13 +56,29 @@ def keep_draft(
             if kept.content == text:
                 return kept
             raise DraftTaken
-        if MemoryFile.objects.of(owner).live().filter(path=path, content=text).exists():
+        file = MemoryFile.objects.of(owner).live().filter(path=path).first()
+        if file is not None and _is_stored(file, text, seen):
             drop_draft(owner, path, window)
             return None
         draft = kept or FileDraft(pk=window, owner=owner, path=path)
         draft.content, draft.seen, draft.updated = text, seen, timezone.now()
         draft.note = shorten(cleaned(note).text, MOST_NOTE)
         return _stored(draft, is_new=kept is None)
+
+
+def _is_stored(file: MemoryFile, text: str, seen: int) -> bool:
+    """Whether the file says what was typed.
+
+    A draft may come in behind the save of the same window: it was typed to an older version, and
+    the save has written the summary line anew and ended the last line.
+    """
+    if file.content == text:
+        return True
+    return seen < file.version and _unsummed(file.content) == _unsummed(text)
+
+
+def _unsummed(text: str) -> str:
+    return with_summary(text, NOTHING).rstrip("\n")
 
 
 def _stored(draft: FileDraft, *, is_new: bool) -> FileDraft:

@@ -262,6 +262,16 @@ def test_a_draft_that_says_what_stands_is_none(browser: Client, alice: Any):
     assert not FileDraft.objects.of(alice).exists()
 
 
+def test_a_draft_that_comes_in_behind_its_own_save_is_none(browser: Client, alice: Any):
+    late = TEXT.replace("Tue", "Wed") + "- Tea: green"
+    browser.post(EDIT, typed(late))
+    browser.post(DRAFT, typed(late), headers=HTMX)
+    assert not FileDraft.objects.of(alice).exists()
+
+    browser.post(DRAFT, typed(late + "\n- Cups: six"), headers=HTMX)
+    assert FileDraft.objects.of(alice).get().content.endswith("six")
+
+
 def test_without_scripts_a_draft_is_kept_by_its_button(browser: Client):
     html = text_of(browser.post(DRAFT, typed(MOVED), follow=True))
     assert "Your draft is kept" in html and "Wed 10:00" in html
