@@ -116,8 +116,8 @@ def test_the_rail_and_home_say_how_many_wait(browser: Client, alice: User):
     proposed_note(alice, "another")
     home = browser.get(reverse("research:home"))
     assert home.context["waiting_proposals"] == 2
-    news, beside = text_of(home).split("<aside")
-    assert "2 proposals wait for you" in beside and "2 proposals wait" not in news
+    needs_you, news = text_of(home).split("Since you last read</h2>")
+    assert "2 proposals wait for you" in needs_you and "2 proposals wait for you" not in news
 
 
 # --- deciding -------------------------------------------------------------------------------------
