@@ -131,13 +131,16 @@ def test_a_form_of_a_topic_sent_twice_makes_one_opened_anew_another(
     assert made.count() == 2
 
 
-@pytest.mark.parametrize(
+SHOWN_ONCE = pytest.mark.parametrize(
     ("url", "typed", "kind"),
     [
         ("/settings/people/", INVITATION, Invitation),
         ("/settings/tokens/", TOKEN, ApiToken),
     ],
 )
+
+
+@SHOWN_ONCE
 def test_of_what_is_shown_once_the_second_press_stands_in_for_the_first(
     admin: Any, client_of: Callable[[Any], Client], url: str, typed: dict[str, str], kind: Any
 ):
@@ -152,13 +155,7 @@ def test_of_what_is_shown_once_the_second_press_stands_in_for_the_first(
     assert working.get().pk != unseen
 
 
-@pytest.mark.parametrize(
-    ("url", "typed", "kind"),
-    [
-        ("/settings/people/", INVITATION, Invitation),
-        ("/settings/tokens/", TOKEN, ApiToken),
-    ],
-)
+@SHOWN_ONCE
 def test_the_same_words_in_a_form_opened_anew_take_nothing_back(
     admin: Any, client_of: Callable[[Any], Client], url: str, typed: dict[str, str], kind: Any
 ):
