@@ -21,7 +21,7 @@ from memory.accounts import tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
 from memory.models import Agent, ApiToken, Trust, User
-from memory.reviewing import agent_reading
+from memory.reviewing import agent_reading, refused
 from memory.toolkit.types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
@@ -117,9 +117,15 @@ class Bearer(HttpBearer):
         self.scope = scope
 
     def __call__(self, request: HttpRequest) -> Caller:
-        """Return the caller.  Raises Problem: 401 without a token, 403 for one of another scope."""
+        """Return the caller.
+
+        Raises Problem: 401 without a token, 403 for one of another scope.  Raises Refused (403) for
+        an agent that its owner blocked, if this writes.
+        """
         caller = authenticated(request)
         if caller.may(self.scope):
+            if self.scope == "write":
+                refused.check(caller.owner, caller.by)
             return caller
         words = _("This takes a token of scope %(needed)s; this one has: %(have)s.")
         told = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}

@@ -27,8 +27,8 @@ def check(owner: User, by: Actor, source: str = "") -> None:
     RefusedSource.objects.filter(pk=row.pk).count_refusals()
     raise Refused(
         _(
-            "The owner wants nothing from “%(name)s” any more, so nothing was stored. Do "
-            "not try again; the owner can let it in again under Review, Refused sources."
+            "The owner blocked “%(name)s” from writing. Nothing was stored. Don’t try again. The "
+            "owner can unblock it under Review, Refused sources."
         )
         % {"name": row.name}
     )

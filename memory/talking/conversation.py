@@ -244,7 +244,7 @@ def claim(message_id: int) -> Message | None:
     if not taken:
         _give_up(message_id)
         return None
-    return Message.objects.select_related("session__owner").get(pk=message_id)
+    return Message.objects.select_related("session__owner", "session__agent").get(pk=message_id)
 
 
 def mine(message: Message) -> QuerySet[Message]:

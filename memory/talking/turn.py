@@ -26,6 +26,7 @@ from memory.models import Message
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.outside import connections
+from memory.reviewing import refused
 from memory.talking.cites import check, given_of
 from memory.talking.conversation import LEASE, claim, mine
 from memory.talking.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
@@ -93,6 +94,13 @@ class _Turn:
 
     def carry_out(self) -> None:
         """Answer by the model; where there is none, or it fails, by recall."""
+        agent = self._message.session.agent
+        try:
+            if agent is not None:
+                refused.check(self._message.session.owner, agent.actor)
+        except refused.Refused as exc:
+            _end(self._message, Message.State.FAILED, notice=str(exc))
+            return
         try:
             looped = self._by_model()
         except (ProviderError, BudgetReached) as exc:

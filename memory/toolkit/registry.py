@@ -19,6 +19,7 @@ from beacon_site.providers.llm import Tool
 from memory.errors import MemoryRefused
 from memory.models import Activity, Section
 from memory.recall.kinds import KINDS
+from memory.reviewing import refused as refused_sources
 from memory.texts.text import clean, shorten
 from memory.toolkit import content as tool_content
 from memory.toolkit import context as tool_context
@@ -94,6 +95,8 @@ def call_tool(
 def _carried_out(
     context: ToolContext, tool: MemoryTool, arguments: Mapping[str, Any]
 ) -> ToolResult:
+    if tool.writes and (blocked := _blocked(context)):
+        return blocked
     if UNPARSED in arguments:
         text = _(
             "“%(tool)s” was not called: its arguments were not one JSON object. Call it again with "
@@ -112,6 +115,15 @@ def _carried_out(
         if known is None:
             raise
         return known
+
+
+def _blocked(context: ToolContext) -> ToolResult | None:
+    """Return the answer for an agent that its owner blocked from writing; None for any other."""
+    try:
+        refused_sources.check(context.owner, context.by)
+    except refused_sources.Refused as exc:
+        return tool_refusals.answer_of(exc)
+    return None
 
 
 def _cleaned(value: Any) -> Any:

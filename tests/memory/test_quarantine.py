@@ -80,7 +80,7 @@ def test_an_agent_that_is_refused_is_told_so_and_counted(alice: Any):
 
     waits.refresh_from_db()
     assert waits.state == "rejected"
-    with pytest.raises(Refused, match="wants nothing"):
+    with pytest.raises(Refused, match="blocked “desk”"):
         review.verdict(alice, "note", by=AGENT, trust="agent", leaves_topic=True)
     made.refresh_from_db()
     assert (made.refused, made.last_refused_at is not None) == (1, True)

@@ -1,0 +1,79 @@
+"""An agent that its owner blocked from writing: refused at every door, for every write."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.models import Message, User
+from memory.reviewing import refusing
+from memory.talking import turn
+from memory.toolkit.registry import REGISTRY, call_tool
+from research.api.joined import api
+from research.mcp import callers
+from tests.api.cast import Program, problem
+from tests.api.test_every_route import NOWHERE, OPERATIONS, address
+from tests.pages.rows_written import rows_written
+
+COUNTED = {"memory_refusedsource"}  # how often it was refused
+CALLED = COUNTED | {"memory_activity"}
+WRITES = sorted(
+    operation.view_func.__name__
+    for _prefix, router in api._routers
+    for view in router.path_operations.values()
+    for operation in view.operations
+    if operation.auth_callbacks[0].scope == "write"
+)
+TOOLS = [name for name, tool in REGISTRY.items() if tool.writes]
+
+
+@pytest.fixture
+def blocked(alice: User, agent: Program) -> Program:
+    """An agent from which Alice wants nothing."""
+    refusing.refuse(alice, "agent", "desk", by=alice.actor)
+    return agent
+
+
+def test_the_registered_writes_are_found() -> None:
+    assert len(WRITES) >= 30
+    assert {"set_entry", "make_topic", "say", "start_run", "treat_source"} <= set(WRITES)
+    assert "research_topic" in TOOLS
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_no_operation_writes_for_a_blocked_agent(blocked: Program, name: str) -> None:
+    method, path, _told = OPERATIONS[name]
+    with rows_written() as tables:
+        answer = blocked.send(method, address(path, NOWHERE), {}, If_Match="*")
+
+    assert "blocked “desk” from writing" in problem(answer, 403)["detail"]
+    assert tables <= COUNTED
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_no_tool_writes_for_a_blocked_agent(blocked: Program, name: str) -> None:
+    context = callers.context_of(blocked.token, {})
+    with rows_written() as tables:
+        answer = call_tool(context, name, {})
+
+    assert (answer.is_error, answer.data["error"]) == (True, "locked")
+    assert "blocked “desk” from writing" in answer.text
+    assert tables <= CALLED
+
+
+def test_a_blocked_agent_still_reads(blocked: Program) -> None:
+    assert blocked.get("/notes").status_code == 200
+    assert blocked.get("/files/facts/user.md").status_code == 200
+
+
+def test_a_question_asked_before_the_block_is_not_answered_after_it(
+    alice: User, agent: Program
+) -> None:
+    session = agent.post("/sessions", {}).json()["id"]
+    said = agent.post(f"/sessions/{session}/messages", {"content": "What is new?"}).json()
+    refusing.refuse(alice, "agent", "desk", by=alice.actor)
+
+    turn.answer(said["answer"]["id"])
+
+    answer = Message.objects.get(pk=said["answer"]["id"])
+    assert answer.state == "failed"
+    assert "blocked “desk” from writing" in answer.notice
