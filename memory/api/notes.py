@@ -31,7 +31,7 @@ from memory.api.note_schemas import (
 from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem
 from memory.api.reading import is_persons, one_of, topic_of, used, visible
-from memory.api.reviewing import reviewed, source_of
+from memory.api.reviewing import check_unreviewed, reviewed, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
 from memory.models.notes import NoteQuerySet
@@ -40,6 +40,8 @@ from memory.noting import writing as notes
 from memory.noting.checks import usual_stability
 from memory.noting.maintenance import prune_expired
 from memory.records import acts as record_acts
+from memory.reviewing import review
+from memory.reviewing.types import MERGE, TRASH
 
 api = router("notes")
 _ONE = "/{uuid:note_id}"
@@ -122,13 +124,18 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
     caller, note = request.auth, _note(request.auth, note_id)
     expected, changed = expected_version(request, note), patch.changed()
     _check_agents_edit(caller, note, changed)
-    if words := {"content", "evidence", "tags"} & changed.keys():
+    if changed.get("stability") == Note.Stability.PERMANENT:
+        changed.setdefault("ttl_days", None)
+    before = {name: getattr(note, name) for name in changed}
+    if changed != before:
+        now = {"kind": note.kind, "content": note.content, **before}
+        after = {**now, **changed}
         held = reviewed(
             caller,
-            "rule" if changed.get("kind", note.kind) == "rule" else "note",
-            before={"content": note.content},
-            after={"kind": note.kind, "content": note.content, **changed},
-            texts=[text for name in sorted(words) for text in _texts(changed[name])],
+            review.kind_of_note(note.kind, after["kind"]),
+            before=now,
+            after=after,
+            texts=[after["content"], *after.get("evidence", ()), *after.get("tags", ())],
             target=note,
             why=patch.why,
         )
@@ -136,7 +143,10 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             return Status(202, held)
     with transaction.atomic():
         pinned, lock = changed.pop("pinned", note.pinned), changed.pop("lock", note.lock)
-        notes.edit_note(note, by=caller.by, expected_version=expected, why=patch.why, **changed)
+        trust = None if caller.by.is_person else caller.context().write_trust
+        notes.edit_note(
+            note, by=caller.by, expected_version=expected, why=patch.why, trust=trust, **changed
+        )
         if pinned != note.pinned:
             record_acts.carry_out("pin" if pinned else "unpin", note, by=caller.by)
         if lock != note.lock:
@@ -145,12 +155,10 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
     return NoteOut.of(note)
 
 
-def _texts(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
 def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> None:
     """Refuse (403) what agents leave to people: their notes, pins, locks and what is sensitive."""
+    note.check_may_change(caller.by)
+    _check_identity(caller, note)
     if is_persons(note):
         words = _(
             "A person wrote, edited or pinned this note, and agents leave it as it is. POST to its "
@@ -165,31 +173,66 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
         only_people(caller, words % {"fields": ", ".join(named)})
 
 
-@api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
-def trash_note(request: ApiRequest, note_id: UUID) -> Status[None]:
+def _check_identity(caller: Caller, note: Note) -> None:
+    if note.kind in Note.IDENTITY:
+        only_people(caller, _("Soul, persona and profile are changed by a person, under Settings."))
+
+
+@api.delete(_ONE, auth=WRITE, response={204: None, 202: Held}, openapi_extra=IF_MATCH)
+def trash_note(request: ApiRequest, note_id: UUID) -> Any:
     """Move a note to the trash, from which a person can restore it for 30 days."""
     caller, note = request.auth, _note(request.auth, note_id)
     note.version = expected_version(request, note)
+    note.check_may_change(caller.by)
+    _check_identity(caller, note)
     if is_persons(note):
         words = _(
             "A person wrote, edited or pinned this note: only a person moves it to the trash."
         )
         only_people(caller, words)
+    held = reviewed(
+        caller,
+        review.kind_of_note(note.kind),
+        before={"content": note.content},
+        after={"act": TRASH, "kind": note.kind, "content": note.content},
+        texts=[],
+        target=note,
+    )
+    if held is not None:
+        return Status(202, held)
     note.trash(by=caller.by)
     return Status(204, None)
 
 
-@api.post("/merge", auth=WRITE, response={201: MergedOut})
-def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> MergedOut:
-    """Make one summary note of two to twenty, which it supersedes: by a model, if there is one."""
+@api.post("/merge", auth=WRITE, response={201: MergedOut, 202: Held})
+def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> Any:
+    """Make one summary note of two to twenty, which it supersedes: by a model, if there is one.
+
+    202: an agent's merge that a person is to decide first; its text is that of the notes.
+    """
     caller = request.auth
     if not caller.by.is_person:
         _check_agents_merge(caller, merge.ids)
+        if held := _held_merge(caller, merge.ids):
+            return Status(202, held)
     merged = merging.merge(caller.owner, merge.ids, by=caller.by)
     note = _note(caller, merged.note.pk)
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
-    return MergedOut.of(note, by_model=merged.is_by_model, warning=merged.warning)
+    return Status(201, MergedOut.of(note, by_model=merged.is_by_model, warning=merged.warning))
+
+
+def _held_merge(caller: Caller, ids: list[str]) -> Held | None:
+    """Hold an agent's merge that is to be held, with the notes' own words; no model is asked."""
+    joined = merging.mergeable(caller.owner, ids, by=caller.by)
+    content = merging.concatenation(joined)
+    versions = {str(note.pk): note.version for note in joined}
+    return reviewed(
+        caller,
+        review.kind_of_note(*(note.kind for note in joined)),
+        after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
+        texts=[content],
+    )
 
 
 def _check_agents_merge(caller: Caller, ids: list[str]) -> None:
@@ -221,10 +264,11 @@ def supersede_note(
     fields = successor.fields()
     if "sensitivity" in fields and fields["sensitivity"] != "sensitive":
         only_people(caller, _("Only a person says that a note is not sensitive."))
+    before = {name: getattr(note, name) for name in fields}
     held = reviewed(
         caller,
-        "rule" if fields.get("kind", note.kind) == "rule" else "note",
-        before={"content": note.content},
+        review.kind_of_note(note.kind, fields.get("kind", note.kind)),
+        before={"kind": note.kind, "content": note.content, **before},
         after={"kind": note.kind, "content": successor.content, **fields},
         texts=[successor.content, *fields.get("evidence", ()), *fields.get("tags", ())],
         target=note,
@@ -247,6 +291,7 @@ def supersede_note(
 @api.post("/prune", auth=WRITE, response=PrunedOut)
 def prune_notes(request: ApiRequest) -> PrunedOut:
     """Move the notes that have expired to the trash now; upkeep does so every six hours."""
+    check_unreviewed(request.auth, "note", _("Pruning notes"))
     return PrunedOut(pruned=prune_expired(request.auth.owner))
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from memory.api.auth import Caller
 from memory.api.frame import Held
-from memory.models import Remembered, Topic
+from memory.api.problems import Problem
+from memory.models import Remembered, ReviewLevel, Topic
 from memory.observing.lines import Line, callers_source
 from memory.reviewing import refused
+from memory.reviewing.levels import level_of
 from memory.toolkit import review as tool_review
 
 
@@ -30,6 +34,16 @@ def reviewed(
     if waits is None:
         return None
     return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))
+
+
+def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
+    """Refuse (403) an agent's act that cannot wait for a person, where they want to see each write."""
+    if not caller.by.is_person and level_of(caller.owner, kind) == ReviewLevel.Level.HOLD_ALL:
+        words = _(
+            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
+            "Nothing was changed. Only the person can do this, so ask them to."
+        )
+        raise Problem(403, words % {"act": act})
 
 
 def source_of(caller: Caller, named: str | None) -> str:

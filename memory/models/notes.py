@@ -18,6 +18,7 @@ from memory.addresses import address
 from memory.errors import InvalidValue
 from memory.models.base import OWNER_SCOPE, RememberedQuerySet
 from memory.models.history import Revision
+from memory.models.proposals import Proposal
 from memory.models.recalled import Recalled, list_indexes
 from memory.texts.text import in_brief
 
@@ -196,6 +197,8 @@ class Note(Recalled):
         """
         with transaction.atomic():
             self.let_go([self], by=by)
+            # A proposed merge holds the words of each note that it joins.
+            Proposal.forget(Q(record_type="note", after__versions__has_key=str(self.pk)))
             super().purge(by=by)
 
     @classmethod

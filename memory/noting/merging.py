@@ -115,6 +115,11 @@ def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
     return keys
 
 
+def mergeable(owner: User, ids: Iterable[Any], *, by: Actor) -> list[Note]:
+    """Return the notes that `merge` would join, oldest first.  Raises InvalidValue or Locked."""
+    return _mergeable(owner, _keys(ids), by=by, at=timezone.now())
+
+
 def _refused(problem: str) -> InvalidValue:
     return InvalidValue(problem, errors={"ids": [problem]})
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.contexts import identity
-from memory.errors import InvalidValue
+from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Observation, Proposal, Topic, Trust, User
+from memory.noting import merging
 from memory.noting import writing as notes
 from memory.noting.chain import chain
 from memory.noting.checks import NoteChecks, usual_stability
 from memory.observing import Line, remember_lines
 from memory.observing.lines import checked
 from memory.reviewing.files import FILES
-from memory.reviewing.types import Applied, Applier, Overtaken, why_of
+from memory.reviewing.types import MERGE, TRASH, Applied, Applier, Overtaken, why_of
 from memory.texts.merge import merge
 
 __all__ = ["APPLY", "Applied", "Overtaken", "lines_of"]
@@ -34,15 +36,26 @@ def _check_note(proposal: Proposal) -> None:
     checks.content(after.get("content", ""))
     kind = checks.choice("kind", after.get("kind", Note.Kind.LOG), Note.Kind.values)
     fields = {name: checks.one(name, after[name]) for name in _MORE if name in after}
-    if proposal.target_id is None:  # else the note that it replaces has the other fields
+    if after.get("act") == MERGE:
+        _merged_versions(after)
+    elif proposal.target_id is None:
         usual = {"stability": usual_stability(kind), "ttl_days": None, "confidence": 1.0}
         checks.together({**usual, "evidence": [], "kind": kind, **fields})
+    elif "kind" in proposal.before:
+        target = Note.objects.of(proposal.owner).filter(pk=proposal.target_id).first()
+        if target is not None:
+            stands = target.snapshot(*notes.FIELDS)
+            checks.together({**stands, "kind": kind, **fields}, is_pinned=target.pinned)
     checks.raise_refused()
 
 
 def _write_note(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
-    """Write the note, or let it supersede the one it was proposed for."""
+    """Write the note, let it supersede the one it was proposed for, or merge or trash notes."""
     owner = proposal.owner
+    if wanted.get("act") == MERGE:
+        return _merge(proposal, wanted, by)
+    if wanted.get("act") == TRASH:
+        return _trash(proposal, by)
     if proposal.target_id is not None:
         return _supersede(proposal, wanted, by, seen)
     kind = str(wanted.get("kind", Note.Kind.LOG))
@@ -85,6 +98,9 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
             source=proposal.source or None,
         )
         return Applied(soul, was_merged, others=(standing,))
+    fields = {name: wanted[name] for name in _MORE if name in wanted}
+    if "kind" in proposal.before and wanted.get("kind") != proposal.before["kind"]:
+        fields["kind"] = wanted["kind"]
     note = notes.supersede(
         standing,
         content,
@@ -92,9 +108,54 @@ def _supersede(proposal: Proposal, wanted: Mapping[str, Any], by: Actor, seen: s
         expected_version=standing.version,
         why=why_of(proposal),
         source=proposal.source or None,
-        **{name: wanted[name] for name in _MORE if name in wanted},
+        **fields,
     )
     return Applied(note, was_merged, others=(standing,))
+
+
+def _merged_versions(after: Mapping[str, Any]) -> dict[UUID, int]:
+    """Return the notes that a proposed merge joins, each with the version that was seen."""
+    try:
+        versions = {UUID(str(key)): int(version) for key, version in after["versions"].items()}
+    except (KeyError, AttributeError, TypeError, ValueError):
+        versions = {}
+    if len(versions) < merging.LEAST:
+        raise InvalidValue(_("A proposed merge names at least two notes and their versions."))
+    return versions
+
+
+def _merge(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Applied:
+    versions = _merged_versions(wanted)
+    try:
+        merged = merging.merge(
+            proposal.owner,
+            versions,
+            by=by,
+            content=str(wanted["content"]),
+            versions=versions,
+            why=why_of(proposal),
+        )
+    except StaleWrite as exc:
+        problem = _(
+            "One of these notes changed after the merge was proposed. Nothing was merged. Reject "
+            "the proposal, or merge the notes yourself."
+        )
+        raise InvalidValue(problem) from exc
+    return Applied(merged.note, others=tuple(merged.note.supersedes.all()))
+
+
+def _trash(proposal: Proposal, by: Actor) -> Applied:
+    """Move the note to the trash.  Raises InvalidValue where it says something else by now."""
+    target = Note.objects.of(proposal.owner).live().filter(pk=proposal.target_id).first()
+    if target is None or target.content != proposal.before.get("content"):
+        raise InvalidValue(
+            _(
+                "The note changed after this was proposed, or is in Trash already. Nothing was "
+                "changed. Reject the proposal, or move the note to Trash yourself."
+            )
+        )
+    target.trash(by=by, why=why_of(proposal))
+    return Applied(target)
 
 
 def _standing(proposal: Proposal) -> Note:

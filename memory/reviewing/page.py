@@ -19,6 +19,7 @@ from memory.models import MemoryFile, Note, Observation, Proposal, User
 from memory.paging import Page, page_of
 from memory.reviewing import review
 from memory.reviewing.levels import KINDS, levels_of
+from memory.reviewing.types import MERGE, TRASH
 from memory.texts import diff as text_diff
 from memory.texts.text import shorten
 
@@ -38,6 +39,8 @@ TYPES = {
     "observation": _lazy("Observations"),
 }
 _FIELDS = {
+    "kind": _lazy("kind"),
+    "scope": _lazy("scope"),
     "confidence": _lazy("confidence"),
     "stability": _lazy("stability"),
     "ttl_days": _lazy("days that it is kept"),
@@ -83,6 +86,11 @@ class Row:
     rows: list[text_diff.Row] = field(default_factory=list)
     is_cut: bool = False
     details: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether it holds a text that a person can change before accepting it."""
+        return bool(self.proposal.after.get("act") != TRASH)
 
     @property
     def is_file(self) -> bool:
@@ -169,6 +177,8 @@ def texts_of(proposal: Proposal) -> tuple[str, str]:
     """Return what it would change as it was seen, and as it is wanted; with a last line break each."""
     wanted = proposal.edited or proposal.after
     old, new = str(proposal.before.get("content", "")), str(wanted.get("content", ""))
+    if wanted.get("act") == TRASH:
+        new = ""
     if proposal.record_type == "observation":
         lines = review.lines_of(wanted)
         categories = dict(Observation.Category.choices)
@@ -189,6 +199,9 @@ def title_of(proposal: Proposal) -> str:
     if proposal.record_type == "observation":
         number = len(review.lines_of(after))
         return ngettext("One observation", "%(n)d observations", number) % {"n": number}
+    if after.get("act") == MERGE:
+        number = len(after.get("versions", ()))
+        return ngettext("A merge of one note", "A merge of %(n)d notes", number) % {"n": number}
     kinds = {
         Note.Kind.RULE.value: _("A rule"),
         Note.Kind.SOUL.value: _("The soul"),
@@ -203,6 +216,10 @@ def act_of(proposal: Proposal) -> str:
     """Return what would become of it: made anew, changed, or replaced."""
     if proposal.record_type == "memoryfile":
         return _("would be changed") if proposal.version_seen else _("would be written")
+    if proposal.after.get("act") == MERGE:
+        return _("would replace the notes it merges")
+    if proposal.after.get("act") == TRASH:
+        return _("would be moved to Trash")
     if proposal.target_id is not None:
         return _("would replace the one that stands")
     return _("would be remembered")
@@ -214,11 +231,19 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
         return []
     said = []
     for name, words in _FIELDS.items():
-        value = proposal.after.get(name)
-        if value not in (None, "", []):
-            shown = "; ".join(map(str, value)) if isinstance(value, list) else str(value)
-            said.append((str(words), shorten(shown, 300)))
+        value, before = proposal.after.get(name), proposal.before.get(name)
+        if name in proposal.before and before != value:
+            arrow = f"{_shown(before)} → {_shown(value)}"
+            said.append((str(words), shorten(arrow, 300)))
+        elif value not in (None, "", []) and name not in ("kind", "scope"):
+            said.append((str(words), shorten(_shown(value), 300)))
     return said
+
+
+def _shown(value: Any) -> str:
+    if value in (None, "", []):
+        return _("none")
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 # --- what stands beside it ------------------------------------------------------------------------
@@ -265,6 +290,8 @@ def target_url(proposal: Proposal) -> str:
 
 def edit_fields(proposal: Proposal, typed: Mapping[str, str] | None = None) -> list[Any]:
     """Return what a person may edit before accepting: name, label, text, and the lines it takes."""
+    if proposal.after.get("act") == TRASH:
+        return []
     if proposal.record_type != "observation":
         label = _("The whole file") if proposal.record_type == "memoryfile" else _("The text")
         fields = [("content", label, str(proposal.after.get("content", "")))]

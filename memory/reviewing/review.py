@@ -22,6 +22,7 @@ from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.models import (
     Activity,
+    Note,
     Proposal,
     Remembered,
     ReviewLevel,
@@ -72,6 +73,13 @@ class Verdict:
     def is_held(self) -> bool:
         """Whether it waits for a person."""
         return bool(self.held)
+
+
+def kind_of_note(*kinds: str) -> str:
+    """Return the kind by which a write is judged that touches notes of these: the strictest."""
+    if set(kinds) & {kind.value for kind in Note.IDENTITY}:
+        return "soul"
+    return "rule" if Note.Kind.RULE in kinds else "note"
 
 
 def verdict(

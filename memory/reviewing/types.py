@@ -13,6 +13,9 @@ from memory.errors import MemoryRefused
 from memory.models import Proposal, Remembered
 from memory.texts.merge import Merge
 
+# What `act` of a proposal's `after` says where it neither makes nor replaces a note.
+MERGE, TRASH = "merge", "trash"
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
