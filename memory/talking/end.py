@@ -2,12 +2,15 @@
 
 Data flow: the person ends it -> the session is over at once, and a Reflection row waits -> a worker
 consolidates the transcript, writes the note of seven days and the log of what was asked, and looks
-back if the session was worth it.  Each part adds nothing when it is done twice.
+back if the session was worth it.  Each part adds nothing when it is done twice.  What an agent's
+session leaves passes the review as that agent's own writes do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
@@ -24,18 +27,20 @@ from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message as Said
 from memory.actors import Actor
-from memory.models import Activity, Message, Note, Reflection, Session, Trust
+from memory.errors import MemoryRefused
+from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.noting.writing import lowest_trust, write_note
-from memory.observing.consolidation import consolidate_session, source_of
+from memory.observing.consolidation import consolidate_session, lines_in, source_of, turns_of
 from memory.one_at_a_time import alone
 from memory.outside.asking import ask_model
 from memory.reflecting import reflection
 from memory.reflecting.entry import Told, findings_in
 from memory.reflecting.gate import why_not_talk
+from memory.reviewing import refused, review
 from memory.talking.conversation import LOG_DAYS, PENDING, is_to_keep
-from memory.talking.prompt import ASK, transcript_of
+from memory.talking.prompt import ASK, transcript_of, words_trust
 from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, plain, shorten
@@ -98,9 +103,12 @@ def finish(session_id: str) -> bool:
     with alone(_ENDING, row.pk % 2**31) as is_mine:
         if not is_mine:
             return False
-        session = Session.objects.select_related("owner").filter(pk=session_id).first()
+        rows = Session.objects.select_related("owner", "agent")
+        session = rows.filter(pk=session_id).first()
         if session is None or session.trashed_at is not None:
             _skip(row, _("the session is in the trash: nothing was kept"))
+        elif blocked := _why_blocked(session):
+            _skip(row, blocked)
         elif row.created < timezone.now() - GIVE_UP:
             _skip(row, _("it could not be finished within a day"))
         else:
@@ -111,14 +119,14 @@ def finish(session_id: str) -> bool:
 def _finish(session: Session, row: Reflection) -> None:
     try:
         with timezone.override(zone_of(session.owner.time_zone)):
-            consolidate_session(
-                session, by=ASK, trust=words_trust(session), answers=trust_of(session)
-            )
+            _consolidate(session)
             _log_requests(session)
             _summarise(session)
             _look_back(session)
     except SoftTimeLimitExceeded:
         _fail(row, _("it took longer than a task may"))
+    except MemoryRefused as exc:
+        _fail(row, str(exc))
     except Exception:
         _fail(row, _("something went wrong inside Beacon: the worker's log tells what"))
         raise
@@ -134,15 +142,63 @@ def _fail(row: Reflection, why: str) -> None:
     )
 
 
+def _why_blocked(session: Session) -> str:
+    """Return why an agent's session leaves nothing: its owner blocked the agent since."""
+    try:
+        if session.agent is not None:
+            refused.check(session.owner, session.agent.actor)
+    except refused.Refused as exc:
+        return str(exc)
+    return ""
+
+
+def _is_held(
+    session: Session, kind: str, after: dict[str, Any], *, texts: Sequence[str], trust: str
+) -> bool:
+    """Hold what an agent's session leaves, if the agent's own write of it would be held.
+
+    What a person's session leaves is never held.  Raises LimitReached where too much waits.
+    """
+    if session.agent is None:
+        return False
+    by, owner = session.agent.actor, session.owner
+    found = review.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    if found.is_held:
+        review.hold(
+            owner,
+            kind,
+            by=by,
+            source=source_of(session.pk),
+            before={},
+            after=after,
+            why=_("left by a session that ended"),
+            held=found.held,
+        )
+    return found.is_held
+
+
+def _consolidate(session: Session) -> None:
+    """Keep what was decided and concluded as observations; all of an agent's wait if one does."""
+    user, answers = words_trust(session), trust_of(session)
+    bound = Trust(lowest_trust([user, Trust.AGENT, answers]))
+    lines = lines_in(turns_of(session), user=user, assistant=bound)
+    if not lines:
+        return
+    rows = [
+        {"category": line.category, "content": line.content, "tags": list(line.tags)}
+        for line in lines
+    ]
+    after = {"lines": rows, "source": source_of(session.pk)}
+    texts = [line.content for line in lines]
+    trust = lowest_trust([answers, *(line.trust or bound for line in lines)])
+    if not _is_held(session, "observation", after, texts=texts, trust=trust):
+        consolidate_session(session, by=ASK, trust=user, answers=answers)
+
+
 def said_in(session: Session) -> list[Message]:
     """Return what was said: the list of files and answers that came to nothing left out."""
     rows = session.messages.filter(is_index=False, state=Message.State.DONE)
     return list(rows.order_by("position"))
-
-
-def words_trust(session: Session) -> Trust:
-    """Return how far to believe what was asked: the person's own words, or a program's."""
-    return Trust.OWNER if session.agent_id is None else Trust.AGENT
 
 
 def trust_of(session: Session) -> str:
@@ -172,25 +228,23 @@ def _log_requests(session: Session) -> None:
 
 
 def _written(session: Session, kind: str, tag: str) -> bool:
-    """Whether the note was written before, also if it lies in the trash since."""
-    mine = Note.objects.of(session.owner).filter(job=source_of(session.pk), kind=kind)
-    return bool(mine.tagged(tag).exists())
+    """Whether the note was written or proposed before, even if it is in the trash by now."""
+    source = source_of(session.pk)
+    mine = Note.objects.of(session.owner).filter(job=source, kind=kind)
+    proposed = Proposal.objects.of(session.owner).filter(
+        source=source, after__contains={"job": source, "kind": kind, "tags": [tag]}
+    )
+    return bool(mine.tagged(tag).exists() or proposed.exists())
 
 
 def _write(session: Session, kind: str, content: str, days: int, trust: str) -> None:
-    source = source_of(session.pk)
-    write_note(
-        session.owner,
-        kind,
-        clean(content)[0],
-        by=ASK,
-        stability=Note.Stability.VOLATILE,
-        ttl_days=days,
-        tags=[TAG],
-        source=source,
-        job=source,
-        trust=trust,
-    )
+    source, content = source_of(session.pk), clean(content)[0]
+    fields: dict[str, Any] = {
+        "stability": Note.Stability.VOLATILE.value, "ttl_days": days, "tags": [TAG], "job": source,
+    }  # fmt: skip
+    after = {"kind": str(kind), "content": content, **fields}
+    if not _is_held(session, "note", after, texts=[content], trust=trust):
+        write_note(session.owner, kind, content, by=ASK, source=source, trust=trust, **fields)
 
 
 def _day(session: Session) -> str:

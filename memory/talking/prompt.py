@@ -21,6 +21,7 @@ from memory.contexts.context import Context, build_context
 from memory.models import Message, Session, Trust
 from memory.noting.writing import lowest_trust
 from memory.observing.consolidation import source_of
+from memory.reviewing import agent_reading
 from memory.talking.cites import given_of, records_as_named
 from memory.texts.trimming import SHARE, trimmed
 from memory.toolkit.types import ToolContext
@@ -83,12 +84,22 @@ def caller_of(talk: Talk) -> ToolContext:
         ASK,
         talk.source,
         scope=talk.source,
-        trust=lowest_trust([Trust.OWNER, *trusts]),
+        trust=lowest_trust([words_trust(talk.session), *trusts]),
         messages=talk.own_words,
     )
     for call in calls:
         caller.seen.update(call.get("seen") or {})
     return caller
+
+
+def words_trust(session: Session) -> Trust:
+    """Return how far to believe what was asked: the person's own words, or an agent's.
+
+    An agent's words count for no more than what it read before.
+    """
+    if session.agent is None:
+        return Trust(session.trust)
+    return Trust(agent_reading.before(session.agent, lowest_trust([Trust.AGENT, session.trust])))
 
 
 def context_of(talk: Talk, caller: ToolContext) -> Context:
