@@ -251,6 +251,14 @@ class ReviewLevelAdmin(ReadOnlyAdmin):
     list_select_related = ("owner",)
 
 
+@admin.register(memory.AgentScope)
+class AgentScopeAdmin(ReadOnlyAdmin):
+    """Which agent holds a scope that it named itself."""
+
+    list_display = ("owner", "scope", "agent", "created")
+    list_select_related = ("owner",)
+
+
 @admin.register(memory.PublishDue)
 class PublishDueAdmin(ReadOnlyAdmin):
     """Topics whose copy in Redis is behind."""

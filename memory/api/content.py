@@ -32,9 +32,10 @@ from memory.api.frame import located, router
 from memory.api.paging import Listing, listing
 from memory.api.problems import Problem, not_found
 from memory.api.reading import moment, used
-from memory.api.reviewing import source_of
+from memory.api.reviewing import check_unreviewed, source_of
 from memory.content.querying import matching
 from memory.models import ContentItem, Snapshot, Trust
+from memory.models.base import OWNER_SCOPE
 
 api = router("content")
 
@@ -44,12 +45,15 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
     """Store an item in full; nothing of it enters a prompt unless it is asked for by its id."""
     caller = request.auth
     fields = item.model_dump(exclude={"content", "source", "scope"})
+    scope = scopes.claimed(caller, item.scope)
+    if scope == OWNER_SCOPE:
+        check_unreviewed(caller, "content", _("Content that all agents share"))
     stored = store.store(
         caller.owner,
         item.content,
         by=caller.by,
         source=source_of(caller, item.source),
-        scope=scopes.named(caller, item.scope),
+        scope=scope,
         **fields,
     )
     located(response, f"/content/{stored.pk}")
@@ -105,6 +109,7 @@ def show_content(
 def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=200)]) -> ClearedOut:
     """Move all that this very scope holds to the trash, and nothing else."""
     caller, named = request.auth, scopes.named(request.auth, scope)
+    check_unreviewed(caller, "content", _("Clearing a scope"))
     _check_persons(caller, named)
     return ClearedOut(cleared=store.clear(caller.owner, named, by=caller.by))
 
@@ -114,6 +119,7 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     """Keep what a scope holds now; it is kept until it is deleted itself."""
     caller = request.auth
     scope = scopes.named(caller, snapshot.scope)
+    check_unreviewed(caller, "content", _("A snapshot"))
     taken = store.take_snapshot(caller.owner, scope, by=caller.by, title=snapshot.title)
     return Status(201, SnapshotOut.of(taken))
 
@@ -129,7 +135,8 @@ def restore_snapshot(
     if snapshot is None or not scopes.is_open(caller, snapshot.scope):
         raise not_found()
     named = restore.scope if restore is not None and restore.scope else snapshot.scope
-    into = scopes.named(caller, named)
+    into = scopes.claimed(caller, named)
+    check_unreviewed(caller, "content", _("Restoring a snapshot"))
     if into == snapshot.scope:
         _check_persons(caller, into)
     items = store.restore_snapshot(snapshot, by=caller.by, scope=into)

@@ -87,7 +87,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     caller = request.auth
     topic = topic_of(caller, note.topic)
     fields = note.model_dump(exclude={"content", "kind", "topic", "source"})
-    fields["scope"] = scopes.named(caller, note.scope)
+    fields["scope"] = scopes.claimed(caller, note.scope)
     fields["stability"] = note.stability or usual_stability(note.kind)
     source = source_of(caller, note.source)
     held = reviewed(
@@ -166,7 +166,7 @@ def _check_agents_edit(caller: Caller, note: Note, changed: dict[str, Any]) -> N
         )
         only_people(caller, words)
     if "scope" in changed:
-        scopes.named(caller, changed["scope"])
+        scopes.claimed(caller, changed["scope"])
     named = sorted({"pinned", "lock", "sensitivity"} & changed.keys())
     if named:
         words = _("Only a person sets %(fields)s of a note that is there.")

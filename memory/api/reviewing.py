@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from memory.api.auth import Caller
 from memory.api.frame import Held
-from memory.api.problems import Problem
-from memory.models import Remembered, ReviewLevel, Topic
+from memory.models import Remembered, Topic
 from memory.observing.lines import Line, callers_source
-from memory.reviewing import refused
-from memory.reviewing.levels import level_of
+from memory.reviewing import refused, review
 from memory.toolkit import review as tool_review
 
 
@@ -37,13 +33,8 @@ def reviewed(
 
 
 def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
-    """Refuse (403) an agent's act that cannot wait for a person, where they want to see each write."""
-    if not caller.by.is_person and level_of(caller.owner, kind) == ReviewLevel.Level.HOLD_ALL:
-        words = _(
-            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
-            "Nothing was changed. Only the person can do this, so ask them to."
-        )
-        raise Problem(403, words % {"act": act})
+    """Refuse (403) an agent's act that cannot wait, where the owner reviews all that agents write."""
+    review.check_unreviewed(caller.owner, kind, by=caller.by, act=act)
 
 
 def source_of(caller: Caller, named: str | None) -> str:

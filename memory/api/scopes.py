@@ -2,7 +2,7 @@
 
 A person's program names any.  An agent has the owner's scope, its own, and names that it gives
 itself (`session:<id>`, `run:<id>`): not another agent's, a person's session's, or that of a run of
-Beacon's.
+Beacon's.  The first agent that writes under a name holds it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from django.utils.translation import gettext as _
 from memory.api.auth import Caller
 from memory.api.problems import Problem
 from memory.content.clearing import checked_scope
-from memory.models import Session
+from memory.models import AgentScope, Session
+
+_NAMED = ("session:", "run:")
 
 
 def named(caller: Caller, scope: str) -> str:
@@ -24,12 +26,28 @@ def named(caller: Caller, scope: str) -> str:
     """
     scope = checked_scope(scope)
     if not is_open(caller, scope):
-        words = _(
-            "This scope is not yours: a program uses owner, %(own)s, or a session: or run: name of "
-            "its own; runs with a number are Beacon's."
-        )
-        raise Problem(403, words % {"own": caller.agent.actor})
+        raise _not_yours(caller)
     return scope
+
+
+def claimed(caller: Caller, scope: str) -> str:
+    """Return the scope that the caller writes in, which an agent then holds if it named it.
+
+    Raises as `named` does.
+    """
+    scope = named(caller, scope)
+    is_named = not caller.by.is_person and scope.startswith(_NAMED)
+    if is_named and not AgentScope.objects.claim(caller.owner, scope, caller.agent.name):
+        raise _not_yours(caller)
+    return scope
+
+
+def _not_yours(caller: Caller) -> Problem:
+    words = _(
+        "This scope isn’t yours. An agent uses owner, %(own)s, or a session: or run: name that no "
+        "other agent uses. Runs with a number are Beacon’s."
+    )
+    return Problem(403, words % {"own": caller.agent.actor})
 
 
 def is_open(caller: Caller, scope: str) -> bool:
@@ -37,10 +55,12 @@ def is_open(caller: Caller, scope: str) -> bool:
     if caller.by.is_person or scope in caller.context().scopes:
         return True
     kind, _colon, name = scope.partition(":")
-    name = name.partition("/")[0]  # a sub-agent's scope lies in that of its run or session
-    if kind == "run":
-        return not _is_beacons_run(name)
-    return kind == "session" and not _is_others_session(caller, name)
+    name = name.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+    if not scope.startswith(_NAMED):
+        return False
+    is_others = _is_beacons_run(name) if kind == "run" else _is_others_session(caller, name)
+    holder = AgentScope.objects.holder(caller.owner, scope)
+    return not is_others and holder in ("", caller.agent.name)
 
 
 def _is_beacons_run(name: str) -> bool:

@@ -16,6 +16,7 @@ from memory.api.frame import Body, router
 from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem
 from memory.api.reading import open_to_agents, used
+from memory.api.reviewing import check_unreviewed
 from memory.api.versions import tagged
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry
@@ -97,13 +98,16 @@ def set_entry(
 ) -> Any:
     """Put a value under a key, whatever stood there before; that stays in its history."""
     caller = request.auth
+    scope = _scope(caller, session)
+    if scope == OWNER_SCOPE:
+        check_unreviewed(caller, "scratchpad", _("A value that all agents share"))
     is_new = not _is_there(caller, key, session)
     stored = scratchpad.set_value(
         caller.owner,
         key,
         entry.value,
         by=caller.by,
-        scope=_scope(caller, session),
+        scope=scopes.claimed(caller, scope),
         source=caller.source,
     )
     tagged(response, stored)
@@ -113,7 +117,11 @@ def set_entry(
 @api.delete(_ONE, auth=WRITE, response={204: None})
 def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[None]:
     """Move an entry to the trash."""
-    _entry(request.auth, key, session).trash(by=request.auth.by)
+    caller, entry = request.auth, _entry(request.auth, key, session)
+    if entry.scope == OWNER_SCOPE:
+        check_unreviewed(caller, "scratchpad", _("Deleting a value that all agents share"))
+    scratchpad.check_may_write(entry, caller.by)
+    entry.trash(by=caller.by)
     return Status(204, None)
 
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from ninja import Path, Query, Status
 from pydantic import BaseModel, Field
 
+from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.frame import Body, Held, located, router
 from memory.api.observation_schemas import IdsOut
@@ -176,6 +177,8 @@ def consolidate_session(
         turns = turns_of(session)
     trust = Trust.OWNER if caller.by.is_person else Trust.AGENT
     key = str(session.pk) if session is not None else session_id
+    if session is None:
+        scopes.claimed(caller, source_of(key))
     lines = lines_in(turns, user=trust, assistant=trust)
     if not lines:
         return Status(200, IdsOut(ids=[], new=[]))

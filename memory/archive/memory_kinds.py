@@ -58,6 +58,13 @@ MEMORY_KINDS = [
         key=("name",),
         without=("created", "read_trust", "read_at"),
     ),
+    Kind(
+        "agent-scopes",
+        gettext_lazy("scopes that agents named"),
+        memory.AgentScope,
+        key=("scope",),
+        own_alone=True,
+    ),
     Kind("review-levels", gettext_lazy("review levels"), memory.ReviewLevel, key=("kind",)),
     Kind(
         "refused-sources",

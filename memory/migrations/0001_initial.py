@@ -182,6 +182,35 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="AgentScope",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("scope", models.CharField(max_length=200)),
+                ("agent", models.CharField(max_length=80)),
+                ("created", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("owner", "scope"), name="agent_scope_once_an_owner"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="ApiToken",
             fields=[
                 (

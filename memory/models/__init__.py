@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.models.agents import Agent, ApiToken
+from memory.models.agents import Agent, AgentScope, ApiToken
 from memory.models.api import ApiAnswer
 from memory.models.archives import Archive
 from memory.models.base import Lock, Remembered, Sensitivity, Trust
@@ -38,6 +38,7 @@ from memory.models.users import Invitation, SignIn, User
 __all__ = [
     "Activity",
     "Agent",
+    "AgentScope",
     "ApiAnswer",
     "ApiToken",
     "Archive",

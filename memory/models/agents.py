@@ -50,6 +50,46 @@ class Agent(models.Model):
         return Actor("agent", self.name)
 
 
+class AgentScopeQuerySet(OwnedQuerySet):
+    """The questions asked of the scopes that agents named."""
+
+    def holder(self, owner: Any, scope: str) -> str:
+        """Return the name of the agent that holds the scope, or that it is part of; "" for none."""
+        names = self.of(owner).filter(scope=_whole(scope)).values_list("agent", flat=True)
+        return names.first() or ""
+
+    def claim(self, owner: Any, scope: str, agent: str) -> bool:
+        """Let the agent hold the scope if no other agent does; return whether it holds it now."""
+        row, _made = self.get_or_create(owner=owner, scope=_whole(scope), defaults={"agent": agent})
+        return bool(row.agent == agent)
+
+
+def _whole(scope: str) -> str:
+    return scope.partition("/")[0]  # a sub-agent's scope is part of that of its run or session
+
+
+class AgentScope(models.Model):
+    """Which agent holds a scope that it named itself (`session:<name>`, `run:<name>`).
+
+    The first agent that writes there holds it, and no other agent reads or writes there.
+    """
+
+    owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
+    scope = models.CharField(max_length=200)
+    agent = models.CharField(max_length=LONGEST_NAME)
+    created = models.DateTimeField(default=timezone.now)
+
+    objects: ClassVar[models.Manager[Any]] = AgentScopeQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "scope"], name="agent_scope_once_an_owner")
+        ]
+
+    def __str__(self) -> str:
+        return self.scope
+
+
 class TokenQuerySet(models.QuerySet["ApiToken"]):
     """Tokens, whose owner is their agent's."""
 

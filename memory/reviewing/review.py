@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.actors import MAINTENANCE, Actor
-from memory.errors import InvalidValue, LimitReached, MemoryRefused
+from memory.errors import InvalidValue, LimitReached, Locked, MemoryRefused
 from memory.models import (
     Activity,
     Note,
@@ -118,6 +118,19 @@ def verdict(
     if level == ReviewLevel.Level.HOLD_ALL:
         why = why or [_("you want to see every write of this kind")]
     return Verdict("; ".join(reason.replace(";", ",") for reason in why))
+
+
+def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
+    """Raise Locked for an act that cannot wait for a person who reviews all that agents write.
+
+    `act` names it in words, as the beginning of a sentence.
+    """
+    if not by.is_person and level_of(owner, kind) == ReviewLevel.Level.HOLD_ALL:
+        words = _(
+            "%(act)s can’t wait for review, and the owner reviews everything that agents write. "
+            "Nothing was changed. Only the person can do this."
+        )
+        raise Locked(words % {"act": act})
 
 
 def waiting(owner: User) -> Any:

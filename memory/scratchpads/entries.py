@@ -14,7 +14,7 @@ from django.db.models.functions import Collate
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
-from memory.errors import InvalidValue, NoSuchKey
+from memory.errors import InvalidValue, Locked, NoSuchKey
 from memory.models import Revision, ScratchpadEntry, Trust
 from memory.models.base import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
@@ -117,6 +117,17 @@ def get_entry(owner: Any, key: str, *, scope: str = OWNER_SCOPE) -> ScratchpadEn
     return entry
 
 
+def check_may_write(entry: ScratchpadEntry, by: Actor) -> None:
+    """Raise Locked where an agent would write over, or trash, what a person put there or locked."""
+    entry.check_may_change(by)
+    if not by.is_person and (entry.trust == Trust.OWNER or entry.pinned):
+        words = _(
+            "A person wrote or pinned the value under “%(key)s”, so only a person changes it. Use "
+            "another key."
+        )
+        raise Locked(words % {"key": entry.key})
+
+
 def set_value(
     owner: Any,
     key: str,
@@ -142,6 +153,7 @@ def set_value(
             entry, made = _insert(owner, key, value, scope=scope, by=by, source=source, trust=trust)
             if made:
                 return entry
+        check_may_write(entry, by)
         fields = {"value": value} if entry.trust == trust else {"value": value, "trust": trust}
         return entry.change(
             by=by, expected_version=expected_version, why=_("set"), source=source, **fields
@@ -183,6 +195,7 @@ def edit_entry(
 def delete(owner: Any, key: str, *, by: Actor, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
     """Move the entry under `key` to the trash.  Raises NoSuchKey, or Locked."""
     entry = get_entry(owner, key, scope=scope)
+    check_may_write(entry, by)
     entry.trash(by=by)
     return entry
 

@@ -20,8 +20,10 @@ from memory.content.storing import as_text, store
 from memory.content.transforms import TRANSFORMS, UNITS, View, transform
 from memory.errors import InvalidValue
 from memory.models import ContentItem
+from memory.models.base import OWNER_SCOPE
 from memory.noting.checks import listed
 from memory.noting.writing import lowest_trust
+from memory.reviewing.review import check_unreviewed
 from memory.texts.days import day_of, moment_of
 from memory.texts.text import as_data, clean, shorten
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
@@ -88,6 +90,9 @@ def _store(context: ToolContext, asked: StoreArguments) -> ToolResult:
         other = retrieve(context.owner, key, scopes=context.content_scopes)
         if other is None or not context.may_read(other):
             return _not_found(key)
+    if context.content_scope == OWNER_SCOPE:
+        act = _("Content that all agents share")
+        check_unreviewed(context.owner, "content", by=context.by, act=act)
     item = store(
         context.owner,
         content,

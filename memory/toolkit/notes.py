@@ -15,13 +15,13 @@ from pydantic import AliasChoices, Field
 
 from memory.contexts import identity
 from memory.errors import InvalidValue
-from memory.models import Note, Observation, Session
+from memory.models import AgentScope, Note, Observation, Session
 from memory.noting.checks import usual_stability
 from memory.noting.writing import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
 from memory.observing.consolidation import Turn, consolidate, lines_in, source_of
 from memory.observing.lines import callers_source, checked, checked_source
-from memory.texts.text import shorten
+from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.recall import why_gone
 from memory.toolkit.review import reviewed
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
@@ -304,6 +304,8 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
     session_id = asked.session_id or _session_id(context, turns)
     _check_session(context, session_id)
+    if asked.session_id:
+        _claim_session(context, session_id)
     # A transcript's observations bear no topic: what comes of web text would leave the run's.
     waits = _held_lines(context, lines, source_of(session_id), leaves_topic=True)
     if waits is not None:
@@ -325,6 +327,16 @@ def _check_session(context: ToolContext, session_id: str) -> None:
     session = Session.objects.of(context.owner).select_related("agent").filter(pk=key).first()
     if session is not None and (session.agent is None or session.agent.actor != context.by):
         problem = _("That session is not yours: leave session_id out, or name one of your own.")
+        raise InvalidValue(problem, errors={"session_id": [problem]})
+
+
+def _claim_session(context: ToolContext, session_id: str) -> None:
+    """Let the agent hold the conversation's name.  Raises InvalidValue where another agent does."""
+    by = context.by
+    if by.kind == "agent" and not AgentScope.objects.claim(
+        context.owner, source_of(one_line(clean(session_id)[0])), by.name
+    ):
+        problem = _("Another agent uses this session_id: leave it out, or choose another.")
         raise InvalidValue(problem, errors={"session_id": [problem]})
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry, Sensitivity, Trust
 from memory.models.base import OWNER_SCOPE
+from memory.reviewing.review import check_unreviewed
 from memory.scratchpads import entries as scratchpad
 from memory.texts.text import as_data, one_line, shorten
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
@@ -62,12 +63,16 @@ def _get(context: ToolContext, asked: KeyArguments) -> ToolResult:
 def _set(context: ToolContext, asked: SetArguments) -> ToolResult:
     if hidden := _hidden(context, asked):
         return hidden
+    scope = _scope(context, only_here=asked.only_here)
+    if scope == OWNER_SCOPE:
+        act = _("A value that all agents share")
+        check_unreviewed(context.owner, "scratchpad", by=context.by, act=act)
     entry = scratchpad.set_value(
         context.owner,
         asked.key,
         asked.value,
         by=context.by,
-        scope=_scope(context, only_here=asked.only_here),
+        scope=scope,
         source=context.source,
         trust=context.write_trust,
     )

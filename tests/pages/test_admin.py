@@ -122,6 +122,7 @@ def _about(owner: User, n: int, topic: Topic) -> None:
         owner=owner, actor="agent:a", record_type="topic", target_id=topic.pk,
         after={"title": SECRET_TEXT},
     )  # fmt: skip
+    memory.AgentScope.objects.claim(owner, f"session:{n}", "desk")
     memory.ReviewLevel.objects.create(owner=owner, kind=f"kind{n}")
     token, _text = tokens.issue(owner, name=f"agent{n}", scopes=["read"], by=owner.actor)
     answer = memory.ApiAnswer(token=token, key=f"key {n}", fingerprint="0")

@@ -23,6 +23,7 @@ from memory.files.saving import append_to, lock_section, save_file
 from memory.models import (
     Activity,
     Agent,
+    AgentScope,
     Conflict,
     ContentItem,
     FileDraft,
@@ -84,6 +85,7 @@ def full(topic: Topic, providers: Providers) -> User:
     Observation.follow([finding])
     Conflict.objects.note(owner, "contradiction", note.superseded_by, finding, source=run.source)
     RefusedSource.objects.create(owner=owner, kind="domain", name="spam.example", reason="spam")
+    AgentScope.objects.claim(owner, "session:trip", "desk")
     ScratchpadEntry.objects.create(owner=owner, key="plan/next", value="call\nNora 李")
     SavedView.objects.create(owner=owner, page="notes", name="House", query="tag=house")
     PutAway.objects.create(
