@@ -10,12 +10,13 @@ import threading
 import time
 from typing import Any, Literal
 
-from django.db.models import QuerySet
+from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 from pydantic import Field
 
 from beacon_site import health
-from memory.models import Topic, Trust
+from memory.models import Sensitivity, Topic, Trust
 from memory.recall.filters import named_topic
 from memory.texts.text import as_data, clean, one_line, shorten
 from memory.toolkit import registry as tools
@@ -23,6 +24,7 @@ from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult,
 from research.models import Report, Run, RunInTheWay
 from research.running import starting
 from research.running.allowance import NotNow
+from research.topics import agents_topics
 
 LONGEST_WAIT = 50  # s; programs give up on a call after a minute
 POLL_SECONDS = 0.5
@@ -67,6 +69,8 @@ class ReportArguments(Arguments):
 def _research(context: ToolContext, asked: TopicArguments) -> ToolResult:
     title = one_line(clean(asked.topic)[0])
     topic = _topic(context, title)
+    if topic is not None and not context.may_read(topic):
+        return refused("refused", _("An agent can’t research this. Ask the person to."))
     if topic is None and not _may_make(context, title):
         text = _(
             "There is no topic “%(topic)s”, and none was made: what you read came from outside, "
@@ -99,14 +103,21 @@ def _may_make(context: ToolContext, title: str) -> bool:
 
 
 def _new_topic(context: ToolContext, title: str, objective: str) -> Topic:
-    objective = clean(objective)[0].strip()
-    return starting.create_topic(
-        owner=context.owner,
-        title=title,
-        by=context.by,
-        source=context.source,
-        settings={"objective": objective},
-    )
+    objective, by = clean(objective)[0].strip(), context.by
+    texts = [title, *filter(None, [objective])]
+    trust = context.trust_of(*texts)
+    agents_topics.check_review(context.owner, texts, by=by, trust=trust)
+    source = context.source if by.is_person else str(by)
+    with transaction.atomic():
+        agents_topics.check_hour(context.owner, by)
+        return starting.create_topic(
+            owner=context.owner,
+            title=title,
+            by=by,
+            source=source,
+            settings={"objective": objective},
+            trust=trust,
+        )
 
 
 def _in_the_way(exc: RunInTheWay) -> ToolResult:
@@ -170,11 +181,13 @@ def _report(context: ToolContext, asked: ReportArguments) -> ToolResult:
     runs = (
         Run.objects.of(context.owner).kept().filter(topic__trashed_at=None).select_related("topic")
     )
+    hidden = Q(topic__sensitivity=Sensitivity.SENSITIVE) | Q(topic__trust=Trust.QUARANTINED)
+    runs = runs.exclude(hidden)
     if asked.run is not None:
         runs = runs.filter(pk=asked.run)
     if asked.topic:
         topic = _topic(context, one_line(clean(asked.topic)[0]))
-        if topic is None:
+        if topic is None or not context.may_read(topic):
             text = _("There is no topic “%(topic)s”. research_topic begins one.")
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
         runs = runs.filter(topic=topic)

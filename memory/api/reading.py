@@ -85,7 +85,7 @@ def topic_of(caller: Caller, name: str | None) -> Topic | None:
     """Return the owner's topic of this slug or title, None for none named.  Raises Problem (422)."""
     if not name:
         return None
-    rows = Topic.objects.of(caller.owner).live()
+    rows = open_to_agents(caller, Topic.objects.of(caller.owner).live())
     topic: Topic | None = rows.filter(named_topic(clean(name)[0].strip())).first()
     if topic is None:
         words = _("There is no topic “%(name)s”. Name one by its slug, or leave it out.")

@@ -18,6 +18,7 @@ from research.sources import figures as source_figures
 from research.sources import rules as source_rules
 from research.sources.desk import DeskRow, DeskWanted, Rules
 from research.sources.rules import ALL, TOPIC
+from research.topics import agents_topics
 from research.topics import page as topic_page
 
 api = router("topics")
@@ -113,11 +114,17 @@ def treat_source(
 ) -> SourceRuleOut:
     """Block, boost or mute a place, or take that away (`none`).  Applies from the next run.
 
-    403 for agents: to mute is to keep from the owner, and what all topics do is theirs to say.
+    403 for agents: to mute is to keep from the owner, and what all topics do is theirs to say, as
+    is a topic that they made.
     """
     topic = _topic(request, slug)
     if rule.everywhere or rule.act == "mute":
         only_people(request.auth, _("Only a person mutes a source, or rules for all topics."))
+    caller = request.auth
+    if not caller.by.is_person:
+        agents_topics.check_own(topic, caller.by)
+        trust = caller.context().write_trust
+        agents_topics.check_review(caller.owner, [rule.place], by=caller.by, trust=trust)
     scope = ALL if rule.everywhere else TOPIC
     changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)
     return SourceRuleOut(place=changed.place, act=rule.act, before=changed.before)  # type: ignore[arg-type]

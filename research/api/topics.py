@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from typing import Any, Literal
 
 from django.db.models import Q
@@ -14,7 +13,7 @@ from pydantic import Field
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
-from memory.api.problems import not_found
+from memory.api.problems import Problem, not_found
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
@@ -22,10 +21,12 @@ from memory.texts.text import clean
 from memory.topics.agent_memory import agent_memory
 from research.api.forecast import ForecastOut
 from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
-from research.api.running import MARKDOWN, recheck, report_answer, reports_of, start
+from research.api.running import MARKDOWN, recheck, refusal, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
 from research.models import Run
+from research.running.allowance import NotNow
 from research.topic_settings import editing as topic_editing
+from research.topics import agents_topics
 from research.topics import asked as topic_asked
 
 api = router("topics")
@@ -57,9 +58,14 @@ def _shown(show: str) -> Q:
 @api.post("", auth=WRITE, response={201: TopicOut, 200: TopicOut})
 def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> Status[TopicOut]:
     """Make a topic.  200: there is one of this title already, which is given as it is."""
-    caller = request.auth
-    _check_telling(caller, topic.model_fields_set)
-    made, is_new = topic_asked.make_topic(caller.owner, topic.asked(), by=caller.by)
+    caller, asked = request.auth, topic.asked()
+    _check_title(caller, topic.title)
+    agents_topics.check_fields([k for k, v in asked.items() if v is not None], caller.by)
+    trust = caller.context().write_trust
+    try:
+        made, is_new = topic_asked.make_topic(caller.owner, asked, by=caller.by, trust=trust)
+    except NotNow as exc:
+        raise refusal(exc) from exc
     made = _topics(caller).get(pk=made.pk)
     located(response, f"/topics/{made.slug}")
     tagged(response, made)
@@ -90,8 +96,9 @@ def edit_topic(
 
 @api.delete(_ONE, auth=WRITE, response={204: None}, openapi_extra=IF_MATCH)
 def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
-    """Move a topic to the trash for 30 days; a run that is going on is cancelled."""
+    """Move a topic to the trash for 30 days: a person's act.  A run that is going on is cancelled."""
     topic = topic_of(request.auth, slug)
+    only_people(request.auth, _("Only a person moves a topic to Trash. Ask them to."))
     topic.version = expected_version(request, topic)
     topic_editing.trash_topic(topic, by=request.auth.by)
     return Status(204, None)
@@ -153,19 +160,25 @@ def read_report(request: ApiRequest, slug: str, number: int) -> Any:
 
 
 def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
-    """Refuse (403) what agents leave to people: the archive, and to let a private topic out."""
-    named = patch.model_fields_set
-    if "archived" in named:
-        only_people(caller, _("Only a person puts a topic into the archive, or takes it back."))
-    _check_telling(caller, named)
-    if "private" in named and topic.private and not patch.private:
+    """Refuse (403) what agents leave to people: their topics, and what review would hold."""
+    if caller.by.is_person:
+        return
+    asked = patch.asked()
+    topic.check_may_change(caller.by)
+    agents_topics.check_own(topic, caller.by)
+    agents_topics.check_fields(asked, caller.by)
+    if "private" in asked and topic.private and not patch.private:
         only_people(caller, _("Only a person says that a topic is private no longer."))
+    _check_title(caller, patch.title)
+    trust, texts = caller.context().write_trust, agents_topics.texts_of(asked)
+    agents_topics.check_review(caller.owner, texts, by=caller.by, trust=trust)
 
 
-def _check_telling(caller: Caller, named: Set[str]) -> None:
-    """Refuse (403) agents that say what is told: one led astray could hide from its owner."""
-    if named & {"intent", "tell_also"}:
-        only_people(caller, _("Only a person says of what they want to be told."))
+def _check_title(caller: Caller, title: str | None) -> None:
+    """Refuse (409) an agent the title of a topic that only people are shown, without naming it."""
+    found = Topic.objects.titled(caller.owner, clean(title)[0]) if title else None
+    if found is not None and not _topics(caller).filter(pk=found.pk).exists():
+        raise Problem(409, _("An agent can’t use this title. Choose another, or ask the person."))
 
 
 def _topics(caller: Caller) -> TopicQuerySet:

@@ -25,31 +25,40 @@ from research.running.starting import create_topic
 from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 from research.topic_settings.editing import State
+from research.topics import agents_topics
 
 
-def make_topic(owner: User, asked: Mapping[str, Any], *, by: Actor) -> tuple[Topic, bool]:
+def make_topic(
+    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str | None = None
+) -> tuple[Topic, bool]:
     """Return the owner's topic of the title asked for, and whether it was made now.
 
-    One that is there already stays as it is (R3).  Raises InvalidValue, its errors by field.
+    One that is there already stays as it is (R3).  `trust` says how far to believe an agent's words
+    (default: as an agent's own).  Raises InvalidValue, its errors by field, and for an agent Locked
+    where the topic would have to wait for a person, NotNow past the topics of the hour.
     """
     title = clean(str(asked.get("title", "")))[0]
     found = Topic.objects.titled(owner, title)
     if found is not None:
         return found, False
+    trust = Trust.OWNER if by.is_person else trust or Trust.AGENT
+    agents_topics.check_review(owner, agents_topics.texts_of(asked), by=by, trust=trust)
     form, state = _checked(owner, {"schedule": {}, **asked}, None)
     fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
     try:
-        topic = create_topic(
-            owner=owner,
-            title=state["title"],
-            by=by,
-            settings=fields,
-            schedule=form.schedule,
-            source=str(by),
-            trust=Trust.OWNER if by.is_person else Trust.AGENT,
-            labels=state["labels"],
-            private=state["private"],
-        )
+        with transaction.atomic():
+            agents_topics.check_hour(owner, by)
+            topic = create_topic(
+                owner=owner,
+                title=state["title"],
+                by=by,
+                settings=fields,
+                schedule=form.schedule,
+                source=str(by),
+                trust=trust,
+                labels=state["labels"],
+                private=state["private"],
+            )
     except InvalidValue:
         twin = Topic.objects.titled(owner, title)  # made meanwhile by another request
         if twin is None:

@@ -38,8 +38,10 @@ def test_sources_are_listed_in_pages(agent: Program, topic: Topic) -> None:
     assert first.json()["items"][0]["cited"] == 1
 
 
-def test_an_agent_blocks_and_boosts_in_one_topic(agent: Program, topic: Topic) -> None:
-    answer = agent.patch(f"{PATH}/sources", {"place": "S1.example", "act": "block"})
+def test_a_source_is_blocked_in_one_topic(agent: Program, person: Program, topic: Topic) -> None:
+    asked = {"place": "S1.example", "act": "block"}
+    problem(agent.patch(f"{PATH}/sources", asked), 403)
+    answer = person.patch(f"{PATH}/sources", asked)
 
     assert answer.json() == {"place": "s1.example", "act": "block", "before": "none"}
     blocked = agent.get(f"{PATH}/sources?state=block").json()["items"]
@@ -56,8 +58,8 @@ def test_an_agent_neither_mutes_nor_rules_all_topics(
     assert person.patch(f"{PATH}/sources", asked).status_code == 200
 
 
-def test_what_is_no_place_is_explained(agent: Program, topic: Topic) -> None:
-    answer = agent.patch(f"{PATH}/sources", {"place": "no place", "act": "block"})
+def test_what_is_no_place_is_explained(person: Program, topic: Topic) -> None:
+    answer = person.patch(f"{PATH}/sources", {"place": "no place", "act": "block"})
 
     assert "neither a domain" in problem(answer, 422)["detail"]
 

@@ -29,8 +29,8 @@ WHOLE = {
 }
 
 
-def test_a_topic_is_made_with_its_settings_and_schedule(agent: Program) -> None:
-    answer = agent.post("/topics", WHOLE)
+def test_a_topic_is_made_with_its_settings_and_schedule(person: Program) -> None:
+    answer = person.post("/topics", WHOLE)
 
     made = answer.json()
     assert answer.status_code == 201
@@ -40,8 +40,8 @@ def test_a_topic_is_made_with_its_settings_and_schedule(agent: Program) -> None:
     assert made["labels"] == ["energy", "cars"]
     assert (made["max_pages"], made["max_money"]) == (12, "0.50")
     assert (made["schedule"]["preset"], made["schedule"]["cron"]) == ("weekly", "0 9 * * 1")
-    topic = Topic.objects.of(agent.owner).get()
-    assert (topic.source, topic.trust) == ("agent:desk", "agent")
+    topic = Topic.objects.of(person.owner).get()
+    assert (topic.source, topic.trust) == ("human:alice", "owner")
 
 
 def test_a_title_alone_makes_one_that_is_run_by_hand(agent: Program) -> None:
@@ -52,17 +52,17 @@ def test_a_title_alone_makes_one_that_is_run_by_hand(agent: Program) -> None:
     assert made["schedule"]["next_run_at"] is None
 
 
-def test_a_cron_line_alone_is_a_schedule(agent: Program) -> None:
-    made = agent.post("/topics", {"title": "x y", "schedule": {"cron": "0 9 * * 1-5"}}).json()
+def test_a_cron_line_alone_is_a_schedule(person: Program) -> None:
+    made = person.post("/topics", {"title": "x y", "schedule": {"cron": "0 9 * * 1-5"}}).json()
 
     assert made["schedule"]["preset"] == "cron"
     assert made["schedule"]["next_run_at"] is not None
 
 
 @pytest.mark.requirement("R3")
-def test_the_same_title_is_the_same_topic_which_stays_as_it_is(agent: Program) -> None:
-    first = agent.post("/topics", WHOLE).json()
-    again = agent.post("/topics", {"title": " solid-state batteries ", "focus": "other"})
+def test_the_same_title_is_the_same_topic_which_stays_as_it_is(person: Program) -> None:
+    first = person.post("/topics", WHOLE).json()
+    again = person.post("/topics", {"title": " solid-state batteries ", "focus": "other"})
 
     assert again.status_code == 200
     assert again.json() == first
@@ -85,32 +85,32 @@ BAD = {
 
 @pytest.mark.parametrize(("body", "field"), BAD.values(), ids=BAD.keys())
 def test_what_cannot_be_is_named_and_no_topic_is_made(
-    agent: Program, body: Any, field: str
+    person: Program, body: Any, field: str
 ) -> None:
-    told = problem(agent.post("/topics", body), 422)
+    told = problem(person.post("/topics", body), 422)
 
     assert field in told["errors"]
-    assert not Topic.objects.of(agent.owner).exists()
+    assert not Topic.objects.of(person.owner).exists()
 
 
-def test_a_change_needs_the_version_that_it_is_based_on(agent: Program) -> None:
-    made = agent.post("/topics", WHOLE).json()
+def test_a_change_needs_the_version_that_it_is_based_on(person: Program) -> None:
+    made = person.post("/topics", WHOLE).json()
     path = f"/topics/{made['slug']}"
 
-    problem(agent.patch(path, {"focus": "x"}), 428)
-    changed = agent.patch(path, {"focus": "oxide"}, If_Match=f'"{made["version"]}"')
-    stale = problem(agent.patch(path, {"focus": "y"}, If_Match=f'"{made["version"]}"'), 412)
+    problem(person.patch(path, {"focus": "x"}), 428)
+    changed = person.patch(path, {"focus": "oxide"}, If_Match=f'"{made["version"]}"')
+    stale = problem(person.patch(path, {"focus": "y"}, If_Match=f'"{made["version"]}"'), 412)
 
     assert changed.json()["focus"] == "oxide"
     assert changed.json()["schedule"] == made["schedule"]
     assert stale["current"] == changed.json()["version"]
 
 
-def test_null_sets_a_field_back_and_what_is_left_out_stays(agent: Program) -> None:
-    made = agent.post("/topics", WHOLE).json()
+def test_null_sets_a_field_back_and_what_is_left_out_stays(person: Program) -> None:
+    made = person.post("/topics", WHOLE).json()
     path, tag = f"/topics/{made['slug']}", f'"{made["version"]}"'
 
-    now = agent.patch(path, {"max_pages": None, "labels": None}, If_Match=tag).json()
+    now = person.patch(path, {"max_pages": None, "labels": None}, If_Match=tag).json()
 
     assert (now["max_pages"], now["labels"]) == (None, [])
     assert now["objective"] == WHOLE["objective"]
@@ -124,14 +124,14 @@ def test_another_title_is_another_address(agent: Program) -> None:
     assert agent.get("/topics/two").json()["id"] == made["id"]
 
 
-def test_a_change_that_cannot_be_changes_nothing(agent: Program) -> None:
-    made = agent.post("/topics", WHOLE).json()
+def test_a_change_that_cannot_be_changes_nothing(person: Program) -> None:
+    made = person.post("/topics", WHOLE).json()
     body = {"focus": "x", "schedule": {"cron": "never"}}
     path = f"/topics/{made['slug']}"
 
-    problem(agent.patch(path, body, If_Match=f'"{made["version"]}"'), 422)
+    problem(person.patch(path, body, If_Match=f'"{made["version"]}"'), 422)
 
-    assert agent.get(path).json() == made
+    assert person.get(path).json() == made
 
 
 def test_a_locked_topic_is_a_persons_to_change(agent: Program, person: Program, alice: Any) -> None:
@@ -143,13 +143,13 @@ def test_a_locked_topic_is_a_persons_to_change(agent: Program, person: Program, 
     assert person.patch("/topics/one", {"focus": "x"}, If_Match="*").status_code == 200
 
 
-def test_a_topic_goes_to_the_trash_and_its_run_is_cancelled(agent: Program) -> None:
-    made = agent.post("/topics", {"title": "One"}).json()
-    agent.post("/topics/one/runs")
+def test_a_topic_goes_to_the_trash_and_its_run_is_cancelled(person: Program) -> None:
+    made = person.post("/topics", {"title": "One"}).json()
+    person.post("/topics/one/runs")
 
-    assert agent.delete("/topics/one", If_Match=f'"{made["version"]}"').status_code == 204
-    problem(agent.get("/topics/one"), 404)
-    assert Topic.objects.of(agent.owner).in_trash().count() == 1
+    assert person.delete("/topics/one", If_Match=f'"{made["version"]}"').status_code == 204
+    problem(person.get("/topics/one"), 404)
+    assert Topic.objects.of(person.owner).in_trash().count() == 1
     assert Run.objects.get().status == "cancelled"
 
 
@@ -249,20 +249,20 @@ def made(program: Program, **more: Any) -> tuple[str, str]:
     return f"/topics/{answer.json()['slug']}", answer["ETag"]
 
 
-def test_a_schedule_is_paused_and_taken_up_again(agent: Program) -> None:
-    path, tag = made(agent, schedule=WEEKLY)
+def test_a_schedule_is_paused_and_taken_up_again(person: Program) -> None:
+    path, tag = made(person, schedule=WEEKLY)
 
-    paused = agent.patch(path, {"schedule": {"paused": True}}, If_Match=tag)
+    paused = person.patch(path, {"schedule": {"paused": True}}, If_Match=tag)
     assert paused.json()["schedule"]["paused"] is True
     assert paused.json()["schedule"]["next_run_at"] is None
-    again = agent.patch(path, {"schedule": {"paused": False}}, If_Match=paused["ETag"]).json()
+    again = person.patch(path, {"schedule": {"paused": False}}, If_Match=paused["ETag"]).json()
     assert (again["schedule"]["paused"], again["schedule"]["cron"]) == (False, "0 9 * * 1")
 
 
-def test_a_topic_that_is_run_by_hand_has_nothing_to_pause(agent: Program) -> None:
-    path, tag = made(agent)
+def test_a_topic_that_is_run_by_hand_has_nothing_to_pause(person: Program) -> None:
+    path, tag = made(person)
 
-    told = problem(agent.patch(path, {"schedule": {"paused": True}}, If_Match=tag), 422)
+    told = problem(person.patch(path, {"schedule": {"paused": True}}, If_Match=tag), 422)
     assert "run by hand" in told["errors"]["schedule.paused"][0]
 
 
