@@ -23,7 +23,7 @@ class TopicAdmin(RememberedAdmin):
     """Topics of all accounts."""
 
     list_display = ("label", "owner", "run_count", "last_run_at", "expires_at", "trashed_at")
-    search_fields = ("slug", "owner__username")
+    search_fields = ("=id", "owner__username")
     MASKED = ("title", "slug", "summary", "labels")
     PAGE = ("research:topic", ("slug",))
 
@@ -34,7 +34,7 @@ class TopicFactAdmin(RememberedAdmin):
 
     list_display = ("label", "owner", "state", "touched_by_person", "trust", "first_run", "updated")
     list_filter = ("state", "touched_by_person", "trust", "sensitivity")
-    search_fields = ("topic__slug", "owner__username")
+    search_fields = ("=topic__id", "owner__username")
     list_select_related = ("owner", "topic")
     MASKED = ("text", "url", "source_title", "quote", "key")
     PAGE = ("research:topic", ("topic__slug",))
@@ -164,7 +164,7 @@ class SeenUrlAdmin(ReadOnlyAdmin):
 
     list_display: Any = ("label", "topic_owner", "returned_in", "returned_at")
     list_select_related = ("topic__owner",)
-    search_fields = ("topic__slug", "topic__owner__username")
+    search_fields = ("=topic__id", "topic__owner__username")
     MASKED: ClassVar[tuple[str, ...]] = ("url",)
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"

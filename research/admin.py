@@ -18,7 +18,7 @@ class OfTopicAdmin(ReadOnlyAdmin):
     OWNER = "topic__owner_id"
     SENSITIVE = "topic__sensitivity"
     list_select_related: ClassVar[Any] = ("topic__owner",)
-    search_fields: ClassVar[Any] = ("topic__slug", "topic__owner__username")
+    search_fields: ClassVar[Any] = ("=topic__id", "topic__owner__username")
 
     @admin.display(description=gettext_lazy("topic"))
     def of_topic(self, row: Any) -> str:
@@ -96,7 +96,7 @@ class OfRunAdmin(OfTopicAdmin):
     OWNER = "run__topic__owner_id"
     SENSITIVE = "run__topic__sensitivity"
     list_select_related: ClassVar[Any] = ("run__topic__owner",)
-    search_fields: ClassVar[Any] = ("=run__id", "run__topic__slug", "run__topic__owner__username")
+    search_fields: ClassVar[Any] = ("=run__id", "=run__topic__id", "run__topic__owner__username")
     PAGE = ("research:run", ("run__topic__slug", "run_id"))
 
     @admin.display(description=gettext_lazy("topic"))

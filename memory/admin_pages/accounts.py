@@ -24,7 +24,7 @@ from django.views.decorators.http import require_POST
 from beacon_site.http import BeaconRequest
 from memory import models as memory
 from memory.accounts import sign_ins, tokens
-from memory.admin_pages.base import ReadOnlyAdmin
+from memory.admin_pages.base import NoOracleAdmin, ReadOnlyAdmin
 
 if TYPE_CHECKING:
     _UserAdmin = StockUserAdmin[memory.User]
@@ -60,6 +60,11 @@ def _password(request: HttpRequest, extra_context: dict[str, Any] | None = None)
     return redirect("memory:sign-ins")
 
 
+def _no_autocomplete(request: HttpRequest) -> HttpResponse:
+    """Refuse: no field here offers choices, and Django's answer names rows without the mask."""
+    raise Http404
+
+
 _open = admin.site.admin_view
 
 
@@ -86,6 +91,7 @@ admin.site.has_permission = _may_enter  # type: ignore[method-assign]
 admin.site.login = _sign_in  # type: ignore[method-assign]
 admin.site.logout = require_POST(_sign_out)  # type: ignore[method-assign, assignment]
 admin.site.password_change = _password  # type: ignore[method-assign, assignment]
+admin.site.autocomplete_view = _no_autocomplete  # type: ignore[method-assign]
 admin.site.site_header = "Beacon"
 admin.site.site_title = "Beacon"
 admin.site.index_title = gettext_lazy("All accounts, to read")
@@ -94,7 +100,7 @@ admin.site.unregister(Group)  # Beacon knows people and staff, no groups
 
 
 @admin.register(memory.User)
-class UserAdmin(_UserAdmin):
+class UserAdmin(NoOracleAdmin, _UserAdmin):
     """Accounts.  Staff set passwords anew here; the rest is in Settings."""
 
     list_display = ("username", "display_name", "email", "is_staff", "is_active", "date_joined")

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.exceptions import DisallowedModelAdminLookup
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.db import models
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
@@ -30,9 +33,51 @@ else:
 MASK = "••••••"
 CUT = 100  # characters of a text in a list
 TEXTS = (models.TextField, models.CharField, models.JSONField)
+_FILTERS = ("exact", "in", "isnull", "isempty", "gte", "lt")  # what the admin's own filters ask by
+_DATES = ("year", "month", "day", "gte", "lt")
 
 
-class ReadOnlyAdmin(_Admin):
+class _ShownColumns(ChangeList):
+    """A list that sorts only by columns whose values it shows."""
+
+    def get_ordering_field(self, field_name: Any) -> Any:
+        """Return what the column sorts by, or None for a masked one."""
+        hidden = getattr(self.model_admin, "hidden_columns", set)()
+        return None if field_name in hidden else super().get_ordering_field(field_name)
+
+
+class NoOracleAdmin(_Admin):
+    """An admin whose filters and sorting answer nothing about values that its pages mask.
+
+    Django lets any column of the model be looked up in a list's query string, so the number of rows
+    would tell a masked text one character at a time.
+    """
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        """Allow the list's own filters, its dates and the row's key."""
+        key = self.model._meta.pk.name
+        paths = [key, "pk"]
+        for one in self.list_filter:
+            path = one[0] if isinstance(one, (tuple, list)) else one
+            paths.append(path if isinstance(path, str) else getattr(path, "parameter_name", ""))
+        allowed = {*paths, *(f"{path}__{how}" for path in paths for how in _FILTERS)}
+        if self.date_hierarchy:
+            allowed |= {f"{self.date_hierarchy}__{part}" for part in _DATES}
+        return lookup in allowed
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list that does not sort by masked columns."""
+        return _ShownColumns
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Answer a lookup that is not allowed like one that means nothing: by the whole list."""
+        try:
+            return super().get_changelist_instance(request)
+        except DisallowedModelAdminLookup as exc:
+            raise IncorrectLookupParameters from exc
+
+
+class ReadOnlyAdmin(NoOracleAdmin):
     """Rows to read: no adding, changing or deleting around the methods that keep the rules.
 
     `MASKED` names the texts that are hidden where the row is sensitive, `SECRET` those that are
@@ -62,6 +107,12 @@ class ReadOnlyAdmin(_Admin):
         """Refuse: what is remembered goes by the trash."""
         return False
 
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        """Refuse: nothing is changed here, and Django's page names the row without the mask."""
+        raise Http404
+
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         """Let each row carry who looks at it: a column's method is told only the row."""
         rows: models.QuerySet[Any] = super().get_queryset(request)
@@ -73,7 +124,7 @@ class ReadOnlyAdmin(_Admin):
         names = [f.name for f in self.model._meta.fields if f.editable or f.name in ("id", "hash")]
         if not names or self.model._meta.pk.name not in names:
             names.insert(0, self.model._meta.pk.name)
-        hidden = self._hidden_columns()
+        hidden = self.hidden_columns()
         shown = [f"shown_{name}" if name in hidden else name for name in names]
         return [*shown, *self.ALSO_SHOWN, *(["page"] if self.PAGE else [])]
 
@@ -84,7 +135,7 @@ class ReadOnlyAdmin(_Admin):
     def __getattr__(self, name: str) -> Callable[[Any], str]:
         """Return the masked twin of a column, for `shown_<column>`."""
         column = name.removeprefix("shown_")
-        if column == name or column not in self._hidden_columns():
+        if column == name or column not in self.hidden_columns():
             raise AttributeError(name)
 
         def shown(row: Any) -> str:
@@ -93,7 +144,7 @@ class ReadOnlyAdmin(_Admin):
         shown.short_description = self.model._meta.get_field(column).verbose_name  # type: ignore[attr-defined]
         return shown
 
-    def _hidden_columns(self) -> set[str]:
+    def hidden_columns(self) -> set[str]:
         """Return the columns with a masked twin: texts, secrets, and what names a record."""
         columns = self.model._meta.fields
         named = {f.name for f in columns if f.is_relation and _is_remembered(f.related_model)}

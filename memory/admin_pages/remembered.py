@@ -38,6 +38,7 @@ class ScratchpadEntryAdmin(RememberedAdmin):
 
     list_display = ("label", "owner", "scope", "updated", "trashed_at")
     search_fields = ("scope", "owner__username")
+    ordering = ("-updated",)  # not by key, as the model: that is masked
     MASKED = ("key", "value")
 
 
