@@ -81,20 +81,27 @@ def bare_address(told: str) -> str:
 
 
 class PersonMiddleware:
-    """Show times in the signed-in person's time zone and name them as the actor."""
+    """Show times in the signed-in person's time zone, name them as the actor, and keep no page.
+
+    A signed-in page that a browser or proxy kept could be seen after signing out, by Back.
+    """
 
     def __init__(self, get_response: Respond) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.user.is_authenticated:
+        is_signed_in = request.user.is_authenticated
+        if is_signed_in:
             request.actor = request.user.actor  # type: ignore[attr-defined]
             structlog.contextvars.bind_contextvars(user_id=request.user.pk)
             timezone.activate(zone_of(request.user.time_zone))
         try:
-            return self.get_response(request)
+            response = self.get_response(request)
         finally:
             timezone.deactivate()
+        if is_signed_in and _is_page(response):
+            response.headers.setdefault("Cache-Control", "private, no-store")
+        return response
 
 
 class PackedPagesMiddleware(GZipMiddleware):
@@ -108,10 +115,13 @@ class PackedPagesMiddleware(GZipMiddleware):
         self, request: HttpRequest, response: HttpResponseBase
     ) -> HttpResponseBase:
         """Pack the answer if it is a page and the browser takes it so."""
-        is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        if not is_page or response.streaming:
+        if not _is_page(response) or response.streaming:
             return response
         return super().process_response(request, response)
+
+
+def _is_page(response: HttpResponseBase) -> bool:
+    return response.headers.get("Content-Type", "").startswith("text/html")
 
 
 def zone_of(name: str) -> zoneinfo.ZoneInfo:
