@@ -297,7 +297,7 @@ AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_CALLABLE = "memory.views.accounts.locked_out"
 # The address as all of Beacon takes it (`ForwardedMiddleware`): axes' own reading of a proxy's header
 # knew none, and one stranger's failures closed a name for everybody.
-AXES_CLIENT_IP_CALLABLE = "memory.accounts.sign_ins.address_of"
+AXES_CLIENT_IP_CALLABLE = "memory.accounts.sign_ins.counted_address_of"
 AXES_HANDLER = "memory.accounts.sign_in_failures.Failures"
 AXES_DISABLE_ACCESS_LOG = True  # sign-ins stand in Activity and in the list of browsers
 BEACON_SIGN_INS_PER_MINUTE = env.number("BEACON_SIGN_INS_PER_MINUTE", 60, least=1)

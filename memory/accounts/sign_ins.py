@@ -131,6 +131,20 @@ def address_of(request: HttpRequest) -> str | None:
         return None
 
 
+def counted_address_of(request: HttpRequest) -> str | None:
+    """Return the address by which tries to sign in are counted (AXES_CLIENT_IP_CALLABLE).
+
+    Of IPv6 that is the /64 network: a single subscriber has 2**64 addresses in it.
+    """
+    told = address_of(request)
+    if told is None:
+        return None
+    address = ipaddress.ip_address(told)
+    if isinstance(address, ipaddress.IPv4Address):
+        return told
+    return str(address.ipv4_mapped or ipaddress.IPv6Address(int(address) >> 64 << 64))
+
+
 def browser_of(user_agent: str) -> str:
     """Return what a person calls their browser: `Firefox on Linux`."""
     browser = next((name for mark, name in BROWSERS.items() if mark in user_agent), "")

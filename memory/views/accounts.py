@@ -45,7 +45,7 @@ def sign_in(request: BeaconRequest) -> HttpResponse:
         return redirect(goal)
     if not User.objects.exists():
         return redirect("memory:welcome")
-    address = sign_ins.address_of(request)
+    address = sign_ins.counted_address_of(request)
     if request.method == "POST" and (wait := sign_in_failures.closed_for(address)):
         return _too_many_from_here(request, wait)
     # Bound to a POST even where nothing of it could be read: an unbound form explains nothing.

@@ -55,6 +55,26 @@ def test_behind_a_proxy_a_strangers_failures_close_no_name_for_others(
     assert SignIn.objects.get().address == "203.0.113.8"
 
 
+def test_addresses_of_one_ipv6_network_are_counted_together(alice: User) -> None:
+    for number in range(6):
+        closed = tried(REMOTE_ADDR=f"2001:db8:1:2::{number:x}")
+
+    assert closed.status_code == 429
+    assert tried(PASSWORD, REMOTE_ADDR="2001:db8:1:2:ffff::1").status_code == 429
+    assert tried(PASSWORD, REMOTE_ADDR="2001:db8:1:3::1").status_code == 302
+    assert SignIn.objects.get().address == "2001:db8:1:3::1"
+
+
+def test_tries_of_one_ipv6_network_share_the_minutes_limit(alice: User, settings: Any) -> None:
+    settings.BEACON_SIGN_INS_PER_MINUTE = 3
+    cache.clear()
+    for number in range(4):
+        closed = tried(name=f"name{number}", REMOTE_ADDR=f"2001:db8:7:8::{number:x}")
+
+    assert closed.status_code == 429
+    assert tried(name="x", REMOTE_ADDR="2001:db8:7:9::1").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("told", "address"),
     [
