@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.accounts import languages
+from memory.accounts import languages, usernames
 from memory.forms.fields import TOO_LONG
 from memory.forms.own_words import Form, OwnWords
 from memory.models import User
@@ -123,6 +123,15 @@ class NewAccountForm(OwnWords, ListsTimeZones, _NewUser):
         self.fields["password2"].help_text = ""
         self.fields["password2"].error_messages["required"] = _NOT_AGAIN
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
+
+    def clean_username(self) -> str | None:
+        """Refuse a name that another account has, or that looks like one of them."""
+        username: str | None = super().clean_username()  # None: exactly this one is taken
+        if username and usernames.is_confusable(username):
+            raise ValidationError(
+                _("This looks too much like another username here. Choose a different one.")
+            )
+        return username
 
     def wanted(self) -> dict[str, str]:
         """Return what `Invitation.accept()` takes."""

@@ -122,6 +122,43 @@ def test_a_username_that_differs_only_in_case_is_taken(admin: User, browser: Cli
     assert User.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("taken", "wanted"),
+    [
+        ("carol", "c\u0430rol"),  # a Cyrillic a
+        ("carol", "c\u00e1rol"),
+        ("carol", "\u0421arol"),  # a Cyrillic capital S, drawn as a C
+        ("carol", "car\u03bfl"),  # a Greek omicron
+        ("carol", "car0l"),
+        ("lan", "Ian"),
+        ("Ian", "lan"),
+        ("\u0430\u0434\u0430", "ad\u0430\u0301".replace("d", "\u0434")),  # both Cyrillic
+    ],
+)
+def test_a_username_that_looks_like_anothers_is_refused(
+    admin: User, browser: Client, taken: str, wanted: str
+) -> None:
+    User.objects.create_user(taken)
+    _invitation, token = Invitation.give_out(by=admin)
+
+    page = browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": wanted})
+
+    assert "This looks too much like another username here." in page.content.decode()
+    assert User.objects.count() == 2
+
+
+@pytest.mark.parametrize("wanted", ["caroline", "bil", "\u0430\u0434\u0430", "\u5c0f\u660e"])
+def test_a_username_of_its_own_is_taken_in_any_script(
+    admin: User, browser: Client, wanted: str
+) -> None:
+    User.objects.create_user("bli")
+    _invitation, token = Invitation.give_out(by=admin)
+
+    browser.post(reverse("memory:invitation", args=[token]), NEW | {"username": wanted})
+
+    assert User.objects.filter(username=wanted).exists()
+
+
 def test_a_made_up_link_is_dead(alice: User, browser: Client) -> None:
     assert browser.get(reverse("memory:invitation", args=["made-up"])).status_code == 404
 
