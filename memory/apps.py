@@ -38,5 +38,7 @@ class MemoryConfig(AppConfig):
         users.LAST_ACTS.append(importlib.import_module("memory.accounts.deletion").sweep)
         files = importlib.import_module("memory.models.files")
         files.MemoryFile.ON_CHANGE.append(importlib.import_module("memory.files.mirror").write_out)
+        base = importlib.import_module("memory.models.base")
+        base.Remembered.BEFORE_PURGE.append(importlib.import_module("memory.trash.traces").prepare)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()
         importlib.import_module("memory.doctor.all").register()

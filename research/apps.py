@@ -29,6 +29,7 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.topics.settings_kinds").register_kinds()
         importlib.import_module("research.recall_kinds").register()
         importlib.import_module("research.runs.origins").register()
+        importlib.import_module("research.runs.traces").register()
         importlib.import_module("research.running.content_uses").register()
         importlib.import_module("research.running.content_keeping").register()
         importlib.import_module("research.archive_kinds").register_kinds()

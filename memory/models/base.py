@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from django.db import IntegrityError, models, transaction
@@ -94,6 +94,10 @@ class Remembered(models.Model):
 
     REVISED: ClassVar[tuple[str, ...]] = ()
     IS_PART: ClassVar[bool] = False
+
+    # Called with records that are about to be deleted permanently, and who does it; what each
+    # returns is called once they are gone, in the same transaction (memory.trash.traces).
+    BEFORE_PURGE: ClassVar[list[Callable[[Sequence[Remembered], Actor], Callable[[], None]]]] = []
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey("memory.User", models.CASCADE, related_name="+")
@@ -241,13 +245,14 @@ class Remembered(models.Model):
             ) from exc
 
     def purge(self, *, by: Actor) -> None:
-        """Delete the record and its history for good; the activity log keeps that, not the text.
+        """Delete the record, its history and its copies elsewhere; the log keeps that, not the text.
 
         Raises InvalidValue if it was in the trash when it was read, and is not there any more.
         """
         with transaction.atomic():
             self._hold_in_trash()
             records = self.purged_with()
+            finish = self.prepare_purge(records, by=by)
             ids = [record.pk for record in records]
             Activity.forget(ids)
             # What was proposed for it, or became it, holds its text too.
@@ -257,6 +262,19 @@ class Remembered(models.Model):
             Activity.log(self.owner, by, "purged", subject=self, label=self.record_type())
             Revision.forget(records)
             self.delete()
+            finish()
+
+    @classmethod
+    def prepare_purge(cls, records: Iterable[Remembered], *, by: Actor) -> Callable[[], None]:
+        """Return what takes away the copies of the records, to be called once they are deleted."""
+        members = list(records)
+        each = [prepare(members, by) for prepare in cls.BEFORE_PURGE]
+
+        def finish() -> None:
+            for one in each:
+                one()
+
+        return finish
 
     def _hold_in_trash(self) -> None:
         """Hold the row of what is deleted from the trash, so that nobody restores it meanwhile."""

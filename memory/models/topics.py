@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, ClassVar, Self
@@ -94,6 +94,8 @@ class Topic(Remembered):
     ON_RENAME: ClassVar[list[Callable[[Any], object]]] = []
     # Called with a topic that is about to be deleted: reports go with it, and nothing tells them.
     ON_PURGE: ClassVar[list[Callable[[Any], object]]] = []
+    # Called likewise; each returns records of another app that are deleted with the topic.
+    HANGING: ClassVar[list[Callable[[Any], Iterable[Remembered]]]] = []
 
     title = models.CharField(gettext_lazy("topic"), max_length=TITLE_LENGTH)
     slug = models.CharField(max_length=80)
@@ -259,6 +261,7 @@ class Topic(Remembered):
         """
         with transaction.atomic():
             self._hold_in_trash()  # before what hangs on it, as whoever restores it does
+            finish = self.prepare_purge(self._hanging(), by=by)
             ModelCall.objects.filter(topic=self).update(prompt=[], answer="", error="")
             facts = self.facts.values_list("pk", flat=True)
             Use.objects.filter(record_id__in=facts).delete()
@@ -269,6 +272,15 @@ class Topic(Remembered):
             self._purge_own_records(by)
             super().purge(by=by)
             self.tell(self.owner_id, None, self.slug)
+            finish()
+
+    def _hanging(self) -> Iterator[Remembered]:
+        """Return what is deleted along with the topic, its facts aside."""
+        yield from self.notes.all()
+        yield from self.observations.all()
+        yield from self.content_items.all()
+        for hanging in self.HANGING:
+            yield from hanging(self)
 
     def _forget_reflections(self) -> None:
         """Blank what was said in looking back on its runs, and drop what that proposed.

@@ -23,6 +23,7 @@ from memory.records import page as record_page
 from memory.records import undoing
 from memory.trash import acts as trash_acts
 from memory.trash import page as trash_page
+from memory.trash import traces
 
 # Whose acts are research's, on pages of their own, and which of them are done here.
 OWN_PAGES = {"topic": ("restore",), "report": ("restore", "purge")}
@@ -122,6 +123,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         "predecessors": record.supersedes.count() if isinstance(record, Note) else 0,
         "goes": trash_page.what_goes(record),
         "stays": record_kinds.kind_of(type).stays,
+        "repeats": traces.what_stays(record),
     }
     if request.method == "POST":
         typed = request.POST.get("name", "")

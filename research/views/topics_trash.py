@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
+from memory.trash import traces
 from research.answers import go_to
 from research.topics import memory_acts
 from research.topics.list import with_figures
@@ -47,6 +48,11 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
             words = _("“%(topic)s” and all its runs and reports are deleted for good.")
             messages.success(request, words % {"topic": topic})
             return go_to(request, _trash())
-    context = {"topic": topic, "typed": typed, "problem": problem}
+    context = {
+        "topic": topic,
+        "typed": typed,
+        "problem": problem,
+        "repeats": traces.what_stays(topic),
+    }
     template = "_topic_purge" if request.htmx else "topic_purge"
     return render(request, f"research/{template}.html", context)

@@ -266,3 +266,24 @@ def test_an_id_that_is_another_s_here_becomes_one_of_one_s_own(alice: Any, bob: 
     assert restored[0].pk != item.pk and restored[0].owner_id == alice.pk
     kept = retrieve(bob, item.pk, scopes=None)
     assert kept is not None and kept.content == "his"
+
+
+@pytest.mark.parametrize("into", [None, "run:13"])
+@pytest.mark.parametrize("by_person", [False, True])
+def test_an_item_deleted_permanently_never_comes_back_from_a_snapshot(
+    alice: Any, into: str | None, by_person: bool
+) -> None:
+    item, other = put(alice, "the PIN is 7741"), put(alice, "a result")
+    relate(other, [item.pk], by=AGENT)
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    item.change(by=alice.actor, sensitivity="sensitive")
+    item.trash(by=alice.actor)
+    item.purge(by=alice.actor)
+    snapshot.refresh_from_db()
+
+    restored = restore_snapshot(snapshot, by=alice.actor if by_person else AGENT, scope=into)
+
+    assert [one.content for one in restored] == ["a result"]
+    assert (snapshot.count, snapshot.size) == (1, len("a result"))
+    assert not ContentItem.objects.filter(content__contains="7741").exists()
+    assert "7741" not in json.dumps(snapshot_as_json(snapshot), default=str)

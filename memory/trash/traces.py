@@ -1,0 +1,443 @@
+"""Copies of a record's words outside of it, which go when it is deleted permanently.
+
+Data flow: the record is about to be deleted -> `prepare` collects its id, probes of its words (and of
+its earlier versions) and the rare words it brought -> the row is deleted -> `forget` finds the copies
+and deletes or redacts them, in the same transaction.
+
+Looking for every word in every log would take minutes, so a copy is known by one of these: the
+record's id, five words in a row, or a rare word (one that nothing else the owner remembers has).
+What people wrote themselves stays: their messages, other records, reports.  `what_stays` lists it,
+and the page that asks for the deletion links to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pgtrigger
+from django.apps import apps
+from django.contrib.postgres.fields import ArrayField
+from django.db import models, transaction
+from django.db.models import Count, F, Q, Sum, TextField, Value
+from django.db.models.functions import Cast, Coalesce
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.file_texts.purging import Purged
+from memory.models import (
+    Activity,
+    ApiAnswer,
+    Archive,
+    BulkAct,
+    FileDraft,
+    FileEntry,
+    MemoryFile,
+    Message,
+    ModelCall,
+    Proposal,
+    Reflection,
+    Remembered,
+    Revision,
+    SearchEntry,
+    SearchTerm,
+    Section,
+    Session,
+    Snapshot,
+    SnapshotItem,
+    Topic,
+    Use,
+)
+from memory.models.history import APPEND_ONLY
+from memory.texts.terms import search_terms, tsquery_of
+from memory.texts.text import one_line, plain, shorten
+
+MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
+MOST_RARE, SHORTEST_RARE = 12, 4
+MOST_READ = 5_000  # characters of a text in which rare words are looked for
+MOST_LISTED = 10  # of each kind of what stays
+# Fields that say where a record is from or where it belongs, not what it says.
+_NOT_WORDS = frozenset(
+    {
+        "source", "scope", "path", "media_type", "digest", "action", "kept_with", "job", "step_name",
+        "slug", "url", "kind", "category", "trust", "sensitivity", "lock", "stability", "state",
+        "type", "expires_at", "trashed_at", "archived_at", "superseded_by_id", "blame", "size",
+        "related_to", "step_type", "created",
+    }
+)  # fmt: skip
+_WORD = re.compile(rf"\w{{{SHORTEST_RARE},}}")
+
+
+@dataclass(slots=True)
+class Traces:
+    """By what the copies of deleted records are known."""
+
+    owner_id: Any
+    since: datetime
+    ids: list[str] = field(default_factory=list)
+    probes: list[str] = field(default_factory=list)
+    rare: list[str] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)  # prompts that a record entered
+
+    def find(self, *columns: str, ids: bool = True, rare: bool = True) -> Q:
+        """Return the condition that one of these columns, cast to text, holds a trace."""
+        found = Q(pk__in=[])
+        for column in columns:
+            for words in [*self.probes, *(self.ids if ids else [])]:
+                # In JSON a quotation mark or backslash is escaped.
+                for one in {words, json.dumps(words, ensure_ascii=False)[1:-1]}:
+                    found |= Q(**{f"{column}__contains": one})
+            if rare and self.rare:
+                found |= Q(**{f"{column}__iregex": self._rare_pattern})
+        return found
+
+    @property
+    def _rare_pattern(self) -> str:
+        return rf"\m({'|'.join(map(re.escape, self.rare))})\M"
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text holds a trace."""
+        if any(one in text for one in [*self.ids, *self.probes]):
+            return True
+        return bool(self.rare) and bool(
+            re.search(rf"\b({'|'.join(map(re.escape, self.rare))})\b", text, re.IGNORECASE)
+        )
+
+    def without(self, value: Any) -> Any:
+        """Return a JSON value in which each string with a trace is redacted, line by line."""
+        if isinstance(value, str):
+            lines = value.split("\n")
+            return "\n".join(redacted() if self.is_in(line) else line for line in lines)
+        if isinstance(value, list):
+            return [self.without(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self.without(one) for key, one in value.items()}
+        return value
+
+
+Forget = Callable[[Traces], object]
+# What other apps keep copies in; each is called once the records are deleted.
+PLACES: list[Forget] = []
+# What other apps hold that stays: labels and addresses of at most MOST_LISTED.
+STAYING: list[Callable[[Traces], Iterable[tuple[str, str]]]] = []
+
+
+def redacted() -> str:
+    """Return the word that stands for what was deleted."""
+    return f"[{_('deleted')}]"
+
+
+def as_text(column: str) -> Cast:
+    """Return a JSON or array column as text, to be looked through."""
+    return Cast(column, TextField())
+
+
+# --- what they are known by -----------------------------------------------------------------------
+
+
+def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
+    """Return what takes away the copies of these records, to be called once they are deleted."""
+    if not records:
+        return lambda: None
+    traces = traces_of(records)
+    drafts = partial(_forget_drafts, records)
+    archives = by.is_person  # what grew old in the trash leaves exports their week
+    texts = list(_texts(records))
+
+    def forget() -> None:
+        _forget_terms(traces.owner_id)
+        traces.rare = _rare(texts, traces.owner_id)
+        drafts()
+        _forget_here(traces)
+        if archives:
+            _forget_exports(traces)
+        for place in PLACES:
+            place(traces)
+
+    return forget
+
+
+def traces_of(records: Sequence[Remembered]) -> Traces:
+    """Return by what copies of the records are known, the rare words aside."""
+    keys = [record.pk for record in records]
+    files = [record.pk for record in records if isinstance(record, MemoryFile)]
+    sections = Section.objects.filter(file__in=files).values_list("pk", flat=True)
+    every = [*keys, *sections]
+    return Traces(
+        owner_id=records[0].owner_id,
+        since=min(_first_written(record) for record in records),
+        ids=[str(key) for key in every],
+        probes=_probes(_texts(records)),
+        places=set(Use.objects.filter(record_id__in=every).values_list("place", flat=True)),
+    )
+
+
+def _first_written(record: Remembered) -> datetime:
+    """Return since when there can be copies: a section is as old as its file."""
+    return min(
+        record.created, record.file.created if isinstance(record, FileEntry) else record.created
+    )
+
+
+def _texts(records: Iterable[Remembered]) -> Iterator[str]:
+    """Return what the records say and said: their fields, then their earlier versions."""
+    for record in records:
+        for column in record._meta.concrete_fields:
+            if _says(column):
+                yield from _strings(getattr(record, column.attname))
+    keys = [record.pk for record in records]
+    for before, after in Revision.objects.filter(record_id__in=keys).values_list("before", "after"):
+        for fields in (before, after):
+            yield from _strings({k: v for k, v in fields.items() if k not in _NOT_WORDS})
+
+
+def _says(column: Any) -> bool:
+    if column.name in _NOT_WORDS or column.choices:
+        return False
+    return isinstance(column, (models.CharField, models.TextField, models.JSONField, ArrayField))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _strings(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _strings(one)
+
+
+def _probes(texts: Iterable[str]) -> list[str]:
+    """Return pieces of a few words that a quotation of the texts would hold, evenly chosen."""
+    found: dict[str, None] = {}
+    for text in texts:
+        for line in text.splitlines():
+            for form in dict.fromkeys((line.strip(), plain(line).strip())):
+                found |= dict.fromkeys(_pieces(form))
+    every = list(found)
+    step = max(1, -(-len(every) // MOST_PROBES))
+    return every[::step]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    spans = [found.span() for found in re.finditer(r"\S+", line)]
+    if len(spans) <= PROBE_WORDS:
+        if len(line) >= SHORTEST_PROBE and len(spans) > 1:
+            yield line
+        return
+    for first in range(0, len(spans) - PROBE_WORDS + 1, PROBE_WORDS):
+        yield line[spans[first][0] : spans[first + PROBE_WORDS - 1][1]]
+
+
+def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
+    """Return words of the texts that nothing else has which the owner remembers.
+
+    Those with a digit come first, then the longest: numbers and names are what nobody wants kept.
+    """
+    words: dict[str, str] = {}
+    read = 0
+    for text in texts:
+        for found in _WORD.finditer(text[: max(0, MOST_READ - read)]):
+            words.setdefault(found.group().casefold(), found.group())
+        read += len(text)
+    terms = {key: set(search_terms(word)) for key, word in words.items()}
+    wanted = set().union(*terms.values()) if terms else set()
+    mine = SearchTerm.objects.filter(space__owner_id=owner_id, lexeme__in=wanted, documents__gt=0)
+    known = set(mine.values_list("lexeme", flat=True))
+    rare = [word for key, word in words.items() if terms[key] and not terms[key] & known]
+    rare.sort(key=lambda word: (not any(sign.isdigit() for sign in word), -len(word)))
+    return rare[:MOST_RARE]
+
+
+# --- deleting and redacting -----------------------------------------------------------------------
+
+
+def _forget_terms(owner_id: Any) -> None:
+    """Delete the words of the search index that no record has any longer."""
+    SearchTerm.objects.filter(space__owner_id=owner_id, documents__lte=0).delete()
+
+
+def _forget_here(traces: Traces) -> None:
+    _forget_snapshot_copies(traces)
+    mine = Q(owner_id=traces.owner_id)
+    Proposal.forget(mine & Q(pk__in=_with(Proposal, traces, "before", "after", "edited", "reason")))
+    answers = ApiAnswer.objects.filter(token__agent__owner_id=traces.owner_id)
+    answers.filter(traces.find("body")).delete()
+    calls = ModelCall.objects.filter(mine, created__gte=traces.since)
+    told = calls.annotate(said=as_text("prompt")).filter(
+        traces.find("said", "answer", "error") | Q(source__in=traces.places)
+    )
+    _blank(ModelCall, told, prompt=[], answer="", error="")
+    lines = Activity.objects.filter(mine, created__gte=traces.since).exclude(kind="purged")
+    found = lines.annotate(said=as_text("detail")).filter(traces.find("said", "label"))
+    _blank(Activity, found, label="", detail={})
+    acts = BulkAct.objects.filter(mine).annotate(said=as_text("arguments"))
+    _blank(BulkAct, acts.filter(traces.find("said", "query")), query="", arguments={})
+    redact(Reflection.objects.filter(mine), traces, "assessment", "why", "calls", "changes")
+    _forget_reasons(traces)
+    _forget_in_talk(traces)
+
+
+def _with(model: Any, traces: Traces, *columns: str) -> list[Any]:
+    rows = model.objects.filter(owner_id=traces.owner_id)
+    rows = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
+    wanted = traces.find(*(f"said_{name}" for name in columns))
+    return list(rows.filter(wanted).values_list("pk", flat=True))
+
+
+def _blank(model: Any, rows: models.QuerySet[Any], **fields: Any) -> None:
+    model.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).update(**fields)
+
+
+def redact(rows: models.QuerySet[Any], traces: Traces, *columns: str) -> None:
+    """Redact these text or JSON columns of the rows that hold a trace, each row by itself."""
+    told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
+    wanted = told.filter(traces.find(*(f"said_{name}" for name in columns)))
+    for row in wanted.order_by("pk").only("pk", *columns).iterator(chunk_size=50):
+        fresh = {name: traces.without(getattr(row, name)) for name in columns}
+        rows.model.objects.filter(pk=row.pk).update(**fresh)
+
+
+def _forget_snapshot_copies(traces: Traces) -> None:
+    """Delete the copies that snapshots have of the items, and count those snapshots again."""
+    copies = SnapshotItem.objects.filter(snapshot__owner_id=traces.owner_id, item_id__in=traces.ids)
+    touched = list(copies.values_list("snapshot_id", flat=True).distinct())
+    if not touched:
+        return
+    # Held in their order, as whoever restores one holds it.
+    list(Snapshot.objects.filter(pk__in=touched).order_by("pk").select_for_update())
+    copies.delete()
+    for snapshot in Snapshot.objects.filter(pk__in=touched):
+        rows = snapshot.items.all()
+        counted = rows.aggregate(count=Count("pk"), size=Coalesce(Sum("size"), Value(0)))
+        Snapshot.objects.filter(pk=snapshot.pk).update(**counted, version=F("version") + 1)
+        for one in rows.filter(related_to__overlap=traces.ids):
+            left = [key for key in one.related_to if str(key) not in traces.ids]
+            SnapshotItem.objects.filter(pk=one.pk).update(related_to=left)
+
+
+def _forget_reasons(traces: Traces) -> None:
+    """Blank the reasons of other records' changes that quote what was deleted."""
+    rows = Revision.objects.filter(owner_id=traces.owner_id, created__gte=traces.since)
+    keys = list(rows.filter(traces.find("reason", ids=False)).values_list("pk", flat=True))
+    with pgtrigger.ignore(APPEND_ONLY):
+        Revision.objects.filter(pk__in=keys).update(reason=redacted())
+
+
+def _forget_in_talk(traces: Traces) -> None:
+    """Redact what agents said and read in conversations; a person's own messages stay."""
+    rows = Message.objects.filter(session__owner_id=traces.owner_id, created__gte=traces.since)
+    told = rows.annotate(calls=as_text("tool_calls"), cited=as_text("cites"))
+    for message in told.filter(traces.find("content", "notice", "calls", "cited")):
+        fields = {
+            "tool_calls": [_call_without(call, traces) for call in message.tool_calls],
+            "cites": [
+                one
+                for one in message.cites
+                if not traces.is_in(json.dumps(one, ensure_ascii=False))
+            ],
+        }
+        if not _is_persons(message):
+            fields |= {
+                name: traces.without(getattr(message, name)) for name in ("content", "notice")
+            }
+        Message.objects.filter(pk=message.pk).update(**fields)
+
+
+def _is_persons(message: Message) -> bool:
+    session: Any = message.session
+    return message.role == "user" and not message.is_index and session.agent_id is None
+
+
+def _call_without(call: Any, traces: Traces) -> Any:
+    """Return a tool call without its words, if it holds a trace: what a model read or wrote there."""
+    if not isinstance(call, dict) or not traces.is_in(json.dumps(call, ensure_ascii=False)):
+        return call
+    fresh = {**call, "records": [], "result": redacted()}
+    if "arguments" in call:
+        fresh["arguments"] = {}
+    return traces.without(fresh)
+
+
+def _forget_drafts(records: Iterable[Remembered]) -> None:
+    """Delete the draft of a deleted file, and take a deleted section out of its file's draft."""
+    for record in records:
+        if isinstance(record, MemoryFile):
+            FileDraft.objects.filter(owner=record.owner_id, path=record.path).delete()
+        elif isinstance(record, FileEntry):
+            file = MemoryFile.objects.filter(pk=record.file_id).first()
+            purged = Purged(tuple(record.heading), record.content, file.content if file else "")
+            for draft in FileDraft.objects.filter(owner=record.owner_id, path=record.path):
+                fresh = purged.taken_from(draft.content)
+                FileDraft.objects.filter(pk=draft.pk).update(content=fresh)
+
+
+def _forget_exports(traces: Traces) -> None:
+    """Delete exports that can hold the records: those made since; a new one takes a minute."""
+    rows = Archive.objects.filter(
+        owner=traces.owner_id, way=Archive.Way.EXPORT, created__gte=traces.since
+    )
+    for row in rows.exclude(state__in=(Archive.State.WAITING, Archive.State.RUNNING)):
+        transaction.on_commit(partial(row.file.unlink, missing_ok=True))
+        row.delete()
+
+
+# --- what stays -----------------------------------------------------------------------------------
+
+
+def what_stays(record: Remembered) -> list[tuple[str, str]]:
+    """Return what repeats the record's words and stays when it is deleted: labels and addresses.
+
+    These are a person's own messages, and other records that say the same.
+    """
+    traces = traces_of([record])
+    traces.rare = _rare(_texts([record]), record.owner_id)
+    if isinstance(record, Topic):
+        traces.rare += _only_in_topic(record)
+    messages = Message.objects.filter(session__owner_id=record.owner_id, role="user")
+    messages = messages.filter(is_index=False, session__agent=None).exclude(session=record.pk)
+    told = messages.filter(traces.find("content", ids=False)).values("session")
+    found = [
+        (_("Session “%(title)s”") % {"title": shorten(str(one), 80)}, one.get_absolute_url())
+        for one in Session.objects.filter(pk__in=told).order_by("-created")[:MOST_LISTED]
+    ]
+    for name, column in (("note", "content"), ("observation", "content"), ("topicfact", "text"),
+                         ("memoryfile", "content"), ("librarydocument", "text"),
+                         ("contentitem", "content"), ("scratchpadentry", "value")):  # fmt: skip
+        model = apps.get_model("memory", name)
+        rows = model.objects.filter(owner_id=record.owner_id).exclude(pk=record.pk)
+        if isinstance(record, FileEntry):
+            rows = rows.exclude(pk=record.file_id)
+        same = rows.filter(traces.find(column, ids=False, rare=False))
+        found += [
+            (f"{one._meta.verbose_name}: {shorten(one_line(str(one)), 80)}", _address(one))
+            for one in same.order_by("-created")[:MOST_LISTED]
+        ]
+    for staying in STAYING:
+        found += staying(traces)
+    return found
+
+
+def _only_in_topic(topic: Topic) -> list[str]:
+    """Return words of the topic's title that only its own records have, which go with it."""
+    others = SearchEntry.objects.filter(space__owner_id=topic.owner_id).exclude(topic_id=topic.pk)
+    found = []
+    for word in _WORD.findall(topic.title)[:MOST_RARE]:
+        terms = search_terms(word)
+        asked = {"where": ["words @@ %s::tsquery"], "params": [tsquery_of(terms)]}
+        if terms and not others.extra(**asked).exists():
+            found.append(word)
+    return found
+
+
+def _address(record: Any) -> str:
+    if hasattr(record, "get_absolute_url"):
+        return str(record.get_absolute_url())
+    return reverse("memory:record-open", args=[record.record_type(), record.pk])

@@ -1,0 +1,340 @@
+"""What is deleted permanently is gone from every column of every table, and from the data folder.
+
+A marker is put into a record of each kind, the record is used by every door, deleted, and the marker
+is looked for everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
+from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.actors import Actor
+from memory.archive import jobs
+from memory.content import snapshots
+from memory.content.storing import store
+from memory.documents.library import add_document
+from memory.files.saving import save_file
+from memory.models import (
+    BulkAct,
+    FileDraft,
+    FileEntry,
+    Message,
+    ModelCall,
+    Note,
+    Reflection,
+    Remembered,
+    Session,
+    Topic,
+    User,
+)
+from memory.noting.writing import write_note
+from memory.observing.writing import write_observation
+from memory.outside import connections
+from memory.records import acts as record_acts
+from memory.records import kinds as record_kinds
+from memory.records.undoing import undo
+from memory.reviewing import review
+from memory.scratchpads.entries import set_value
+from memory.talking import conversation
+from memory.talking import turn as conversation_turn
+from memory.toolkit.registry import call_tool
+from memory.toolkit.types import ToolContext
+from research.models import Channel, Delivery, Step
+from research.models import ToolCall as RunToolCall
+from research.topics import memory_acts
+from tests.api.cast import Program
+from tests.research.factories import make_fact, make_report, make_run, make_topic
+
+MARKER = "Zq7xplover"
+WORDS = f"The password of the harbour office is {MARKER} since last Tuesday."
+AGENT = Actor("agent", "claude")
+Make = Callable[[User], Remembered]
+
+# What a person typed or wrote elsewhere stays, and the page that asks for the deletion links to it.
+STAYS = {("memory_message", "content"), ("memory_session", "title")}
+
+
+def _note(owner: User) -> Remembered:
+    note = write_note(owner, "log", "Something else.", by=AGENT)
+    note.change(by=owner.actor, content=WORDS, tags=[MARKER])
+    note.change(by=owner.actor, content=f"{WORDS} It was changed.")
+    return note
+
+
+def _observation(owner: User) -> Remembered:
+    return write_observation(owner, "finding", WORDS, by=AGENT, source="session:7")
+
+
+def _content(owner: User) -> Remembered:
+    item = store(
+        owner, WORDS, by=AGENT, title=f"Page about {MARKER}", url=f"https://a.example/{MARKER}"
+    )
+    other = store(owner, "Another result.", by=AGENT, related_to=[item.pk])
+    snapshots.take_snapshot(owner, "owner", by=owner.actor)
+    assert other.related_to.exists()
+    return item
+
+
+def _scratchpad(owner: User) -> Remembered:
+    return set_value(owner, f"{MARKER} key", WORDS, by=AGENT)
+
+
+def _document(owner: User) -> Remembered:
+    return add_document(owner, title=f"Notes on {MARKER}", text=WORDS, by=owner.actor)
+
+
+def _month(owner: User) -> Remembered:
+    text = f"# March\n\n## {MARKER}\n\n- {WORDS}\n"
+    file = save_file(owner, "episodes/2026-03.md", text, by=owner.actor).file
+    FileDraft.objects.create(owner=owner, path=file.path, content=text)
+    return file
+
+
+def _section(owner: User) -> Remembered:
+    begun = "# Memory\n\n## Food\n\n- Allergic to nuts\n"
+    whole = f"{begun}\n## Harbour\n\n- {WORDS}\n"
+    save_file(owner, "facts/memory.md", whole, by=owner.actor)
+    FileDraft.objects.create(owner=owner, path="facts/memory.md", content=whole)
+    save_file(owner, "facts/memory.md", begun, by=owner.actor)
+    return FileEntry.objects.of(owner).get()
+
+
+def _topic(owner: User) -> Remembered:
+    topic = make_topic(owner, f"Harbour {MARKER}")
+    run = make_run(topic)
+    make_report(run, body=WORDS)
+    make_fact(topic, WORDS, run)
+    write_note(owner, "log", WORDS, by=AGENT, topic=topic)
+    write_observation(owner, "finding", WORDS, by=AGENT, topic=topic, source=run.source)
+    store(owner, WORDS, by=AGENT, topic=topic)
+    return topic
+
+
+def _fact(owner: User) -> Remembered:
+    topic = make_topic(owner, "Harbour")
+    run = make_run(topic)
+    fact = make_fact(topic, WORDS, run)
+    later = make_fact(topic, "The harbour office has no password any longer.", run)
+    later.retire(by=AGENT, why=f"replaced in Run #2 by “{WORDS}”")
+    Step.objects.create(run=run, name="plan", output={"facts": [{"text": WORDS}]}, detail=WORDS)
+    return fact
+
+
+def _report(owner: User) -> Remembered:
+    topic = make_topic(owner, "Harbour")
+    run = make_run(topic, manifest={"asked": WORDS})
+    return make_report(run, body=WORDS, title=f"Harbour {MARKER}")
+
+
+def _session(owner: User) -> Remembered:
+    session = conversation.start(owner, f"About {MARKER}")
+    waiting = conversation.ask(session, f"Where is {MARKER} kept?", by=owner.actor)
+    conversation_turn.answer(waiting.pk)
+    return session
+
+
+KINDS: dict[str, Make] = {
+    "note": _note, "observation": _observation, "content": _content, "scratchpad": _scratchpad,
+    "document": _document, "file": _month, "section": _section, "fact": _fact, "topic": _topic,
+    "report": _report, "session": _session,
+}  # fmt: skip
+
+
+def _use(owner: User, record: Remembered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the record by every door, as agents and their owner would."""
+    _by_rest(owner)
+    _by_tools(owner, record)
+    _by_ask(owner, monkeypatch)
+    _by_review(owner)
+    _by_runs(owner)
+    BulkAct.objects.create(owner=owner, page="notes", act="pin", query=f"q={MARKER}")
+    Reflection.objects.create(
+        owner=owner, source="session:x", assessment=WORDS, calls=[{"arguments": {"text": WORDS}}]
+    )
+    export = jobs.ask_export(owner)
+    jobs.carry_out(export.pk)
+
+
+def _by_rest(owner: User) -> None:
+    program = Program(owner, "admin", name="console")
+    for number, (path, body) in enumerate(
+        [("/context", {"message": f"harbour {MARKER}"}), ("/notes", {"content": "Kept."})]
+    ):
+        program.post(path, body, Idempotency_Key=f"k{number}")
+    for path in ("/recall?q=", "/notes?q=", "/observations?q=", "/content?q="):
+        program.get(path + MARKER)
+
+
+def _by_tools(owner: User, record: Remembered) -> None:
+    context = ToolContext(owner, by=AGENT, source="session:7", scope="session:7")
+    for name, told in {
+        "recall": {"query": f"what of {MARKER}"},
+        "query_memory": {"query": MARKER},
+        "get_context": {"query": MARKER},
+        "retrieve_from_memory": {"id": str(record.pk)},
+        "scratchpad_get": {"key": f"{MARKER} key"},
+        "scratchpad_search": {"text": MARKER},
+        "memory_read": {"path": "episodes/2026-03.md"},
+    }.items():
+        call_tool(context, name, told)
+
+
+def _by_ask(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = (ToolCall("c1", "recall", {"query": MARKER}),)
+    said = Answer(f"It says: {WORDS}\n\nNothing else.", Usage(10, 5), "fake", "stop")
+    called = Answer("", Usage(10, 5), "fake", "tool_calls", tool_calls=wanted)
+    model = FakeLanguageModel(called, said, profile=FAKE_PROFILE)
+    session = conversation.start(owner, "Harbour")
+    for use in (model, None):  # with a model, and by recall alone
+        monkeypatch.setattr(connections, "language_model", lambda use=use: use)
+        waiting = conversation.ask(session, f"What of {MARKER}?", by=owner.actor)
+        conversation_turn.answer(waiting.pk)
+
+
+def _by_review(owner: User) -> None:
+    held = review.hold(
+        owner, "note", by=AGENT, source="session:7", before={}, after={"content": WORDS},
+        why="", held="risky",
+    )  # fmt: skip
+    review.reject(held, by=owner.actor)
+    other = write_note(owner, "log", "Once", by=owner.actor)
+    other.change(by=owner.actor, content="Twice")
+    undo(_last(other), by=owner.actor)
+
+
+def _last(record: Any) -> Any:
+    from memory.models import Revision
+
+    return Revision.objects.filter(record_id=record.pk).latest("id")
+
+
+def _by_runs(owner: User) -> None:
+    """Let a run of another topic read it, and a channel be told of it."""
+    run = make_run(make_topic(owner, "Ships"))
+    RunToolCall.objects.create(
+        run=run,
+        part=1,
+        position=1,
+        round=1,
+        tool="recall",
+        arguments={"query": MARKER},
+        result=WORDS,
+    )
+    ModelCall.objects.create(
+        owner=owner, purpose="plan", source=run.source, model="m", prompt=[{"content": WORDS}],
+        answer=f"{MARKER}, then",
+    )  # fmt: skip
+    channel = Channel.objects.create(owner=owner, kind="email", name="desk", address="a@b.example")
+    Delivery.objects.create(
+        owner=owner, channel=channel, kind="report", about=run.source, run=run, topic=run.topic,
+        subject="Ships", request=f"Ships and so on\n{WORDS}\nBye",
+    )  # fmt: skip
+
+
+def found(words: str = MARKER) -> set[tuple[str, str]]:
+    """Return the tables and columns in which the words stand, in whatever case."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = current_schema() AND (data_type IN "
+            "('text', 'character varying', 'json', 'jsonb', 'ARRAY', 'tsvector', 'bytea'))"
+        )
+        columns = cursor.fetchall()
+        held = set()
+        for table, column in columns:
+            cursor.execute(
+                f'SELECT 1 FROM "{table}" WHERE "{column}"::text ILIKE %s LIMIT 1',  # noqa: S608
+                [f"%{words}%"],
+            )
+            if cursor.fetchone():
+                held.add((table, column))
+    return held
+
+
+def on_disk(words: str = MARKER) -> list[Path]:
+    """Return the files of the data folder that hold the words (an export is packed, so it counts)."""
+    folders = [Path(site.DATA_DIR) / "archives", Path(site.BEACON_MIRROR_DIR or "/nowhere")]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return [
+        file
+        for file in files
+        if file.suffix == ".file" or words.lower().encode() in file.read_bytes().lower()
+    ]
+
+
+@pytest.fixture(params=KINDS)
+def used(
+    request: pytest.FixtureRequest, alice: User, settings: Any, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Remembered:  # fmt: skip
+    """A record of each kind that was used by every door, in the trash."""
+    settings.DATA_DIR = tmp_path
+    settings.BEACON_MIRROR_DIR = ""
+    monkeypatch.setattr(connections, "language_model", lambda: None)
+    record = KINDS[request.param](alice)
+    record.refresh_from_db()
+    record.owner = alice
+    _use(alice, record, monkeypatch)
+    record.refresh_from_db()
+    if record.trashed_at is None:
+        record_kinds.kind_of(record.record_type()).trash(record, alice.actor)
+    record.refresh_from_db()
+    record.owner = alice
+    return record
+
+
+def _purge(record: Remembered, owner: User, committed: Any) -> None:
+    with committed(execute=True):
+        if isinstance(record, Topic):
+            memory_acts.purge_topic(record, typed=record.title, by=owner.actor)
+        else:
+            record_acts.purge(record, typed=record_acts.typed_name(record), by=owner.actor)
+
+
+def test_a_record_deleted_permanently_is_gone_from_everywhere(
+    used: Remembered, alice: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    assert len(found()) > 8  # it was used indeed
+
+    _purge(used, alice, django_capture_on_commit_callbacks)
+
+    assert found() - STAYS == set()
+    assert on_disk() == []
+
+
+def test_what_stays_is_only_what_a_person_typed(
+    used: Remembered, alice: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    _purge(used, alice, django_capture_on_commit_callbacks)
+
+    for message in Message.objects.filter(content__icontains=MARKER):
+        assert (message.role, message.session.agent_id) == ("user", None)
+    other = {one.content for one in Note.objects.of(alice).filter(content__in=["Once", "Kept."])}
+    assert other == {"Once", "Kept."}
+
+
+def test_the_page_that_asks_names_the_sessions_that_stay(
+    used: Remembered, alice: User, client_of: Callable[[User], Client]
+) -> None:
+    session = Session.objects.get(title="Harbour")
+    own = "research:topic-purge" if isinstance(used, Topic) else ""
+    address = (
+        reverse(own, args=[used.pk])
+        if own
+        else reverse("memory:record-purge", args=[used.record_type(), used.pk])
+    )
+
+    page = client_of(alice).get(address).content.decode()
+
+    assert f'href="{session.get_absolute_url()}"' in page
+    assert "These repeat its words and stay." in page
