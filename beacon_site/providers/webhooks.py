@@ -17,7 +17,6 @@ from http import HTTPStatus
 
 import httpcore
 import structlog
-from django.conf import settings
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.address_guard import check_url
@@ -72,20 +71,22 @@ def signature(key: str, message_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(digest).decode()
 
 
-def check_address(url: str) -> str:
+def check_address(url: str, *, allow_hosts: frozenset[str] = frozenset()) -> str:
     """Return the address as it is posted to.  Raises ForbiddenAddress with the reason."""
-    return str(check_url(url, settings.BEACON_FETCH_ALLOW_HOSTS))
+    return str(check_url(url, allow_hosts))
 
 
-def post(url: str, body: bytes, *, message_id: str, key: str) -> Answer:
+def post(
+    url: str, body: bytes, *, message_id: str, key: str, allow_hosts: frozenset[str] = frozenset()
+) -> Answer:
     """Post `body` (JSON), signed, and return the answer, which is one of success.
 
+    `allow_hosts` ("host:port") are reached without the address guard.
     Raises ForbiddenAddress (a private one, say), ReceiverFailed or ReceiverGone with the answer,
     ProviderUnavailable where none came.
     """
     started = time.monotonic()
-    allowed = settings.BEACON_FETCH_ALLOW_HOSTS
-    target = check_url(url, allowed)
+    target = check_url(url, allow_hosts)
     timestamp = int(time.time())
     headers = {
         "content-type": "application/json",
@@ -94,7 +95,7 @@ def post(url: str, body: bytes, *, message_id: str, key: str) -> Answer:
         "webhook-signature": signature(key, message_id, timestamp, body),
     }
     meter = Meter(LIMITS)
-    with exchange("POST", target, headers, meter, allowed, content=body) as response:
+    with exchange("POST", target, headers, meter, allow_hosts, content=body) as response:
         fields = fields_of(response)
         excerpt = _excerpt(response, fields.get("content-encoding", ""), meter)
     answer = Answer(response.status, excerpt, round((time.monotonic() - started) * 1000))

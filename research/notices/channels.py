@@ -44,10 +44,11 @@ def check_address(kind: str, address: str, *, by: User) -> str:
             problem = _("The address holds a line break, a space or a sign that cannot be seen.")
     elif kind == Kind.WEBHOOK:
         try:
-            address = webhooks.check_address(address)
+            allowed = sending.allowed_hosts(by)
+            address = webhooks.check_address(address, allow_hosts=allowed)
         except ForbiddenAddress as exc:
-            allowed = _("Whoever runs this Beacon can allow it by BEACON_FETCH_ALLOW_HOSTS.")
-            problem = f"{exc} {allowed}"
+            way = _("Admins can add webhooks to the hosts in BEACON_FETCH_ALLOW_HOSTS.")
+            problem = f"{exc} {way}"
     elif not by.is_staff:
         problem = _("Apprise addresses are set by staff only.")
     else:

@@ -30,7 +30,7 @@ from beacon_site.http import zone_of
 from beacon_site.providers import apprise_sender, mailing, webhooks
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from memory.actors import SYSTEM
-from memory.models import Activity
+from memory.models import Activity, User
 from memory.texts.text import clean
 from research.models import Channel, Delivery, TopicNotices
 from research.notices import digests, notice_text
@@ -124,6 +124,14 @@ def again(delivery: Delivery, *, seen: int = 0) -> bool:
     if done:
         transaction.on_commit(lambda: nudge(delivery.pk))
     return bool(done)
+
+
+def allowed_hosts(owner: User) -> frozenset[str]:
+    """Return the hosts of the local network that the person's webhooks can reach: staff's only.
+
+    The list is meant for the site's own services; by a webhook anyone could post to them.
+    """
+    return site.BEACON_FETCH_ALLOW_HOSTS if owner.is_staff else frozenset()
 
 
 # --- one try --------------------------------------------------------------------------------------
@@ -269,6 +277,7 @@ def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhoo
         delivery.request.encode(),
         message_id=webhook_id(delivery),
         key=parts["key"],
+        allow_hosts=allowed_hosts(delivery.owner),
     )
     return _("The receiver took it (%(status)d).") % {"status": answer.status}, answer
 
@@ -310,7 +319,8 @@ def _note(
         tries=delivery.tries,
         tried=delivery.tried,
         response_code=answer.status if answer else None,
-        response=clean(answer.excerpt)[0] if answer else "",
+        # What a server answers is for those who could ask it anyway.
+        response=clean(answer.excerpt)[0] if answer and delivery.owner.is_staff else "",
     )
 
 

@@ -24,14 +24,16 @@ KEY = webhooks.new_key()
 
 
 @pytest.fixture
-def receiver(httpserver: HTTPServer, settings: Any) -> HTTPServer:
+def receiver(httpserver: HTTPServer) -> HTTPServer:
     """A receiver on an address that the operator allowed."""
-    settings.BEACON_FETCH_ALLOW_HOSTS = frozenset({f"{httpserver.host}:{httpserver.port}"})
     return httpserver
 
 
 def post(server: HTTPServer, path: str = "/hook") -> webhooks.Answer:
-    return webhooks.post(server.url_for(path), b'{"a": 1}', message_id="msg_1", key=KEY)
+    allowed = frozenset({f"{server.host}:{server.port}"})
+    return webhooks.post(
+        server.url_for(path), b'{"a": 1}', message_id="msg_1", key=KEY, allow_hosts=allowed
+    )
 
 
 def test_the_signature_is_that_of_standard_webhooks():
@@ -91,13 +93,13 @@ def test_a_redirect_is_not_followed_and_is_explained(receiver: HTTPServer):
     assert len(receiver.log) == 1
 
 
-def test_one_that_hangs_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, settings: Any):
+def test_one_that_hangs_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(webhooks, "LIMITS", Limits(whole_seconds=0.5))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        settings.BEACON_FETCH_ALLOW_HOSTS = frozenset({f"127.0.0.1:{port}"})
+        url, allowed = f"http://127.0.0.1:{port}/", frozenset({f"127.0.0.1:{port}"})
         with pytest.raises(ProviderUnavailable, match="did not finish within"):
-            webhooks.post(f"http://127.0.0.1:{port}/", b"{}", message_id="msg_1", key=KEY)
+            webhooks.post(url, b"{}", message_id="msg_1", key=KEY, allow_hosts=allowed)
 
 
 def test_a_failure_carries_status_answer_and_when_to_try_again(receiver: HTTPServer):

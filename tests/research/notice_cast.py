@@ -17,11 +17,17 @@ def allow(server: HTTPServer, settings: Any) -> None:
     settings.BEACON_FETCH_ALLOW_HOSTS = frozenset({f"{server.host}:{server.port}"})
 
 
+def make_admin(owner: User) -> None:
+    owner.is_staff = True
+    owner.save(update_fields=["is_staff"])
+
+
 def email(owner: User, address: str = "desk@example.org", **told: Any) -> Channel:
     return channels.add(owner, kind="email", name="Desk", address=address, by=owner.actor, **told)
 
 
 def webhook(owner: User, server: HTTPServer, **told: Any) -> Channel:
+    make_admin(owner)  # only an admin's webhook reaches an exempted host
     url = server.url_for("/hook")
     return channels.add(owner, kind="webhook", name="Hook", address=url, by=owner.actor, **told)
 

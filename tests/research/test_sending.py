@@ -12,6 +12,7 @@ from django.utils import timezone
 from pytest_httpserver import HTTPServer
 
 from beacon_site.providers import mailing
+from memory.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from research.models import Channel, Delivery, Run, TopicNotices
 from research.notices import channels, sending
@@ -337,3 +338,47 @@ def test_whoever_reads_the_mails_ends_them_for_one_topic(topic: Topic):
     assert laid_out(saved_run(topic, "A fact.")) == []
     assert TopicNotices.objects.get().in_digest
     assert Activity.objects.filter(kind="unsubscribed", topic=topic).exists()
+
+
+def test_a_webhook_of_someone_who_is_no_admin_reaches_no_exempted_host(
+    topic: Topic, httpserver: HTTPServer, settings: Any
+):
+    allow(httpserver, settings)
+    httpserver.expect_request("/hook").respond_with_data("inside the network")
+    with pytest.raises(InvalidValue, match="Admins can add webhooks"):
+        channels.add(
+            topic.owner, kind="webhook", name="x", address=httpserver.url_for("/hook"),
+            by=topic.owner.actor,
+        )  # fmt: skip
+
+
+def test_a_webhook_of_a_former_admin_reaches_no_exempted_host_either(
+    topic: Topic, httpserver: HTTPServer, settings: Any
+):
+    allow(httpserver, settings)
+    httpserver.expect_request("/hook").respond_with_data("inside the network")
+    channel = webhook(topic.owner, httpserver)
+    User.objects.filter(pk=topic.owner.pk).update(is_staff=False)
+
+    sent = channels.test(Channel.objects.get(pk=channel.pk), by=topic.owner.actor)
+
+    assert (sent.state, sent.response) == ("failed", "")
+    assert httpserver.log == []
+
+
+@pytest.mark.parametrize(("is_admin", "kept"), [(True, "inside the network"), (False, "")])
+def test_only_an_admin_sees_what_a_receiver_answered(
+    topic: Topic, httpserver: HTTPServer, settings: Any, is_admin: bool, kept: str,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
+    allow(httpserver, settings)
+    httpserver.expect_request("/hook").respond_with_data("inside the network", status=500)
+    channel = webhook(topic.owner, httpserver)
+    User.objects.filter(pk=topic.owner.pk).update(is_staff=is_admin)
+    # As a public receiver would be reached by anyone.
+    allowed = settings.BEACON_FETCH_ALLOW_HOSTS
+    monkeypatch.setattr(sending, "allowed_hosts", lambda _owner: allowed)
+
+    sent = channels.test(Channel.objects.get(pk=channel.pk), by=topic.owner.actor)
+
+    assert (sent.response_code, sent.response) == (500, kept)
