@@ -82,7 +82,8 @@ def _run(folder: Path, began: float) -> int:
     mcp = _mcp_in_words()
     link = _prepare_site(production=settings.PRODUCTION)
     mirror = settings.BEACON_MIRROR_DIR  # for commands, which are started without it
-    note(folder, up={"pid": os.getpid(), "url": settings.BEACON_URL, "mirror": mirror})
+    own = {"pid": os.getpid(), "process": processes.identity(os.getpid())}
+    note(folder, up={**own, "url": settings.BEACON_URL, "mirror": mirror})
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.BEACON_BIND, settings.BEACON_BIND)  # noqa: S104  (compared, not bound)  # nosec B104
 
     def ready() -> list[str]:
@@ -179,11 +180,12 @@ def down() -> int:
         return 0
     runs = not locks.take(folder / "up.lock", wait=False)
     if runs:
-        pid = int(read_state(folder).get("up", {}).get("pid", 0))
-        mark = processes.identity(pid) if pid else None
-        if mark is None:
+        # What an earlier, killed Beacon noted names a process that is gone, or is not Beacon's.
+        mark = (read_state(folder).get("up") or {}).get("process")
+        if not processes.is_alive(mark):
             raise CannotStart("Beacon is just starting: try again in a moment.")
         if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):
+            pid = processes.pid_of(mark)
             raise CannotStart(f"Beacon (process {pid}) did not stop within {DOWN_SECONDS:.0f} s.")
         locks.take(folder / "up.lock")
     ended = _end_leftovers(folder)

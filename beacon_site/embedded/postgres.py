@@ -22,6 +22,8 @@ ROLE = DATABASE = "beacon"
 # After kill -9 the old backends hold the shared memory until they notice: tried, up to 20 s.
 START_SECONDS = 60.0
 RETRY_SECONDS = 20.0
+# Seconds between a process's start and when the server notes its own, and what a clock may drift.
+START_DIFFERENCE = 60.0
 QUICK = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 INITDB = ("-N", "-U", ROLE, "-E", "UTF8", "-A", "scram-sha-256")
 LOCALES = (
@@ -134,27 +136,63 @@ def _check_version(programs: Path, cluster: Path, account: Account) -> None:
 
 
 def _end_leftover(cluster: Path) -> None:
-    """End a server that still runs on the cluster although nobody can use it, or clear its mark."""
+    """End a server that still runs on the cluster although nobody can use it, or clear its mark.
+
+    After a crash or a restart of the machine the number in postmaster.pid can be that of any other
+    process, such as another Postgres, so nothing is signalled unless it is the server that wrote
+    the file.  Raises EmbeddedError if the server doesn't end, or if it can't be told apart.
+    """
     mark = cluster / "postmaster.pid"
     try:
-        pid = int(mark.read_text(encoding="utf-8").splitlines()[0])
+        lines = mark.read_text(encoding="utf-8").splitlines()
+        pid = int(lines[0])
     except (OSError, ValueError, IndexError):
         return
     process = processes.identity(pid)
-    if process is not None and _is_postgres(pid):
+    if process is not None and _serves(pid, cluster):
+        if not _wrote(pid, lines):
+            raise EmbeddedError(
+                f"A Postgres (process {pid}) is running on {cluster}, but it isn't the one that "
+                "postmaster.pid there describes, so Beacon did not stop it. If nothing else uses "
+                f"that folder, stop it with `kill -INT {pid}` and start Beacon again."
+            )
         stop({"process": process})
+        if processes.is_alive(process):
+            raise EmbeddedError(
+                f"An earlier Postgres (process {pid}) is still running on {cluster} and can't be "
+                f"stopped. Stop it with `kill -INT {pid}` and start Beacon again."
+            )
     # Postgres takes a zombie or a stranger with that number for a running server.
     mark.unlink(missing_ok=True)
 
 
-def _is_postgres(pid: int) -> bool:
-    shown = Path(f"/proc/{pid}/cmdline")
-    if shown.exists():
-        words = shown.read_bytes()
-    else:
-        command = ["ps", "-o", "command=", "-p", str(pid)]
-        words = subprocess.run(command, capture_output=True, check=False).stdout
-    return b"postgres" in words.split(b"\0")[0]
+def _serves(pid: int, cluster: Path) -> bool:
+    """Say whether the process is a Postgres on this very cluster, by its -D or the folder it is in."""
+    words = processes.command_of(pid)
+    if not words or "postgres" not in words[0]:
+        return False
+    # A server changes to its cluster when it starts.
+    if _is_same(processes.folder_of(pid), cluster):
+        return True
+    if len(words) == 1:  # all in one, as ps shows it
+        return words[0].endswith(f" -D {cluster}")
+    return "-D" in words[:-1] and _is_same(Path(words[words.index("-D") + 1]), cluster)
+
+
+def _is_same(folder: Path | None, cluster: Path) -> bool:
+    try:
+        return folder is not None and folder.is_absolute() and folder.samefile(cluster)
+    except OSError:
+        return False
+
+
+def _wrote(pid: int, lines: list[str]) -> bool:
+    """Say whether the process started when line 3 of postmaster.pid says its writer did."""
+    started = processes.started_at(pid)
+    try:
+        return started is not None and abs(started - int(lines[2])) <= START_DIFFERENCE
+    except (ValueError, IndexError):
+        return False
 
 
 def _set_password(programs: Path, cluster: Path, account: Account, password: str) -> None:

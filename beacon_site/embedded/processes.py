@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import functools
 import os
 import signal
 import socket
@@ -24,9 +26,11 @@ def kept(child: subprocess.Popen[bytes]) -> str | None:
 
 
 def identity(pid: int) -> str | None:
-    """Return a text that no later process with this number shares, or None if it is dead.
+    """Return a text that no other process ever shares, or None if the process is dead.
 
-    A zombie counts as dead: in a container without an init nobody may ever reap it.
+    It holds the machine's boot, since after a restart another process can have the same number
+    and have started at the same moment of its boot.  A zombie counts as dead: in a container
+    without an init it may never be reaped.
     """
     if sys.platform.startswith("linux"):
         try:
@@ -34,11 +38,69 @@ def identity(pid: int) -> str | None:
         except OSError:
             return None
         state, *rest = fields.rpartition(")")[2].split()
-        return None if state in "ZX" else f"{pid}:{rest[18]}"
+        return None if state in "ZX" else f"{pid}:{rest[18]}:{_boot()}"
     shown = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     ).stdout.strip()
     return None if not shown or shown.startswith("Z") else f"{pid}:{shown.split(maxsplit=1)[1]}"
+
+
+@functools.cache
+def _boot() -> str:
+    """Return the id of the machine's current boot, or "" where it isn't shown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def command_of(pid: int) -> list[str]:
+    """Return the program and arguments of a process; empty if it is gone or hidden from us.
+
+    Without /proc they are one text.
+    """
+    if not sys.platform.startswith("linux"):
+        return [shown] if (shown := _ps(pid, "command")) else []
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+    return [os.fsdecode(word) for word in words if word]
+
+
+def folder_of(pid: int) -> Path | None:
+    """Return the folder a process works in, or None if it is gone or hidden from us."""
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink()
+    except OSError:
+        return None
+
+
+def started_at(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970 by today's clock; None if it is gone."""
+    if sys.platform.startswith("linux"):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            since_boot = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+        except OSError:
+            return None
+        ticks = int(fields.rpartition(")")[2].split()[19])
+        return time.time() - since_boot + ticks / os.sysconf("SC_CLK_TCK")
+    try:
+        return datetime.datetime.strptime(_ps(pid, "lstart"), "%a %b %d %H:%M:%S %Y").timestamp()
+    except ValueError:
+        return None
+
+
+def _ps(pid: int, what: str) -> str:
+    shown = subprocess.run(
+        ["ps", "-ww", "-o", f"{what}=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return shown.stdout.strip()
 
 
 def is_alive(mark: str | None) -> bool:

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from beacon_site import embedded
-from beacon_site.embedded import account, locks, places, processes
+from beacon_site.embedded import account, janitor, locks, places, postgres, processes
 from beacon_site.embedded.commands import servers_for
 from tests.site.waiting import eventually, let_others_through
 
@@ -119,6 +119,81 @@ def test_the_servers_stop_even_if_their_folder_was_removed_under_them(folder: Pa
             shutil.rmtree(folder, ignore_errors=True)
 
     assert not any(processes.is_alive(mark) for mark in started)
+
+
+@pytest.fixture
+def other_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A second data folder, whose servers are not ours."""
+    folder = tmp_path_factory.mktemp("other") / "data"
+    let_others_through(folder)
+    yield folder
+    embedded.stop_servers(folder)
+
+
+def write_pid_file(folder: Path, pid: int, *, since: float) -> Path:
+    """Leave the file that a Postgres leaves which was killed together with its machine."""
+    storage, _account = account.storage_of(folder)
+    left = storage / "postgres" / "postmaster.pid"
+    left.write_text(f"{pid}\n{left.parent}\n{since:.0f}\n5432\n\n127.0.0.1\n\nready\n")
+    return left
+
+
+@pytest.mark.parametrize("started", ["at another time", "at the same time"])
+def test_a_pid_that_another_postgres_has_now_is_not_signalled(
+    folder: Path, other_folder: Path, started: str
+):
+    embedded.ensure(folder).close()
+    with embedded.ensure(other_folder, need=("DATABASE_URL",)) as others:
+        theirs = places.read_state(other_folder)["postgres"]["process"]
+        pid = processes.pid_of(theirs)
+        same = started == "at the same time"
+        write_pid_file(folder, pid, since=processes.started_at(pid) if same else 1_700_000_000)
+
+        with embedded.ensure(folder) as ours:
+            assert processes.is_alive(theirs)
+            for servers in (ours, others):
+                with psycopg.connect(servers.urls["DATABASE_URL"]) as connection:
+                    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_postgres_that_wrote_the_pid_file_is_ended(folder: Path):
+    with embedded.ensure(folder, need=("DATABASE_URL",)):
+        left = places.read_state(folder)["postgres"]["process"]
+        storage, _account = account.storage_of(folder)
+
+        postgres._end_leftover(storage / "postgres")
+
+        assert not processes.is_alive(left)
+
+
+def test_a_postgres_on_our_folder_that_did_not_write_the_file_is_left_to_people(folder: Path):
+    with embedded.ensure(folder, need=("DATABASE_URL",)):
+        running = places.read_state(folder)["postgres"]["process"]
+        left = write_pid_file(folder, processes.pid_of(running), since=1_700_000_000)
+
+        with pytest.raises(embedded.EmbeddedError, match="did not stop it"):
+            postgres._end_leftover(left.parent)
+
+        assert processes.is_alive(running)
+
+
+def test_a_number_of_an_earlier_boot_is_another_process(folder: Path):
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        pid, started, _boot = processes.identity(stranger.pid).split(":")
+        mark = f"{pid}:{started}:3f0c2e9a-0000-4000-8000-000000000000"
+        places.prepare(folder)
+        places.write_state(
+            folder, processes={"groups": [mark], "readers": [mark]}, valkey={"process": mark}
+        )
+
+        janitor.end_leftovers(folder)
+        embedded.stop_servers(folder)
+
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_strangers_on_the_machine_are_refused_without_the_password():

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beacon_site import up
+from beacon_site.embedded import places, processes
+
+HOLD_LOCK = (
+    "import sys, pathlib; from beacon_site.embedded import locks\n"
+    "locks.take(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+)
 
 
 @pytest.mark.parametrize("url", ["http://0.0.0.0:8010", "http://[::]:8010"])
@@ -19,3 +28,31 @@ def test_who_listens_to_all_and_names_no_address_is_told_to(settings: Any, url: 
 def test_who_named_an_address_is_told_nothing(settings: Any, url: str):
     settings.BEACON_URL = url
     assert up._for_others() == []
+
+
+def test_down_stops_no_process_that_has_the_number_of_an_earlier_beacon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("BEACON_DATA_DIR", str(tmp_path))
+    starting = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, str(tmp_path / "up.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        assert starting.stdout is not None
+        assert starting.stdout.readline() == "held\n"
+        pid, started, _boot = str(processes.identity(stranger.pid)).split(":")
+        earlier = {"pid": stranger.pid, "process": f"{pid}:{started}:earlier"}
+        places.write_state(tmp_path, up=earlier)
+
+        with pytest.raises(up.CannotStart, match="just starting"):
+            up.down()
+
+        assert stranger.poll() is None
+    finally:
+        for child in (starting, stranger):
+            child.kill()
+            child.wait()
