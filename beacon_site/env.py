@@ -20,6 +20,13 @@ DATABASE_OPTIONS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
+# For processes that serve requests and tasks: one that is stopped, or waits for a model with a
+# transaction open, must not hold up all others without a bound.  Each can be set in DATABASE_URL;
+# 0 leaves it to the server.
+DATABASE_LIMITS = {
+    "lock_timeout": 10_000,  # milliseconds, as the next
+    "idle_in_transaction_session_timeout": 60_000,
+}
 # What else of libpq may follow the ? in DATABASE_URL (PostgreSQL 17, "Parameter Key Words").
 # User, password, name and port stand in the address itself.
 DATABASE_WORDS = frozenset(
@@ -135,11 +142,12 @@ def host_of(address: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def database(name: str, value: str) -> dict[str, Any]:
+def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
     """Return Django's settings for `postgres://user:password@host:port/name?sslmode=require`.
 
     What follows the ? is libpq's and goes into OPTIONS, over DATABASE_OPTIONS; a `host` there is
-    the folder of a Unix socket.  Raises ImproperlyConfigured for what is not known, by its name
+    the folder of a Unix socket.  `limited` sets DATABASE_LIMITS, which commands do without: a
+    migration or a backup takes as long as it takes.  Raises ImproperlyConfigured for what is not known, by its name
     and without its value, which may be a secret.
     """
     parts = urlsplit(value)
@@ -152,7 +160,7 @@ def database(name: str, value: str) -> dict[str, Any]:
             f"{name} must look like postgres://user:password@host:port/name (its scheme is "
             f"{parts.scheme!r})."
         )
-    options = _database_options(name, parts)
+    options = _database_options(name, parts, limited=limited)
     host = options.pop("host", "")
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -165,19 +173,23 @@ def database(name: str, value: str) -> dict[str, Any]:
     }
 
 
-def _database_options(name: str, parts: SplitResult) -> dict[str, Any]:
+def _database_options(name: str, parts: SplitResult, *, limited: bool) -> dict[str, Any]:
     """Return DATABASE_OPTIONS with what an address says of them, and what else it asks for."""
     options: dict[str, Any] = dict(DATABASE_OPTIONS)
+    limits = dict(DATABASE_LIMITS)
     for word, value in parse_qsl(parts.query, keep_blank_values=True):
-        if word in DATABASE_OPTIONS:
+        if word in DATABASE_OPTIONS or word in DATABASE_LIMITS:
             if not value.isdecimal():
                 raise ImproperlyConfigured(f"{name}: {word} must be a whole number.")
-            options[word] = int(value)
+            (limits if word in DATABASE_LIMITS else options)[word] = int(value)
         elif word in DATABASE_WORDS or (word == "host" and not parts.hostname):
             options[word] = value
         else:
             raise ImproperlyConfigured(
                 f"{name} holds the parameter {word!r}, which Beacon does not pass on. Known are "
-                f"{', '.join(sorted(DATABASE_WORDS | DATABASE_OPTIONS.keys()))}."
+                f"{', '.join(sorted(DATABASE_WORDS | DATABASE_OPTIONS.keys() | limits.keys()))}."
             )
+    given = [f"-c {word}={number}" for word, number in limits.items() if limited and number]
+    if given:  # what the address itself sets in `options` comes later, and wins
+        options["options"] = " ".join([*given, options.get("options", "")]).strip()
     return options

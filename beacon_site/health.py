@@ -17,10 +17,19 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.translation import gettext_lazy as _
+
+from beacon_site import disk
+from beacon_site.database_errors import FULL, GONE
 
 # Ages after which a process counts as gone, in seconds: workers speak every 10 s, the tick that
 # beat sends comes every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
+_FULL = _(
+    "The disk of Beacon's server is full, so nothing new can be saved. Nothing that was saved is "
+    "lost. Free up disk space on the server, or ask your admin to."
+)
+_LOW = _("The disk of Beacon's server is almost full. Free up disk space before saving fails.")
 SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # asked themselves
 
 
@@ -51,6 +60,11 @@ def redis_problem() -> str:
     return ""
 
 
+def disk_warning() -> str:
+    """Return what people are told of a disk that is full or almost full, or "".  No query."""
+    return {"full": str(_FULL), "low": str(_LOW)}.get(disk.problem(), "")
+
+
 def livez(request: HttpRequest) -> HttpResponse:
     """Say that the web process answers."""
     return HttpResponse("ok\n", content_type="text/plain")
@@ -59,14 +73,23 @@ def livez(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Say what works: 200 if pages can be served, with the ages of worker and beat in seconds.
 
-    503 only where the database is gone; Redis down or a silent worker is `degraded`, since pages,
-    edits and reads go on (`design.md` decision 5).
+    503 where the database is gone or has no room to write.  Redis down, a silent worker or a disk
+    that is almost full is `degraded`, since pages, edits and reads work (`design.md` decision 5).
     """
-    state: dict[str, Any] = {"redis": redis_problem() or "ok"}
+    state: dict[str, Any] = {"redis": redis_problem() or "ok", "disk": disk.problem() or "ok"}
+    free = disk.free_bytes()
+    state["disk_free_mib"] = None if free is None else free // 1024**2
     try:
         spoke = ages()
+        state["disk"] = disk.problem(ask_postgres=True) or "ok"
     except DatabaseError as exc:
-        return JsonResponse({**state, "status": "down", "database": type(exc).__name__}, status=503)
+        why = {"status": "down", "database": type(exc).__name__, "reason": str(GONE.title)}
+        if state["disk"] != "ok":
+            why["reason"] = str(FULL.title)
+        return JsonResponse({**state, **why}, status=503)
+    if state["disk"] == "full":
+        why = {"status": "not ready", "database": "ok", "reason": str(FULL.words)}
+        return JsonResponse({**state, **why}, status=503)
     gone = silent(spoke)
     state |= {
         "database": "ok",
@@ -75,6 +98,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
         "beat_age": spoke["beat"],
         "status": "degraded" if gone or state["redis"] != "ok" else "ok",
     }
+    if state["disk"] == "low":
+        state |= {"status": "degraded", "reason": str(_LOW)}
     return JsonResponse(state)
 
 

@@ -177,7 +177,7 @@ _urls = _service_urls()
 REDIS_URL = _urls["REDIS_URL"]
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
-        **env.database("DATABASE_URL", _urls["DATABASE_URL"]),
+        **env.database("DATABASE_URL", _urls["DATABASE_URL"], limited=BEACON_PROCESS != "command"),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
     }

@@ -96,7 +96,9 @@ VARIABLES = {
             "`postgres://user:password@host:port/name`; libpq's parameters may follow, such as "
             "`?sslmode=require`, and those for a lost server: `connect_timeout` (5 s), "
             "`keepalives_idle` (15 s), `keepalives_interval` (5 s), `keepalives_count` (3), "
-            "`tcp_user_timeout` (30000 ms)",
+            "`tcp_user_timeout` (30000 ms); and for web, mcp, worker, upkeep and beat how long one "
+            "waits for another's lock, `lock_timeout` (10000 ms), and pauses in a transaction, "
+            "`idle_in_transaction_session_timeout` (60000 ms; 0 leaves either to the server)",
             usual="embedded Postgres",
         ),
         Variable(

@@ -45,7 +45,8 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "nav": sections(request.path, waiting),
         "settings_pages": partial(settings_pages, user),  # asked for by the pages of Settings alone
-        "health_banner": _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
+        "health_banner": health.disk_warning()
+        or _banner(health.silent({kind: told.get(kind) for kind in health.OLDEST})),
         "waiting_in_all": _at_most(sum(waiting.values()), waiting["unread_reports"]),
         "unread_shown": _at_most(waiting["unread_reports"], waiting["unread_reports"]),
         **waiting,

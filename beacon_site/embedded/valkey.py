@@ -77,6 +77,8 @@ def _launch(
         f'dir "{place}"',
         "save 60 1" if durable else 'save ""',
         "appendonly no",
+        # On a full disk it keeps taking messages: what has to be kept is in Postgres.
+        "stop-writes-on-bgsave-error no",
     )
     with processes.private_log(folder.parent / "valkey.log") as log:
         child = subprocess.Popen(

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import structlog
 from django.contrib.auth import login, logout
 from django.contrib.sessions.models import Session as BrowserSession
+from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from beacon_site.database_errors import GONE, failure_of
 from beacon_site.http import BeaconRequest, Respond
 from memory.accounts import sign_in_failures
 from memory.actors import SYSTEM
@@ -51,12 +54,18 @@ SYSTEMS = {
 def begin(request: HttpRequest, user: User) -> SignIn:
     """Sign `user` in with this browser, and note which browser it is."""
     login(request, user, backend=BACKEND)
-    row = SignIn.objects.create(
-        owner=user,
-        session_key=request.session.session_key or "",
-        user_agent=request.headers.get("User-Agent", "").replace("\0", "")[:300],
-        address=address_of(request),
-    )
+    try:
+        row = SignIn.objects.create(
+            owner=user,
+            session_key=request.session.session_key or "",
+            user_agent=request.headers.get("User-Agent", "").replace("\0", "")[:300],
+            address=address_of(request),
+        )
+    except DatabaseError:
+        # A session without its row would be missing from the person's list of browsers.
+        with suppress(DatabaseError):
+            request.session.flush()
+        raise
     request.session[SESSION_FIELD] = row.pk
     Activity.log(user, user.actor, "signed-in", label=browser_of(row.user_agent))
     return row
@@ -179,8 +188,14 @@ class LastSeenMiddleware:
         if len(self._written) >= MOST_REMEMBERED:
             self._written.clear()
         self._written[row] = now
-        SignIn.objects.of(request.user).filter(pk=row).update(
-            last_seen_at=timezone.now(),
-            session_key=request.session.session_key,
-            address=address_of(request),
-        )
+        try:
+            SignIn.objects.of(request.user).filter(pk=row).update(
+                last_seen_at=timezone.now(),
+                session_key=request.session.session_key,
+                address=address_of(request),
+            )
+        except DatabaseError as exc:
+            # A full disk, or a row that is held: the page itself can still be read.
+            if failure_of(exc) in (None, GONE):
+                raise
+            logger.warning("last visit not noted", error=type(exc.__cause__).__name__)

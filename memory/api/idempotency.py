@@ -75,7 +75,12 @@ def _hold(token: ApiToken, key: str) -> bool:
     digest = hashlib.sha256(f"{token.pk}:{key}".encode()).digest()
     number = int.from_bytes(digest[:8], "big", signed=True)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [number])
+        # A model's answer may take longer than a transaction usually pauses.
+        cursor.execute(
+            "SELECT pg_try_advisory_xact_lock(%s), "
+            "set_config('idle_in_transaction_session_timeout', '15min', true)",
+            [number],
+        )
         return bool(cursor.fetchone()[0])
 
 

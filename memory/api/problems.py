@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
 
+from beacon_site.database_errors import GONE, Failure, failure_of
 from beacon_site.http import Respond
 from memory.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
 from memory.files.refusals import NoSuchFile
@@ -27,7 +28,6 @@ from memory.texts.text import clean, shorten
 
 MEDIA_TYPE = "application/problem+json"
 ROOT = "/api/"
-TRY_AGAIN = 5  # seconds after which a database that restarts is mostly back
 LONGEST_DETAIL = 2_000
 MOST_ERRORS = 20  # fields that are told of; a body of nonsense has thousands
 
@@ -116,18 +116,11 @@ def of_refusal(exc: Exception, *, is_conditional: bool = False) -> Problem | Non
     return Problem(409, str(exc))
 
 
-def is_database_gone(exc: BaseException | None) -> bool:
-    """Whether there is no connection: no code of the server, or one of 08 (connection), 57P (stop)."""
-    if not isinstance(exc, OperationalError | InterfaceError):
-        return False
-    code = getattr(exc.__cause__, "sqlstate", None) or ""
-    return not code or code.startswith(("08", "57P"))
-
-
-def unavailable() -> Problem:
-    """Return the problem that the database is away for the moment."""
-    words = _("The database cannot be reached at the moment. Nothing was changed: try again soon.")
-    return Problem(503, words, headers={"Retry-After": str(TRY_AGAIN)})
+def of_failure(failure: Failure) -> Problem:
+    """Return the problem that the database or the disk could not do it."""
+    return Problem(
+        failure.status, str(failure.words), headers={"Retry-After": str(failure.retry_after)}
+    )
 
 
 # --- what the framework raises ----------------------------------------------------------------------
@@ -142,8 +135,9 @@ def install(api: NinjaAPI) -> None:
         Http404: lambda _request, _exc: not_found(),
         HttpError: lambda _request, exc: _of_framework(exc),
         ValidationError: lambda _request, exc: _invalid(exc),
-        OperationalError: _of_database,
-        InterfaceError: _of_database,
+        DatabaseError: _failed,
+        InterfaceError: _failed,
+        OSError: _failed,
     }
     for kind, make in handlers.items():
         api.add_exception_handler(kind, _answering(make))
@@ -165,8 +159,9 @@ def _refused(request: HttpRequest, exc: Exception) -> Problem | None:
     return of_refusal(exc, is_conditional="If-Match" in request.headers)
 
 
-def _of_database(_request: HttpRequest, exc: Exception) -> Problem | None:
-    return unavailable() if is_database_gone(exc) else None
+def _failed(_request: HttpRequest, exc: Exception) -> Problem | None:
+    failure = failure_of(exc)
+    return of_failure(failure) if failure else None
 
 
 def _of_framework(exc: HttpError) -> Problem:
@@ -199,7 +194,9 @@ class ProblemMiddleware:
         is_page = response.headers.get("Content-Type") != MEDIA_TYPE
         if response.status_code < 400 or not request.path.startswith(ROOT) or not is_page:
             return response
-        answer = _in_words(response.status_code).answer()
+        failure = getattr(response, "failure", None)
+        told = of_failure(failure) if failure else _in_words(response.status_code)
+        answer = told.answer()
         for name in ("Allow", "Retry-After", "X-Frame-Options"):
             if name in response.headers:
                 answer[name] = response.headers[name]
@@ -215,6 +212,6 @@ def _in_words(status: int) -> Problem:
         413: _("The request is larger than may be sent."),
     }
     if status == 503:
-        return unavailable()
+        return of_failure(GONE)
     server = _("Something went wrong inside Beacon: its log tells what. Nothing may be stored.")
     return Problem(status, told.get(status, server if status >= 500 else HTTPStatus(status).phrase))

@@ -18,6 +18,7 @@ from typing import Any
 from django.db import DataError, IntegrityError, models, transaction
 from django.utils.translation import gettext as _
 
+from beacon_site.database_errors import allow_long_transaction
 from memory.archive.counting import Counted, TakingIn
 from memory.archive.kinds import Kind, in_order
 from memory.archive.linking import finish, links_of, owned, remember
@@ -75,6 +76,7 @@ def take_in(
         manifest_of(archive)
         try:
             with transaction.atomic():
+                allow_long_transaction()
                 # Whoever imports holds the account: two imports must not pass each other.
                 User.objects.select_for_update().get(pk=taking_in.owner.pk)
                 _survey(archive, taking_in)

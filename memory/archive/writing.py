@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from beacon_site.database_errors import allow_long_transaction
 from memory.archive import readable
 from memory.archive.kinds import Kind, in_order
 from memory.archive.rows import as_line, encoded
@@ -112,4 +113,5 @@ def _one_moment() -> Iterator[None]:
         if begins:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        allow_long_transaction()
         yield

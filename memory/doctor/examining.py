@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
 from beacon_site import health
+from beacon_site.database_errors import allow_long_transaction
 from beacon_site.installed import BY_HAND
 from memory.doctor import checkup
 from memory.doctor.checkup import BAD, GOOD, LAST_EXAMINED, WARN, Check
@@ -168,6 +169,7 @@ def _look(one: Examination) -> Found:
         if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        allow_long_transaction()
         return one.look()
 
 

@@ -117,12 +117,17 @@ def index_if_large(size: int | None) -> None:
         )
         if cursor.fetchone() is None:
             return
-        # Writers go on meanwhile, where no transaction stands round this.
-        how = "" if connection.in_atomic_block else "CONCURRENTLY"
-        cursor.execute(
-            f"CREATE INDEX {how} IF NOT EXISTS {table}_hnsw ON {table} "
-            "USING hnsw (vector vector_l2_ops)"
-        )
+        make = f"IF NOT EXISTS {table}_hnsw ON {table} USING hnsw (vector vector_l2_ops)"
+        if connection.in_atomic_block:
+            cursor.execute(f"CREATE INDEX {make}")
+            return
+        # Writers are not held up, but it waits for every transaction that is open: an index that
+        # was given up half made would never be used.
+        cursor.execute("SET lock_timeout = 0")
+        try:
+            cursor.execute(f"CREATE INDEX CONCURRENTLY {make}")
+        finally:
+            cursor.execute("RESET lock_timeout")
 
 
 def behind() -> list[int]:

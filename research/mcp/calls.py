@@ -9,10 +9,11 @@ from typing import Any
 import structlog
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.utils.translation import gettext as _
 from mcp import types
 
+from beacon_site.database_errors import GONE, failure_of
 from memory.models import Trust
 from memory.toolkit import registry as tools
 from memory.toolkit.types import MemoryTool, ToolResult, refused
@@ -58,9 +59,11 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             "make a new one under Settings, API tokens."
         )
         return answered(refused("unauthorized", text))
-    except (OperationalError, InterfaceError) as exc:
+    except (DatabaseError, InterfaceError) as exc:
+        if failure_of(exc) is None:
+            raise
         logger.warning("tool not called, the database fails", tool=name[:80], why=str(exc)[:200])
-        return answered(refused("unavailable", no_database()))
+        return answered(refused("unavailable", no_database(exc)))
 
 
 def _not_allowed(name: str, wanted: str) -> ToolResult:
@@ -71,11 +74,9 @@ def _not_allowed(name: str, wanted: str) -> ToolResult:
     return refused("forbidden", text % {"tool": name, "scope": wanted})
 
 
-def no_database() -> str:
-    """Return what is said while Postgres does not answer."""
-    return str(
-        _("Beacon's database does not answer just now. Nothing was stored; try again in a minute.")
-    )
+def no_database(exc: BaseException) -> str:
+    """Return what is said where Postgres, or its disk, fails under a call."""
+    return str((failure_of(exc) or GONE).words)
 
 
 def answered(result: ToolResult) -> types.CallToolResult:

@@ -86,7 +86,7 @@ class Handlers:
             text = _("This token opens nothing any more: make a new one under Settings.")
             raise MCPError(types.INVALID_REQUEST, text) from exc
         except (OperationalError, InterfaceError) as exc:
-            raise MCPError(types.INTERNAL_ERROR, calls.no_database()) from exc
+            raise MCPError(types.INTERNAL_ERROR, calls.no_database(exc)) from exc
         except Exception as exc:
             logger.exception("request of a program failed")
             text = _("Beacon failed at this: its log says why. Nothing more is known here.")

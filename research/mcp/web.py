@@ -135,7 +135,7 @@ def _token_of(header: str) -> ApiToken | Response:
         token = tokens.find(text.strip()) if scheme.lower() == "bearer" else None
     except (DatabaseError, InterfaceError) as exc:
         logger.warning("token not looked up, the database fails", why=str(exc)[:200])
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(), {"Retry-After": "30"})
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, no_database(exc), {"Retry-After": "30"})
     finally:
         give_back()
     if token is not None:

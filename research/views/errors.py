@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from urllib.parse import urlsplit
 
@@ -12,17 +13,16 @@ from django.core.exceptions import (
     TooManyFieldsSent,
     TooManyFilesSent,
 )
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.template.defaultfilters import filesizeformat
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.utils.translation import gettext as _
 
+from beacon_site.database_errors import Failure, failure_of
 from beacon_site.http import Respond
 
 HOME = "/"
-TRY_AGAIN = 5  # seconds after which a database that restarts is mostly back
 
 
 def problem(
@@ -73,26 +73,29 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer that Beacon failed, or its database is away; nothing that could fail again is asked.
+    """Answer that Beacon failed, or its database or disk did; nothing that could fail again is asked.
 
     Called while the exception is handled.
     """
     # A form is not sent again by a link: who sent one goes back.
     again = request.get_full_path() if request.method == "GET" else ""
-    if _is_database_gone(sys.exc_info()[1]):
-        answer = render(None, "503.html", {"again": again}, status=503)
-        answer["Retry-After"] = str(TRY_AGAIN)
-        return answer
+    if failure := failure_of(sys.exc_info()[1]):
+        return _failed(request, failure, again)
     number = getattr(request, "request_id", "")
     return render(None, "500.html", {"request_id": number, "again": again}, status=500)
 
 
-def _is_database_gone(exc: BaseException | None) -> bool:
-    """Whether there is no connection: no code of the server, or one of 08 (connection), 57P (stop)."""
-    if not isinstance(exc, OperationalError | InterfaceError):
-        return False
-    code = getattr(exc.__cause__, "sqlstate", None) or ""
-    return not code or code.startswith(("08", "57P"))
+def _failed(request: HttpRequest, failure: Failure, again: str) -> HttpResponse:
+    """Answer that the database or the disk could not do it; over htmx a toast says so."""
+    shown = {"failure": failure, "again": again}
+    answer = render(None, "503.html", shown, status=failure.status)
+    answer["Retry-After"] = str(failure.retry_after)
+    answer.failure = failure  # type: ignore[attr-defined]  # for programs, who get it as JSON
+    if getattr(request, "htmx", False):
+        words = f"{failure.words} {_('What you typed is still here.')}"
+        answer["HX-Trigger"] = json.dumps({"toast": {"text": words, "level": "error"}})
+        answer["HX-Reswap"] = "none"
+    return answer
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -102,9 +102,12 @@
     if (status === 404) return words.gone;
     return words.error.replace("%s", status);
   };
-  document.addEventListener("htmx:responseError", (event) =>
-    toast({ text: failed(event.detail.xhr.status), level: "error" }),
-  );
+  document.addEventListener("htmx:responseError", (event) => {
+    const { xhr } = event.detail;
+    // An answer that brings a toast of its own has said why.
+    if (xhr.getResponseHeader("HX-Trigger")) return;
+    toast({ text: failed(xhr.status), level: "error" });
+  });
   // A poll that meets a restart is no news worth a toast every two seconds: only what a person did.
   for (const name of ["htmx:sendError", "htmx:timeout"])
     document.addEventListener(name, (event) => {

@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 import psycopg
 import pytest
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.test import Client, RequestFactory
 
+from beacon_site import database_errors
 from research import home_page
 from research.views import errors
 
@@ -23,11 +24,17 @@ FORM = "application/x-www-form-urlencoded"
         (OperationalError, psycopg.OperationalError, 503, "The database does not answer"),
         (OperationalError, psycopg.errors.AdminShutdown, 503, "The database does not answer"),
         (InterfaceError, psycopg.InterfaceError, 503, "The database does not answer"),
-        (OperationalError, psycopg.errors.DeadlockDetected, 500, "Beacon made a mistake"),
+        (OperationalError, psycopg.errors.OutOfMemory, 503, "The database is overloaded"),
+        (OperationalError, psycopg.errors.DiskFull, 503, "The disk is full"),
+        (OperationalError, psycopg.errors.LockNotAvailable, 503, "Another change is in progress"),
+        (InternalError, psycopg.errors.IdleInTransactionSessionTimeout, 503, "took too long"),
+        (OperationalError, psycopg.errors.SerializationFailure, 409, "Two changes collided"),
+        (OperationalError, psycopg.errors.DeadlockDetected, 409, "Two changes collided"),
+        (OperationalError, psycopg.errors.QueryCanceled, 500, "Beacon made a mistake"),
         (ValueError, KeyError, 500, "Beacon made a mistake"),
     ],
 )
-def test_a_database_that_is_gone_is_told_apart_from_a_mistake(
+def test_a_database_that_cannot_is_told_apart_from_a_mistake(
     monkeypatch: pytest.MonkeyPatch,
     client_of: Any,
     alice: Any,
@@ -36,6 +43,8 @@ def test_a_database_that_is_gone_is_told_apart_from_a_mistake(
     status: int,
     says: str,
 ):
+    monkeypatch.setattr(database_errors, "_note_full", lambda: None)
+
     def broken(*_given: Any, **_more: Any) -> None:
         raise error("no") from cause("no")
 
@@ -47,7 +56,7 @@ def test_a_database_that_is_gone_is_told_apart_from_a_mistake(
 
     assert answer.status_code == status
     assert says in answer.content.decode()
-    assert bool(answer.headers.get("Retry-After")) == (status == 503)
+    assert bool(answer.headers.get("Retry-After")) == (status != 500)
 
 
 def test_a_page_that_broke_is_asked_for_again_by_a_button_and_a_form_is_not(

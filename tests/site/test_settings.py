@@ -77,6 +77,56 @@ def test_what_libpq_takes_is_passed_on_and_a_lost_server_is_noticed():
     assert made["OPTIONS"]["keepalives_idle"] == 15
 
 
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("", "-c lock_timeout=10000 -c idle_in_transaction_session_timeout=60000"),
+        ("?lock_timeout=500", "-c lock_timeout=500 -c idle_in_transaction_session_timeout=60000"),
+        ("?lock_timeout=0&idle_in_transaction_session_timeout=0", None),
+        (
+            "?lock_timeout=0&options=-c%20work_mem%3D8MB",
+            "-c idle_in_transaction_session_timeout=60000 -c work_mem=8MB",
+        ),
+    ],
+)
+def test_locks_and_pauses_have_limits_that_the_address_can_change(query: str, options: str | None):
+    made = env.database("DATABASE_URL", f"postgres://a@b/c{query}", limited=True)
+
+    assert made["OPTIONS"].get("options") == options
+    assert "lock_timeout" not in made["OPTIONS"]
+
+
+def test_a_command_has_no_such_limits():
+    made = env.database("DATABASE_URL", "postgres://a@b/c?lock_timeout=500")
+
+    assert "options" not in made["OPTIONS"]
+
+
+@pytest.mark.parametrize("process", ["web", "worker", "mcp", "beat"])
+def test_each_process_that_serves_has_the_limits(process: str):
+    asked = (
+        "import django; django.setup()\n"
+        "from django.db import connection\n"
+        "with connection.cursor() as cursor:\n"
+        "    for name in ('lock_timeout', 'idle_in_transaction_session_timeout'):\n"
+        "        cursor.execute('SHOW ' + name)\n"
+        "        print(cursor.fetchone()[0])\n"
+    )
+    environment = {
+        **os.environ, "BEACON_PROCESS": process, "DJANGO_SETTINGS_MODULE": "beacon_site.settings"
+    }  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-c", asked],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout.split() == ["10s", "1min"]
+
+
 def test_the_options_of_the_address_reach_the_connection(db: None):
     with connection.cursor() as cursor:
         assert cursor.connection.info.get_parameters()["tcp_user_timeout"] == "30000"

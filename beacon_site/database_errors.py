@@ -1,0 +1,170 @@
+"""What a failure of the database or the disk means for whoever asked, in words.
+
+Postgres names its errors by five characters (`sqlstate`, PostgreSQL 18, appendix A).  Pages, the
+API and MCP answer each kind in the same words: what happened, what is safe, what to do next.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psycopg
+from django.db import Error, InterfaceError, OperationalError, connection, transaction
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+T = TypeVar("T")
+FULL_FOR = 60.0  # seconds for which a process says that the disk was full when it wrote last
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A kind of failure that isn't a mistake of Beacon's."""
+
+    status: int
+    retry_after: int  # seconds
+    title: str | Promise
+    words: str | Promise
+
+
+GONE = Failure(
+    503,
+    5,
+    _("The database does not answer"),
+    _(
+        "The database can't be reached at the moment. What you saved before is safe. Nothing was "
+        "changed: try again soon."
+    ),
+)
+FULL = Failure(
+    503,
+    60,
+    _("The disk is full"),
+    _(
+        "The disk of Beacon's server is full, so nothing new can be saved. Nothing that was saved "
+        "before is lost, but this change wasn't saved. Free up disk space on the server, or ask "
+        "your admin to, then try again."
+    ),
+)
+OVERLOADED = Failure(
+    503,
+    5,
+    _("The database is overloaded"),
+    _(
+        "The database has run out of memory or connections. What you saved before is safe, but "
+        "this change wasn't saved. Try again in a few seconds."
+    ),
+)
+BUSY = Failure(
+    503,
+    5,
+    _("Another change is in progress"),
+    _(
+        "Another change is using the same data, and it didn't finish in time. Nothing was changed. "
+        "Try again in a few seconds."
+    ),
+)
+TOO_LONG = Failure(
+    503,
+    5,
+    _("This took too long"),
+    _(
+        "The database ended this change because it paused for too long. Nothing was changed. Try "
+        "again."
+    ),
+)
+DEADLOCK = Failure(
+    409,
+    1,
+    _("Two changes collided"),
+    _(
+        "Two changes to the same data blocked each other, so this one was stopped. Nothing was "
+        "changed by it. Look at the current state, then try again."
+    ),
+)
+
+_BY_STATE = {
+    "08": GONE,  # connection
+    "57P": GONE,  # the server stops, starts, or has crashed
+    "53100": FULL,
+    "53": OVERLOADED,  # memory, connections
+    "55P03": BUSY,  # lock_timeout
+    "25P03": TOO_LONG,  # idle_in_transaction_session_timeout
+    "40001": DEADLOCK,  # serialization failure
+    "40P01": DEADLOCK,
+}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_full_at = -FULL_FOR
+
+
+def failure_of(exc: BaseException | None) -> Failure | None:
+    """Return the kind of failure; None for what is a mistake of Beacon's, or nothing of the kind.
+
+    A full disk is noted, for `was_full()`.
+    """
+    failure = _failure_of(exc)
+    if failure is FULL:
+        _note_full()
+    return failure
+
+
+def _failure_of(exc: BaseException | None) -> Failure | None:
+    if isinstance(exc, OSError):
+        return FULL if exc.errno in _NO_ROOM else None
+    if not isinstance(exc, Error | psycopg.Error):
+        return None
+    cause = exc if isinstance(exc, psycopg.Error) else exc.__cause__
+    state = getattr(cause, "sqlstate", None) or ""
+    if not state:  # no answer of the server's, so no connection to it
+        gone = OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError
+        return GONE if isinstance(exc, gone) else None
+    found = (_BY_STATE.get(state[:length]) for length in (5, 3, 2))
+    return next((failure for failure in found if failure), None)
+
+
+def _note_full() -> None:
+    global _full_at
+    _full_at = time.monotonic()
+
+
+def was_full() -> bool:
+    """Say whether this process found the disk full within the last minute."""
+    return time.monotonic() - _full_at < FULL_FOR
+
+
+def retried(act: Callable[[], T]) -> T:
+    """Carry out `act` in a transaction, and a second time if it lost to another one.
+
+    Of two transactions that wait for each other Postgres ends one; a second try mostly works,
+    since the other has finished.  `act` must do nothing outside the database that matters twice,
+    and must not rely on what its first try changed in memory.  Inside an open transaction there
+    is no second try: all of that has to be repeated by whoever opened it.
+    """
+    if connection.in_atomic_block:
+        with transaction.atomic():
+            return act()
+    try:
+        with transaction.atomic():
+            return act()
+    except OperationalError as exc:
+        if failure_of(exc) is not DEADLOCK:
+            raise
+    with transaction.atomic():
+        return act()
+
+
+def allow_long_transaction(lock_seconds: int = 120) -> None:
+    """Let the open transaction wait for locks and pause for longer than a request's may.
+
+    For work that reads files or a model's answer between two statements: imports, exports.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('lock_timeout', %s, true), "
+            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            [f"{lock_seconds}s", "15min"],
+        )
