@@ -37,7 +37,7 @@ from memory.content.querying import matching
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.base import OWNER_SCOPE
 
-api = router("content")
+api = router("content", is_held=True)
 
 
 @api.post("", auth=WRITE, response={201: ItemOut})

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
 
+from beacon_site.database_errors import retried
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.file_schemas import (
     EntryIn,
@@ -35,7 +36,7 @@ from memory.errors import InvalidValue
 from memory.file_texts.paths import checked_path
 from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
-from memory.files.saving import Saved, append_to, patch_file, save_file
+from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
 from memory.files.writing import rows_held
 from memory.models import MemoryFile, Trust
 from memory.records import history as record_history
@@ -97,10 +98,13 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
 
     def save() -> Saved:
         return save_file(
-            caller.owner, path, file.content, by=caller.by, why=file.why, source=caller.source
-        )
+            caller.owner, path, file.content, by=caller.by, seen=seen, why=file.why,
+            source=caller.source,
+        )  # fmt: skip
 
-    given = {"path": path, "content": file.content}
+    # 0: there must be none yet, also where another creates it at the same moment.
+    seen = 0 if _wants_new(request) else None
+    given = {"path": path, "content": file.content, "version": seen}
     return _written(request, response, path, "memory_write", given, save, check=_check_seen)
 
 
@@ -145,13 +149,20 @@ def _written(
     *,
     check: Callable[[ApiRequest, str, MemoryFile | None], None] | None = None,
 ) -> Any:
-    """Carry a write out, if it is based on what stands; 202 where it is held for a person."""
+    """Carry a write out, if it is based on the current version; 202 where it waits for a person.
+
+    What is answered is read before others can write: version and text are this write's own.
+    """
     caller = request.auth
     path = checked_path(path)
     take_in(caller.owner)
-    with transaction.atomic():
+
+    def write() -> Any:
         # Held from the comparison to the save: nobody writes between the two.
         before = rows_held(caller.owner, path).get(path)
+        if before is None:  # there is no row to hold: those that create it take turns
+            _hold_path(caller, path)
+            before = rows_held(caller.owner, path).get(path)
         if before is not None and not caller.may_read(before):
             raise _for_people(path)
         if check is not None:
@@ -168,16 +179,30 @@ def _written(
                 why = str(result.data.get("why", ""))
                 return Status(202, Held(proposal=str(result.data["proposal"]), why=why))
             warnings = tuple(result.data.get("warnings", ()))
-    file = read_file_at(caller.owner, path)
-    tagged(response, file)
-    if before is None:
-        located(response, f"/files/{path}")
-    return Status(201 if before is None else 200, FileSaved.of(file, warnings=list(warnings)))
+        file = rows_held(caller.owner, path)[path]
+        # A page or tool may have been quicker: then this write was added to that file.
+        is_new = before is None and file.version == 1
+        tagged(response, file)
+        if is_new:
+            located(response, f"/files/{path}")
+        return Status(201 if is_new else 200, FileSaved.of(file, warnings=list(warnings)))
+
+    try:
+        return retried(write)
+    except FileConflict as exc:  # it was to be new, and another writer was quicker
+        raise _stale(read_file_at(caller.owner, path)) from exc
+
+
+def _hold_path(caller: Caller, path: str) -> None:
+    """Keep other programs from creating this file until the transaction ends."""
+    with connection.cursor() as cursor:
+        key = f"file of {caller.owner.pk}: {path}"
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
 def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
     """Compare what a PUT is based on.  Raises Problem: 428 without it, 412 with `current`."""
-    wants_new = request.headers.get("If-None-Match", "").strip() == "*"
+    wants_new = _wants_new(request)
     if file is not None and not wants_new:
         _check_version(request, file)
     elif file is not None:
@@ -189,6 +214,10 @@ def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None
         )
         status = 412 if "If-Match" in request.headers else 428
         raise Problem(status, words % {"path": path})
+
+
+def _wants_new(request: ApiRequest) -> bool:
+    return request.headers.get("If-None-Match", "").strip() == "*"
 
 
 def _check_there(request: ApiRequest, path: str, file: MemoryFile | None) -> None:

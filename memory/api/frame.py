@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory.api import bodies, idempotency, problems, throttling
 from memory.api.auth import ADMIN, authenticated
+from memory.api.versions import one_transaction
 
 PREFIX = "/api/v1"
 # Addresses whose bodies may be larger than others'.
@@ -40,9 +41,15 @@ class Held(BaseModel):
     why: str = Field("", description="Why it is held, in words.")
 
 
-def router(tag: str) -> Router:
-    """Return a router whose endpoints stand under `tag` in the documents."""
-    return Router(tags=[tag])
+def router(tag: str, *, is_held: bool = False) -> Router:
+    """Return a router whose endpoints are listed under `tag` in the documents.
+
+    `is_held` makes each change of one record a transaction that holds its row.
+    """
+    made = Router(tags=[tag])
+    if is_held:
+        made.add_decorator(one_transaction)
+    return made
 
 
 class BeaconAPI(NinjaAPI):

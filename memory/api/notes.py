@@ -43,7 +43,7 @@ from memory.records import acts as record_acts
 from memory.reviewing import review
 from memory.reviewing.types import MERGE, TRASH
 
-api = router("notes")
+api = router("notes", is_held=True)
 _ONE = "/{uuid:note_id}"
 
 

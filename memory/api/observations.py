@@ -34,7 +34,7 @@ from memory.observing.extraction import extract
 from memory.observing.lines import checked, single
 from memory.records import acts as record_acts
 
-api = router("observations")
+api = router("observations", is_held=True)
 _ONE = "/{uuid:observation_id}"
 
 

@@ -73,6 +73,8 @@ def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict
     Raises InvalidValue, its errors by field, for what cannot be, or if `by` is no person.
     """
     with transaction.atomic():
+        # Held, so that what is answered is what this change left.
+        owner = User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         profile = {name: asked[name] for name in OF_THE_PROFILE if name in asked}
         if profile:
             _change_profile(owner, profile, by)
@@ -82,7 +84,7 @@ def change_settings(owner: User, asked: Mapping[str, Any], *, by: Actor) -> dict
             except InvalidValue as exc:
                 errors = exc.errors or {"review_levels": [str(exc)]}
                 raise InvalidValue(str(exc), errors=errors) from exc
-    return settings_of(User.objects.get(pk=owner.pk))
+        return settings_of(User.objects.get(pk=owner.pk))
 
 
 def _change_profile(owner: User, asked: Mapping[str, Any], by: Actor) -> None:

@@ -15,6 +15,7 @@ from beacon_site.http import zone_of
 from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
+from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
 from memory.recall.filters import named_topic
 from memory.texts.days import in_utc
@@ -58,7 +59,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
 
     Raises Problem: 404, and 403 for what only people are shown.
     """
-    row = rows.filter(owner=caller.owner, pk=key).first()
+    row = held(rows.filter(owner=caller.owner, pk=key)).first()
     if row is None:
         raise not_found()
     if row.trashed_at is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -24,7 +25,7 @@ from memory.models.base import OWNER_SCOPE
 from memory.models.scratchpad import MOST_VALUE
 from memory.scratchpads import entries as scratchpad
 
-api = router("scratchpad")
+api = router("scratchpad", is_held=True)
 _ONE = "/{path:key}"
 Named = Annotated[
     str, Query(max_length=100, description="The id of a session: its own entries alone.")
@@ -101,7 +102,7 @@ def set_entry(
     scope = _scope(caller, session)
     if scope == OWNER_SCOPE:
         check_unreviewed(caller, "scratchpad", _("A value that all agents share"))
-    is_new = not _is_there(caller, key, session)
+    _check_shown(caller, key, session)
     stored = scratchpad.set_value(
         caller.owner,
         key,
@@ -111,13 +112,13 @@ def set_entry(
         source=caller.source,
     )
     tagged(response, stored)
-    return Status(201 if is_new else 200, EntryOut.of(stored))
+    return Status(201 if stored.is_new else 200, EntryOut.of(stored))
 
 
 @api.delete(_ONE, auth=WRITE, response={204: None})
 def trash_entry(request: ApiRequest, key: str, session: Named = "") -> Status[None]:
     """Move an entry to the trash."""
-    caller, entry = request.auth, _entry(request.auth, key, session)
+    caller, entry = request.auth, _entry(request.auth, key, session, hold=True)
     if entry.scope == OWNER_SCOPE:
         check_unreviewed(caller, "scratchpad", _("Deleting a value that all agents share"))
     scratchpad.check_may_write(entry, caller.by)
@@ -129,19 +130,17 @@ def _scope(caller: Caller, session: str) -> str:
     return scopes.named(caller, f"session:{session}") if session.strip() else OWNER_SCOPE
 
 
-def _entry(caller: Caller, key: str, session: str) -> ScratchpadEntry:
-    entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session))
+def _entry(caller: Caller, key: str, session: str, *, hold: bool = False) -> ScratchpadEntry:
+    entry = scratchpad.get_entry(caller.owner, key, scope=_scope(caller, session), hold=hold)
     if not caller.by.is_person and (entry.sensitivity == "sensitive" or _is_quarantined(entry)):
         raise Problem(403, _("It is shown to people only."))
     return entry
 
 
-def _is_there(caller: Caller, key: str, session: str) -> bool:
-    try:
+def _check_shown(caller: Caller, key: str, session: str) -> None:
+    """Raise Problem (403) where there is an entry that agents aren't shown."""
+    with suppress(NoSuchKey):
         _entry(caller, key, session)
-    except NoSuchKey:
-        return False
-    return True
 
 
 def _is_quarantined(entry: ScratchpadEntry) -> bool:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from ninja import Status
 from pydantic import BaseModel, Field
 
+from beacon_site.database_errors import retried
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
@@ -21,7 +22,7 @@ from memory.records import kinds as record_kinds
 from memory.texts.text import clean, one_line, plain, shorten
 from memory.trash import page as trash_page
 
-api = router("trash")
+api = router("trash", is_held=True)
 _ONE = "/{str:record_type}/{uuid:record_id}"
 LONGEST_LABEL = 200  # of a revision, from which the list takes titles
 
@@ -85,8 +86,12 @@ def restore_trashed(request: ApiRequest, record_type: str, record_id: UUID) -> S
     A topic whose name another has by now comes back with a number after its name.
     """
     caller = request.auth
-    record = _trashed(caller, record_type, record_id)
-    record_kinds.kind_of(record_type).restore(record, caller.by)
+
+    def restore() -> None:
+        record = _trashed(caller, record_type, record_id)
+        record_kinds.kind_of(record_type).restore(record, caller.by)
+
+    retried(restore)
     return Status(204, None)
 
 
@@ -107,8 +112,11 @@ def purge_trashed(
 
 
 def _trashed(caller: Caller, record_type: str, record_id: UUID) -> Any:
+    """Return the record, whose row is held until the transaction ends."""
     rows = dict(trash_page.trashed(caller.owner, record_type)) if record_type else {}
-    found = rows[record_type].filter(pk=record_id).first() if record_type in rows else None
+    found = None
+    if record_type in rows:
+        found = rows[record_type].filter(pk=record_id).select_for_update(of=("self",)).first()
     if found is None:
         raise not_found(_("There is no such record in the trash, or it is not yours."))
     found.owner = caller.owner

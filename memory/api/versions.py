@@ -1,5 +1,8 @@
 """Versions of records in HTTP: `ETag: "<version>"`, and `If-Match` on what changes one.
 
+A change of one record holds its row from reading to answering, so that the version it answers is
+its own, and `If-Match: *` takes whatever version there is.
+
 A write that can be lost says which version it saw: without `If-Match` it is refused with 428, with
 another version than the stored one with 412.
 """
@@ -7,12 +10,20 @@ another version than the stored one with 412.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from beacon_site.database_errors import retried
 from memory.api.problems import Problem
+
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+_holds: ContextVar[bool] = ContextVar("_holds", default=False)
 
 _TAGS = re.compile(r'\s*(?:(W/)?"([^"]*)"|([^\s,"]+))\s*(?:,|$)')
 
@@ -41,6 +52,30 @@ IF_MATCH_OR_NONE: dict[str, Any] = {
         },
     ]
 }
+
+
+def one_transaction(act: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a PATCH, PUT or DELETE be one transaction, in which `held()` holds what it changes.
+
+    It is tried a second time where it loses to another that waits for it.
+    """
+
+    @wraps(act)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if request.method not in ("PATCH", "PUT", "DELETE"):
+            return act(request, *args, **kwargs)
+        token = _holds.set(True)
+        try:
+            return retried(lambda: act(request, *args, **kwargs))
+        finally:
+            _holds.reset(token)
+
+    return answer
+
+
+def held(rows: Rows) -> Rows:
+    """Hold the rows until the transaction of `one_transaction` ends; outside of one they stay free."""
+    return rows.select_for_update(of=("self",), no_key=True) if _holds.get() else rows
 
 
 def tag_of(version: int) -> str:

@@ -26,6 +26,7 @@ class ScratchpadEntry(Remembered):
     """One value under its key, once in each scope."""
 
     REVISED = ("key", "value", "pinned", "lock")
+    is_new = False  # set by the write that created it
 
     key = models.CharField(_("key"), max_length=MOST_KEY, db_collation="C")
     value = models.TextField(_("value"), blank=True)

@@ -13,6 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
+from beacon_site.database_errors import retried
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Note, Remembered, Revision, Trust
@@ -103,7 +104,7 @@ def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> R
     Raises MemoryRefused with the reason where the record's rules forbid it.
     """
     version = record.version
-    ACTS[name].do(record, by, value)
+    retried(lambda: ACTS[name].do(record, by, value))
     made = Revision.objects.filter(
         record_type=record.record_type(), record_id=record.pk, version__gt=version
     )
@@ -124,4 +125,4 @@ def purge(record: Remembered, *, typed: str, by: Actor) -> None:
     if one_line(typed) != name:
         problem = _("That is not it. Type “%(name)s” exactly, or leave it in the trash.")
         raise InvalidValue(problem % {"name": name}, errors={"name": [problem % {"name": name}]})
-    record.purge(by=by)
+    retried(lambda: record.purge(by=by))

@@ -20,6 +20,7 @@ from memory.models.base import OWNER_SCOPE
 from memory.models.scratchpad import MOST_KEY, MOST_VALUE, ScratchpadQuerySet
 from memory.texts.text import clean, is_visible
 
+MOST_TRIES = 5  # of a key that others create and trash at the same moment
 _SCOPES = ("session:", "run:", "agent:")
 
 
@@ -109,9 +110,14 @@ def search(owner: Any, text: str, *, scope: str | None = OWNER_SCOPE) -> Scratch
     return found.filter(Q(any_case__icontains=text) | Q(value__icontains=text))
 
 
-def get_entry(owner: Any, key: str, *, scope: str = OWNER_SCOPE) -> ScratchpadEntry:
-    """Return the entry under `key`.  Raises NoSuchKey if there is none (R100)."""
-    entry = _find(owner, _sought(key), checked_scope(scope))
+def get_entry(
+    owner: Any, key: str, *, scope: str = OWNER_SCOPE, hold: bool = False
+) -> ScratchpadEntry:
+    """Return the entry under `key`.  Raises NoSuchKey if there is none (R100).
+
+    `hold` keeps others from changing it until the transaction ends.
+    """
+    entry = _find(owner, _sought(key), checked_scope(scope), hold=hold)
     if entry is None:
         raise NoSuchKey(key)
     return entry
@@ -139,9 +145,9 @@ def set_value(
     expected_version: int | None = None,
     trust: Trust | None = None,
 ) -> ScratchpadEntry:
-    """Put `value` under `key`, whatever stood there before; that stays as a revision.
+    """Put `value` under `key`, whatever was there before; that stays as a revision.
 
-    Of two writers at once both are stored, one after the other.  `trust` says how far to believe
+    `is_new` of the entry says whether this call created it.  Of two writers at once both are stored, one after the other.  `trust` says how far to believe
     the value (default: the owner's own for a person, else the agent's).  Raises InvalidValue,
     Locked, or, where `expected_version` is given, StaleWrite if another version is there.
     """
@@ -152,6 +158,7 @@ def set_value(
         if entry is None:
             entry, made = _insert(owner, key, value, scope=scope, by=by, source=source, trust=trust)
             if made:
+                entry.is_new = True
                 return entry
         check_may_write(entry, by)
         fields = {"value": value} if entry.trust == trust else {"value": value, "trust": trust}
@@ -219,22 +226,25 @@ def _find(owner: Any, key: str, scope: str, *, hold: bool = False) -> Scratchpad
 def _insert(
     owner: Any, key: str, value: str, *, scope: str, by: Actor, source: str, trust: Trust
 ) -> tuple[ScratchpadEntry, bool]:
-    """Return the new entry, or the one that somebody put there meanwhile, held; and if it is new."""
-    entry = ScratchpadEntry(
-        owner=owner,
-        key=key,
-        value=value,
-        scope=scope,
-        source=source or str(by),
-        trust=trust,
-    )
-    try:
-        with transaction.atomic():
-            entry.save(force_insert=True)
-            Revision.record_first([entry], by=by, source=source)
-            return entry, True
-    except IntegrityError:
-        there = _find(owner, key, scope, hold=True)
-        if there is None:  # put there and taken away again in this very moment
-            raise
-        return there, False
+    """Return the new entry, or the one another writer put there first, held; and if it is new."""
+    for left in reversed(range(MOST_TRIES)):
+        entry = ScratchpadEntry(
+            owner=owner,
+            key=key,
+            value=value,
+            scope=scope,
+            source=source or str(by),
+            trust=trust,
+        )
+        try:
+            with transaction.atomic():
+                entry.save(force_insert=True)
+                Revision.record_first([entry], by=by, source=source)
+                return entry, True
+        except IntegrityError:
+            there = _find(owner, key, scope, hold=True)
+            if there is not None:
+                return there, False
+            if not left:
+                raise
+    raise AssertionError("unreachable")

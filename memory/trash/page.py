@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from beacon_site.database_errors import retried
 from memory import origins
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
@@ -377,7 +379,7 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
     record = rows.filter(pk=pk).first()
     try:
         if record is not None:
-            record.purge(by=by)
+            retried(partial(record.purge, by=by))
     except (MemoryRefused, RestrictedError):
         return False
     return True

@@ -14,7 +14,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.api.versions import IF_MATCH, expected_version, tagged
+from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
 from memory.texts.text import clean
@@ -29,7 +29,7 @@ from research.topic_settings import editing as topic_editing
 from research.topics import agents_topics
 from research.topics import asked as topic_asked
 
-api = router("topics")
+api = router("topics", is_held=True)
 _ONE = "/{slug:slug}"
 
 
@@ -191,7 +191,7 @@ def _topics(caller: Caller) -> TopicQuerySet:
 
 def topic_of(caller: Caller, slug: str) -> Topic:
     """Return the topic of an address.  Raises Problem (404) where the caller has none."""
-    topic: Topic | None = _topics(caller).filter(slug=clean(slug)[0]).first()
+    topic: Topic | None = held(_topics(caller).filter(slug=clean(slug)[0])).first()
     if topic is None:
         raise not_found(_("There is no such topic outside the trash, or it is not yours."))
     return topic
