@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,13 @@ FURTHEST = 1.3  # a cosine of 0.155
 PATIENCE = embedders.ASKING_SECONDS + 1  # longer than an endpoint may take, so its error is told
 MOST_REPLACED = 5_000  # superseded records of a type that are compared, the last replaced first
 GIVEN_UP = 30  # seconds for which an embedder that failed is not asked again
+
+
+Params = tuple[Any, ...]
+Sql = tuple[str, Params]
+# Makes SQL of: the rows that may be found, the owner with model and type, the question's vector.
+# It takes the limit as its last parameter.
+Statement = Callable[[Sql, Params, Sequence[float]], Sql]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +181,17 @@ class _Compared:
     vector: Sequence[float]
 
     def ask(
-        self, record_type: str, rows: QuerySet[Any], limit: int, *, by_index: bool
+        self, record_type: str, rows: QuerySet[Any], limit: int, statement: Statement
     ) -> list[Near]:
         """Return the `limit` nearest of the rows."""
         try:
-            inner, values = rows.order_by().values("pk").query.sql_with_params()
+            allowed = rows.order_by().values("pk").query.sql_with_params()
         except EmptyResultSet:
             return []
-        asked = vector_tables.literal(self.vector)
+        of_owner = (self.owner.pk, self.model, record_type)
+        sql, params = statement(allowed, of_owner, self.vector)
         with connection.cursor() as cursor:
-            cursor.execute(
-                _statement(len(self.vector), inner, by_index=by_index),
-                [asked, self.owner.pk, self.model, record_type, *values, limit],
-            )
+            cursor.execute(sql, [*params, limit])
             found = cursor.fetchall()
         return [Near(record_type, pk, float(far)) for pk, far in found if far < FURTHEST]
 
@@ -195,56 +200,90 @@ def _looked_up(compared: _Compared, looks: Sequence[Look], limit: int) -> list[l
     size = len(compared.vector)
     if not vector_tables.has_table(size):
         return [[] for _look in looks]
-    large = vector_tables.is_large(compared.owner.pk, compared.model, size)
-    by_index = large and vector_tables.has_index(size)
-    if by_index:
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
-            cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
-    return [_of_look(compared, look, limit, by_index=by_index) for look in looks]
+    if not vector_tables.is_large(compared.owner.pk, compared.model, size):
+        return [_of_look(compared, look, limit, _exact) for look in looks]
+    if not vector_tables.has_index(size):
+        return [_of_look(compared, look, limit, _by_scan) for look in looks]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL hnsw.iterative_scan = relaxed_order")
+        cursor.execute("SET LOCAL hnsw.max_scan_tuples = 200000")
+    return [_of_look(compared, look, limit, _by_index) for look in looks]
 
 
-def _of_look(compared: _Compared, look: Look, limit: int, *, by_index: bool) -> list[Near]:
+def _of_look(compared: _Compared, look: Look, limit: int, statement: Statement) -> list[Near]:
     """Return the nearest of a look, of all its types."""
     known = recalled_models()
     found: list[Near] = []
     for record_type in dict.fromkeys(look.types):
         if record_type not in known:
             continue
-        rows = standing(known[record_type], compared.owner)
-        if record_type in look.allowed:
-            rows = rows.filter(pk__in=look.allowed[record_type].order_by().values("pk"))
-        found += compared.ask(record_type, rows, limit, by_index=by_index)
+        rows = look.allowed.get(record_type, known[record_type]._default_manager.all())
+        found += compared.ask(record_type, standing(rows, compared.owner), limit, statement)
         if record_type in look.replaced:
             # A query of its own, without the index: few rows of many make an index scan slow.
             last = look.replaced[record_type].filter(owner=compared.owner).order_by("-updated")
             chosen = known[record_type]._default_manager.filter(
                 pk__in=last.values("pk")[:MOST_REPLACED]
             )
-            found += compared.ask(record_type, chosen, limit, by_index=False)
+            without_index = _by_scan if statement is _by_index else statement
+            found += compared.ask(record_type, chosen, limit, without_index)
     return sorted(found, key=lambda near: (near.distance, str(near.id)))
 
 
-def _statement(size: int, allowed: str, *, by_index: bool) -> str:
-    """Return the query for one type.
+_NEAR = "SELECT object_id, distance FROM near ORDER BY distance, object_id"
+_OF_OWNER = "owner_id = %s AND model = %s AND record_type = %s"
+
+
+def _exact(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement for an owner of few vectors; its time grows with their number only.
+
+    Postgres never carries out a FULL JOIN as a nested loop. Any other join becomes one for an
+    owner whose records were written since the last ANALYZE, of which Postgres expects a single
+    row, and then takes time by the square or cube of their number. num_nulls() keeps the planner
+    from turning it into an inner join.
+    """
+    rows, params = allowed
+    table = vector_tables.table_of(len(vector))
+    sql = (
+        f"WITH allowed (id) AS MATERIALIZED ({rows}), "  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
+        "near AS MATERIALIZED (SELECT object_id, vector <-> %s AS distance "
+        f"FROM (SELECT object_id, vector FROM {table} WHERE {_OF_OWNER}) made "
+        "FULL JOIN allowed ON allowed.id = made.object_id "
+        "WHERE num_nulls(allowed.id, made.object_id) = 0 ORDER BY distance LIMIT %s) "
+        f"{_NEAR}"
+    )
+    return sql, (*params, vector_tables.literal(vector), *of_owner)
+
+
+def _by_scan(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement that looks at all of an owner's vectors.
 
     `+ 0` keeps the planner from the index: it finds the nearest of all owners, perhaps none of this
     one's.
     """
-    distance = "vector <-> %s" if by_index else "(vector <-> %s) + 0"
-    return (
+    return _in_order("(vector <-> %s) + 0", allowed, of_owner, vector)
+
+
+def _by_index(allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    """Return the statement that lets the index find the nearest."""
+    return _in_order("vector <-> %s", allowed, of_owner, vector)
+
+
+def _in_order(distance: str, allowed: Sql, of_owner: Params, vector: Sequence[float]) -> Sql:
+    rows, params = allowed
+    table = vector_tables.table_of(len(vector))
+    sql = (
         "WITH near AS MATERIALIZED ("  # noqa: S608  a table's own name and a queryset's own SQL  # nosec B608
-        f"SELECT object_id, {distance} AS distance FROM {vector_tables.table_of(size)} "
-        "WHERE owner_id = %s AND model = %s AND record_type = %s "
-        f"AND object_id IN ({allowed}) ORDER BY distance LIMIT %s) "
-        "SELECT object_id, distance FROM near ORDER BY distance, object_id"
+        f"SELECT object_id, {distance} AS distance FROM {table} "
+        f"WHERE {_OF_OWNER} AND object_id IN ({rows}) ORDER BY distance LIMIT %s) {_NEAR}"
     )
+    return sql, (vector_tables.literal(vector), *of_owner, *params)
 
 
-def standing(model: Any, owner: Any) -> QuerySet[Any]:
-    """Return the owner's records that may be recalled: live, not expired, not superseded."""
-    names = {field.name for field in model._meta.concrete_fields}
-    rows: QuerySet[Any] = model._default_manager.filter(owner=owner, trashed_at=None)
+def standing(rows: QuerySet[Any], owner: Any) -> QuerySet[Any]:
+    """Keep the owner's records that may be recalled: live, not expired, not superseded."""
+    names = {field.name for field in rows.model._meta.concrete_fields}
+    rows = rows.filter(owner=owner, trashed_at=None)
     if "superseded_by" in names:
         rows = rows.filter(superseded_by=None)
     if "expires_at" in names:
