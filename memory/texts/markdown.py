@@ -28,6 +28,7 @@ LONGEST = 100_000  # characters; what is longer is cut, and the page says so
 MOST_BRACKETS = 2_000
 MOST_EMPHASIS = 20_000  # of * _ ~
 MOST_CELLS = 20_000  # of tables, rows by the widest
+MOST_PIECES = 12_000  # cells and blocks together; each takes about a tenth of a millisecond
 SHIFT = 1  # a page has its own h1
 
 TAGS = {
@@ -54,6 +55,9 @@ _ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 _CITATION = re.compile(r"\[(\d{1,3})\]")
 _IN_WORDS = re.compile(r"([\\\[\]()`<])")
 _IN_ADDRESS = re.compile(r"[()<>\s\\]")
+_QUOTE_MARKS = re.compile(r"[\s>]*")
+_DELIMITER_ROW = re.compile(r"[|:\s-]*-[|:\s-]*")
+_BLOCK_MARK = re.compile(r"[-+*#=_`~>|]|\d{1,9}[.)]")
 _BLOCK = re.compile(r"<(/?)(p|h[2-6]|ul|ol|blockquote|table)\b")
 _SKIPPED = re.compile(r"(<(?:a|code|pre)\b.*?</(?:a|code|pre)>|<[^>]*>)", re.DOTALL)
 
@@ -101,7 +105,32 @@ def _is_knotted(text: str) -> bool:
         text.count("[") > MOST_BRACKETS
         or sum(map(text.count, "*_~")) > MOST_EMPHASIS
         or max(bars, default=0) * len(bars) > MOST_CELLS
+        or _pieces(text) > MOST_PIECES
     )
+
+
+def _pieces(text: str) -> int:
+    """Return at least how many cells and blocks the parser would make.
+
+    After a delimiter row each line up to the next blank one is a row, with bars or without.
+    """
+    pieces = columns = 0
+    after_blank = True
+    for line in text.splitlines():
+        marks = _QUOTE_MARKS.match(line)
+        words = line[marks.end() if marks else 0 :]
+        if not words:
+            columns, after_blank = 0, True
+            continue
+        if _DELIMITER_ROW.fullmatch(words):
+            columns = max(words.count("|") + (words[0] != "|") - (words.rstrip()[-1] == "|"), 1)
+            pieces += columns  # of the header
+        elif columns:
+            pieces += columns
+        elif after_blank or line[0] == ">" or _BLOCK_MARK.match(words):
+            pieces += 1
+        after_blank = False
+    return pieces
 
 
 def link(words: str, address: str) -> str:

@@ -262,6 +262,42 @@ def test_no_page_keeps_the_server_busy_for_long(knot: str):
     assert html
 
 
+WIDE = [
+    "a|\n-|\n" + "a\n" * 40_000,
+    "|a\n-\n" + "a\n" * 45_000,
+    "a|b\n:-:|:-:\n" + "a\n" * 45_000,
+    "> a|\n> -|\n" + "> a\n" * 25_000,
+    "a|b\n-|-\n1|2\n\n" * 8_000,
+    "- a\n" * 25_000,
+    "-\ta\n" * 25_000,
+    "- a\n\n" * 20_000,
+    "# a\n" * 25_000,
+    "#\n" * 50_000,
+    "a\n\n" * 33_000,
+    # Just under the limit:
+    "a|\n-|\n" + "a\n" * 11_990,
+    "-\ta\n" * 11_990,
+    "a\n\n" * 11_990,
+    "a\n" * 50_000,
+]
+
+
+@pytest.mark.parametrize("text", WIDE, ids=lambda text: repr(text[:12]))
+def test_wide_tables_and_lists_take_two_seconds_of_processor_at_most(text: str):
+    began = time.process_time()
+    html = str(render(text))
+
+    assert time.process_time() - began < 2  # measured on a busy machine: 1.2 at the most
+    assert "<" in html
+
+
+def test_a_large_table_and_a_long_list_are_still_laid_out():
+    table = "| Day | Price |\n|-----|------:|\n" + "| 2026-11-24 | 90 |\n" * 3_000
+
+    assert "<td" in render(table)
+    assert "<li>" in render("- An item of a list.\n" * 4_000)
+
+
 def test_what_cannot_be_laid_out_is_shown_as_it_was_written():
     html = str(render("<b>" + "![" * 50_000))
 
