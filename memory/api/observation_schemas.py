@@ -12,10 +12,10 @@ from memory.api.frame import Body
 from memory.api.note_schemas import Content, Lock, Sensitivity, Tags
 from memory.models import Observation
 from memory.observing.extraction import Extracted
+from memory.observing.lines import MOST_LINES
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]
-MOST_LINES = 500  # texts of one batch
 MOST_OUTPUT = 500_000  # characters of a step's output; of these the first 4,000 are looked at
 Source = Annotated[
     str | None,
@@ -27,7 +27,8 @@ Texts = Annotated[list[str], Field(max_length=MOST_LINES)]
 class ObservationsIn(Body):
     """One observation (`content`, `category`), or a batch in three lists; one or the other.
 
-    A batch is stored whole or not at all; empty texts in it are left out.
+    A batch is stored whole or not at all; empty texts in it are left out. It holds at most 100 texts
+    of 200,000 characters together, in all three lists.
     """
 
     content: Content | None = Field(None, description="What was found out, concluded or learned.")

@@ -31,7 +31,7 @@ from memory.models import Observation, Topic
 from memory.money.month_budget import MonthMeter
 from memory.observing import Line, batch, edit_observation, remember_lines
 from memory.observing.extraction import extract
-from memory.observing.lines import checked, single
+from memory.observing.lines import checked, checked_size, single
 from memory.records import acts as record_acts
 
 api = router("observations", is_held=True)
@@ -82,6 +82,7 @@ def remember_observations(request: ApiRequest, observations: ObservationsIn) -> 
         lines = [single(sent.category, sent.content, **more)]
     else:
         many = batch(sent.findings, sent.insights, sent.lessons)
+        checked_size(many)
         lines = checked([Line(one.category, one.content, **more) for one in many])
     return _remembered(
         caller,

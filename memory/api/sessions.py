@@ -23,6 +23,7 @@ from memory.api.reviewing import reviewed_lines
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
 from memory.observing.consolidation import Turn, consolidate, lines_in, source_of, turns_of
+from memory.observing.lines import checked_size
 from memory.talking import conversation
 from memory.talking import end as conversation_end
 
@@ -180,6 +181,8 @@ def consolidate_session(
     if session is None:
         scopes.claimed(caller, source_of(key))
     lines = lines_in(turns, user=trust, assistant=trust)
+    if transcript.messages:
+        checked_size(lines)
     if not lines:
         return Status(200, IdsOut(ids=[], new=[]))
     held = reviewed_lines(caller, lines, source_of(key))

@@ -14,6 +14,8 @@ from memory.noting.checks import NoteChecks
 from memory.texts.text import clean, is_visible, one_line, shorten
 
 LONGEST_SOURCE = 200  # characters
+MOST_LINES = 100  # texts that one request stores
+MOST_CHARACTERS = 200_000  # of these texts together: about a second of work
 EXPLICIT = "explicit"
 
 
@@ -65,6 +67,23 @@ def checked(lines: Sequence[Line]) -> list[Line]:
         problem = _("There is nothing to remember: every text is empty.")
         raise InvalidValue(problem, errors={"content": [problem]})
     return kept
+
+
+def checked_size(lines: Sequence[Line]) -> None:
+    """Raise InvalidValue for more than one request may store, with the limit in words."""
+    characters = sum(len(line.content) for line in lines)
+    if len(lines) <= MOST_LINES and characters <= MOST_CHARACTERS:
+        return
+    problem = _(
+        "One request stores at most %(lines)d texts of %(most)s characters together. These are "
+        "%(have_lines)s texts with %(have)s characters, so nothing was stored. Send them in parts."
+    ) % {
+        "lines": MOST_LINES,
+        "most": f"{MOST_CHARACTERS:,}",
+        "have_lines": f"{len(lines):,}",
+        "have": f"{characters:,}",
+    }
+    raise InvalidValue(problem, errors={"content": [problem]})
 
 
 def _checked(line: Line, place: int) -> Line:

@@ -15,6 +15,7 @@ from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.noting.checks import NoteChecks
 from memory.observing import near
 from memory.observing.lines import Line, checked, checked_source, single
+from memory.recall.ranking import language_of
 
 # Sources that give the same again when they are worked through again: what a person threw away
 # of them must not come back by that.
@@ -202,8 +203,9 @@ def _insert(lines: Iterable[Line], told: dict[str, Any]) -> list[Observation]:
 def _name_near(owner: Any, new: Sequence[Observation]) -> None:
     """Let each new observation name an older one that says almost the same."""
     named = []
-    for place, one in enumerate(new):
-        alike = near.nearest_of(one.content, new[:place]) or near.nearest(owner, one.content)
+    in_batch = near.nearest_before(new, language_of(owner))
+    for one, alike_in_batch in zip(new, in_batch, strict=True):
+        alike = alike_in_batch or near.nearest(owner, one.content)
         if alike is not None:
             one.near_duplicate_of = alike
             named.append(one)

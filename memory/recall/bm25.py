@@ -39,12 +39,13 @@ def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
 
 
 def search(
-    owner: Any, search_type: str, query: str, limit: int = 10
+    owner: Any, search_type: str, query: str, limit: int = 10, *, most_terms: int | None = None
 ) -> list[tuple[uuid.UUID, float]]:
     """Return the ids and raw BM25 scores of the records that fit best, best first.
 
     Any text is a query: one without a letter or digit finds nothing.  A score is at least 0 and
-    has no upper bound; `relevance()` brings it into 0..1.
+    has no upper bound; `relevance()` brings it into 0..1.  With `most_terms` only so many terms are
+    looked for, the rarest: a long query costs no more than a short one.
     """
     if limit < 1:
         return []
@@ -54,8 +55,16 @@ def search(
         if space.language != language:  # until a rebuild has brought it to the owner's
             language = space.language
             (space,) = ranking.spaces_of(owner, [search_type], query_terms(query, language))
-        jobs.append(ranking.Job(space, query_terms(query, language), ranking.EXACT, limit))
+        words = query_terms(query, language)
+        if most_terms is not None:
+            words = _rarest(space, words, most_terms)
+        jobs.append(ranking.Job(space, words, ranking.EXACT, limit))
     return [(one.record_id, one.score) for found in ranking.ranked(jobs) for one in found]
+
+
+def _rarest(space: ranking.Space, words: Iterable[str], most: int) -> list[str]:
+    known = {word for word in words if word in space.terms}
+    return sorted(known, key=lambda word: (space.terms[word].documents, word))[:most]
 
 
 def relevance(score: float) -> float:

@@ -20,7 +20,13 @@ from memory.noting.checks import usual_stability
 from memory.noting.writing import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
 from memory.observing.consolidation import Turn, consolidate, lines_in, source_of
-from memory.observing.lines import callers_source, checked, checked_source
+from memory.observing.lines import (
+    MOST_LINES,
+    callers_source,
+    checked,
+    checked_size,
+    checked_source,
+)
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.recall import why_gone
 from memory.toolkit.review import reviewed
@@ -48,9 +54,11 @@ class RememberArguments(Arguments):
 class FilArguments(Arguments):
     """Findings, insights and lessons."""
 
-    findings: list[str] = Field([], description="Facts that were found out.")
-    insights: list[str] = Field([], description="Conclusions and decisions.")
-    lessons: list[str] = Field([], description="What to do, or not to do, from now on.")
+    findings: list[str] = Field([], max_length=MOST_LINES, description="Facts that were found out.")
+    insights: list[str] = Field([], max_length=MOST_LINES, description="Conclusions and decisions.")
+    lessons: list[str] = Field(
+        [], max_length=MOST_LINES, description="What to do, or not to do, from now on."
+    )
     source: str | None = Field(
         None, description="Where they came from, such as GOAL:check-database; default this caller."
     )
@@ -239,7 +247,9 @@ def _cleaned(fields: Sequence[str]) -> str:
 
 
 def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
-    lines = checked(batch(asked.findings, asked.insights, asked.lessons))
+    many = batch(asked.findings, asked.insights, asked.lessons)
+    checked_size(many)
+    lines = checked(many)
     source = _source(context, asked.source)
     waits = _held_lines(context, lines, source, leaves_topic=context.topic is None)
     if waits is not None:
@@ -302,6 +312,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
             "The transcript leaves nothing: no message decides, concludes or asks to remember."
         )
         return ToolResult(text, data={"ids": [], "new": [], "records": []})
+    checked_size(lines)
     session_id = asked.session_id or _session_id(context, turns)
     _check_session(context, session_id)
     if asked.session_id:

@@ -12,6 +12,7 @@ from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Observation, Revision
 from memory.observing import Line, batch, edit_observation, remember_lines, write_observation
+from memory.observing.lines import checked_size
 from memory.recall import bm25
 
 AGENT = Actor("agent", "claude")
@@ -230,3 +231,29 @@ def test_a_corrected_one_names_anew_what_it_is_almost_the_same_as(alice: Any):
 def test_a_source_that_is_too_long_is_refused(alice: Any):
     with pytest.raises(InvalidValue, match="at most 200 characters; this has 201"):
         remember_lines(alice, batch(["a fact"]), by=AGENT, source="x" * 201)
+
+
+def test_almost_the_same_is_found_within_a_large_batch(alice: Any):
+    texts = [f"The {name} of town{n} opens in May." for n in range(40) for name in ("mill", "pier")]
+    texts += ["The  mill of town7 opens in May!", "A pier of town9 opens in May."]
+
+    stored = remember(alice, *texts).observations
+
+    assert stored[-2].near_duplicate_of == stored[14]
+    assert stored[-1].near_duplicate_of == stored[19]
+
+
+def test_of_several_that_are_as_near_the_first_is_named(alice: Any):
+    first = remember(alice, "The cells of Kyoto cost 90 euros in May.").observations[0]
+    remember(alice, "The cells of Kyoto cost 90 euros, in May.", source="run:2")
+
+    last = remember(alice, "The cells of Kyoto cost 90 euros in May!", source="run:3")
+    assert last.observations[0].near_duplicate_of == first
+
+
+def test_more_texts_than_one_request_may_hold_are_refused_with_the_limit():
+    with pytest.raises(InvalidValue, match="at most 100 texts of 200,000 characters"):
+        checked_size(batch([f"Fact {n}." for n in range(101)]))
+    with pytest.raises(InvalidValue, match="Send them in parts"):
+        checked_size(batch(["word " * 10_000] * 5))
+    checked_size(batch(["word " * 400] * 100))
