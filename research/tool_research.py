@@ -22,9 +22,8 @@ from memory.texts.text import as_data, clean, one_line, shorten
 from memory.toolkit import registry as tools
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 from research.models import Report, Run, RunInTheWay
-from research.running import starting
+from research.running import agents_topics, starting
 from research.running.allowance import NotNow
-from research.topics import agents_topics
 
 LONGEST_WAIT = 50  # s; programs give up on a call after a minute
 POLL_SECONDS = 0.5

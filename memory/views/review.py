@@ -27,7 +27,7 @@ from memory.reviewing import acts as review_acts
 from memory.reviewing import levels
 from memory.reviewing import page as review_page
 from memory.reviewing import review as reviewing
-from memory.reviewing.types import Overtaken
+from memory.reviewing.types import TRASH, Overtaken
 from memory.texts.days import moment_of
 
 
@@ -105,7 +105,8 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
         is_open = "edit" in request.POST
         return _page(request, found, problem=str(exc), fields=fields, is_open=is_open, seen=token)
     told = {"what": review_page.title_of(found)}
-    said = _("Stored: %(what)s.") % told
+    is_trashed = found.after.get("act") == TRASH
+    said = (_("Moved to Trash: %(what)s.") if is_trashed else _("Stored: %(what)s.")) % told
     if applied.merged:
         said = _("Put together with what stands, and stored: %(what)s.") % told
     words = " ".join([said, *map(str, applied.warnings)])

@@ -13,12 +13,12 @@ from memory.api.auth import READ, WRITE, ApiRequest, only_people
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import not_found
+from research.running import agents_topics
 from research.sources import desk as source_desk
 from research.sources import figures as source_figures
 from research.sources import rules as source_rules
 from research.sources.desk import DeskRow, DeskWanted, Rules
 from research.sources.rules import ALL, TOPIC
-from research.topics import agents_topics
 from research.topics import page as topic_page
 
 api = router("topics")

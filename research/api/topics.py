@@ -24,9 +24,9 @@ from research.api.run_schemas import ReportOut, RunIn, RunOut, RunWithSteps
 from research.api.running import MARKDOWN, recheck, refusal, report_answer, reports_of, start
 from research.api.topic_schemas import AgentMemory, TopicIn, TopicOut, TopicPatch
 from research.models import Run
+from research.running import agents_topics
 from research.running.allowance import NotNow
 from research.topic_settings import editing as topic_editing
-from research.topics import agents_topics
 from research.topics import asked as topic_asked
 
 api = router("topics", is_held=True)

@@ -21,11 +21,11 @@ from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS
 from research.forms.topic_form import TopicForm, initial_of
 from research.models import Schedule
+from research.running import agents_topics
 from research.running.starting import create_topic
 from research.schedules import scheduling
 from research.topic_settings import editing as topic_editing
 from research.topic_settings.editing import State
-from research.topics import agents_topics
 
 
 def make_topic(

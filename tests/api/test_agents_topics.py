@@ -14,7 +14,7 @@ from memory.toolkit.registry import call_tool
 from research.api.topic_schemas import TopicPatch
 from research.mcp.callers import context_of
 from research.models import Run, Schedule, TopicSettings
-from research.topics import agents_topics
+from research.running import agents_topics
 from tests.api.cast import Program, problem
 from tests.research import factories
 
