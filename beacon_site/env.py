@@ -39,6 +39,8 @@ DATABASE_WORDS = frozenset(
     }
 )  # fmt: skip
 DEFAULT_PORTS = {"http": 80, "https": 443}
+COMPOSE_PASSWORD = "beacon"  # noqa: S105  the default in docker-compose.yml  # nosec B105
+_LOOPBACK = frozenset({"", "localhost", "127.0.0.1", "::1"})
 ANY_NUMBER = 2**31
 
 
@@ -171,6 +173,28 @@ def database(name: str, value: str, *, limited: bool = False) -> dict[str, Any]:
         "PORT": str(port or ""),
         "OPTIONS": options,
     }
+
+
+def check_service_passwords(urls: dict[str, str]) -> None:
+    """Refuse passwords with which a production site would be open to its network.
+
+    Raises ImproperlyConfigured for the one in docker-compose.yml, which everyone can read, and for
+    a Redis on another host that asks for none: whoever can write to it can start tasks.
+    """
+    for name, value in urls.items():
+        parts = urlsplit(value)
+        host, password = parts.hostname or "", unquote(parts.password or "")
+        if password == COMPOSE_PASSWORD:
+            raise ImproperlyConfigured(
+                f"{name} has the password {COMPOSE_PASSWORD!r} from docker-compose.yml, which everyone "
+                "knows. Set POSTGRES_PASSWORD and REDIS_PASSWORD in .env. A database that was already "
+                "created keeps its password until you change it there (ALTER USER)."
+            )
+        if name == "REDIS_URL" and not password and host not in _LOOPBACK:
+            raise ImproperlyConfigured(
+                f"{name} names a Redis on another host without a password. Set one (requirepass) and "
+                "write it as redis://:password@host:port/0."
+            )
 
 
 def _database_options(name: str, parts: SplitResult, *, limited: bool) -> dict[str, Any]:

@@ -174,6 +174,8 @@ def _service_urls() -> dict[str, str]:
 
 
 _urls = _service_urls()
+if PRODUCTION:
+    env.check_service_passwords(_urls)
 REDIS_URL = _urls["REDIS_URL"]
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {

@@ -112,6 +112,15 @@ def test_every_lasting_service_has_time_to_stop_and_a_health_check():
     assert [n for n, s in lasting.items() if "healthcheck" not in s] == []
 
 
+def test_redis_asks_for_the_password_that_beacon_gives():
+    redis = COMPOSE["services"]["redis"]
+
+    given = OURS["web"]["environment"]["REDIS_URL"]
+    assert redis["environment"]["REDIS_PASSWORD"] in given
+    assert "requirepass" in " ".join(redis["command"])
+    assert filled(given) == "redis://:beacon@redis:6379/0"  # which production refuses
+
+
 def test_the_database_has_pgvector():
     assert COMPOSE["services"]["postgres"]["image"].startswith("pgvector/pgvector:")
 

@@ -65,6 +65,31 @@ def test_a_key_without_a_model_refuses_and_does_not_print_the_key():
     assert "very-secret" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("DATABASE_URL", "postgresql://beacon:beacon@postgres:5432/beacon", "POSTGRES_PASSWORD"),
+        ("REDIS_URL", "redis://:beacon@redis:6379/0", "REDIS_PASSWORD"),
+        ("REDIS_URL", "redis://redis:6379/0", "requirepass"),
+    ],
+)
+def test_production_refuses_known_and_missing_passwords(name: str, value: str, said: str):
+    ended = _start(BEACON_ENV="production", SECRET_KEY="x" * 50, **{name: value})
+
+    assert ended.returncode != 0
+    assert name in ended.stderr and said in ended.stderr
+
+
+def test_production_takes_a_password_of_its_own():
+    urls = {
+        "DATABASE_URL": "postgresql://beacon:4Zq-7@postgres:5432/beacon",
+        "REDIS_URL": "redis://:4Zq-7@redis:6379/0",
+    }
+
+    assert _start(BEACON_ENV="production", SECRET_KEY="x" * 50, **urls).returncode == 0
+    assert _start(BEACON_ENV="local", DATABASE_URL=urls["DATABASE_URL"]).returncode == 0
+
+
 def test_production_without_a_secret_key_refuses():
     assert "SECRET_KEY" in _start(BEACON_ENV="production", SECRET_KEY="").stderr
 
