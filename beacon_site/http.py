@@ -91,7 +91,7 @@ class PersonMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_signed_in = request.user.is_authenticated
-        if is_signed_in:
+        if request.user.is_authenticated:
             request.actor = request.user.actor  # type: ignore[attr-defined]
             structlog.contextvars.bind_contextvars(user_id=request.user.pk)
             timezone.activate(zone_of(request.user.time_zone))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -36,6 +37,7 @@ from memory.talking import conversation
 from memory.talking import end as conversation_end
 from memory.talking import turn as conversation_turn
 from memory.topics import publishing
+from memory.trash import traces
 
 logger = structlog.get_logger(__name__)
 
@@ -83,8 +85,11 @@ def empty_trash() -> None:
         if not issubclass(model, Remembered):
             continue
         rows = model.objects.filter(trashed_at__lt=before).select_related("owner")
-        for record in rows.iterator(chunk_size=200):
-            gone[record.owner][model.record_type()] += _purge(record)
+        records = rows.iterator(chunk_size=200)
+        while some := list(islice(records, traces.AT_ONCE)):
+            with traces.together():
+                for record in some:
+                    gone[record.owner][model.record_type()] += _purge(record)
     for owner, kinds in gone.items():
         told: dict[str, Any] = {name: number for name, number in kinds.items() if number}
         if told:

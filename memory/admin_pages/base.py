@@ -42,7 +42,8 @@ class _ShownColumns(ChangeList):
 
     def get_ordering_field(self, field_name: Any) -> Any:
         """Return what the column sorts by, or None for a masked one."""
-        hidden = getattr(self.model_admin, "hidden_columns", set)()
+        shown = self.model_admin
+        hidden = shown.hidden_columns() if isinstance(shown, ReadOnlyAdmin) else set()
         return None if field_name in hidden else super().get_ordering_field(field_name)
 
 

@@ -124,9 +124,9 @@ class NewAccountForm(OwnWords, ListsTimeZones, _NewUser):
         self.fields["password2"].error_messages["required"] = _NOT_AGAIN
         self.fields["time_zone"].widget.attrs["data-guess-time-zone"] = ""
 
-    def clean_username(self) -> str | None:
+    def clean_username(self) -> str:
         """Refuse a name that another account has, or that looks like one of them."""
-        username: str | None = super().clean_username()  # None: exactly this one is taken
+        username: str = super().clean_username()  # none where exactly this one is taken
         if username and usernames.is_confusable(username):
             raise ValidationError(
                 _("This looks too much like another username here. Choose a different one.")

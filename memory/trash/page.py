@@ -52,6 +52,7 @@ from memory.records import along as trash_along
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.texts.text import one_line, plain
+from memory.trash import traces
 
 PAGE = 50
 WHO = ("you", "others")
@@ -364,14 +365,25 @@ def empty(
     for _name_of, rows in chosen.rows(user) if chosen else trashed(user):
         rows = rows.filter(trashed_at__lte=before)
         # The oldest first: a note that was superseded goes before the one that replaced it.
-        for pk in list(rows.order_by("created", "pk").values_list("pk", flat=True)):
-            if time.monotonic() > until:
-                done.left += 1
-            elif _purge(rows, pk, by):
+        keys = list(rows.order_by("created", "pk").values_list("pk", flat=True))
+        for at in range(0, len(keys), traces.AT_ONCE):
+            _empty(rows, keys[at : at + traces.AT_ONCE], by, until, done)
+    return done
+
+
+def _empty(
+    rows: QuerySet[Any], keys: Sequence[UUID], by: Actor, until: float, done: Emptied
+) -> None:
+    """Purge a few records, for which copies are looked for together."""
+    if time.monotonic() > until:
+        done.left += len(keys)
+        return
+    with traces.together():
+        for pk in keys:
+            if _purge(rows, pk, by):
                 done.gone += 1
             else:
                 done.kept += 1
-    return done
 
 
 def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:

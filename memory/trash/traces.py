@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -61,6 +63,7 @@ from memory.texts.text import one_line, plain, shorten
 MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
 MOST_RARE, SHORTEST_RARE = 12, 4
 MOST_READ = 5_000  # characters of a text in which rare words are looked for
+AT_ONCE = 20  # records of a longer act, whose copies are looked for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
 _NOT_WORDS = frozenset(
@@ -145,22 +148,66 @@ def prepare(records: Sequence[Remembered], by: Actor) -> Callable[[], None]:
     """Return what takes away the copies of these records, to be called once they are deleted."""
     if not records:
         return lambda: None
-    traces = traces_of(records)
-    drafts = partial(_forget_drafts, records)
-    archives = by.is_person  # what grew old in the trash leaves exports their week
-    texts = list(_texts(records))
+    gone = _Gone(
+        traces_of(records), list(_texts(records)), partial(_forget_drafts, records), by.is_person
+    )
 
     def forget() -> None:
-        _forget_terms(traces.owner_id)
-        traces.rare = _rare(texts, traces.owner_id)
-        drafts()
-        _forget_here(traces)
-        if archives:
-            _forget_exports(traces)
-        for place in PLACES:
-            place(traces)
+        waiting = _waiting.get()
+        if waiting is None:
+            _forget_all([gone])
+        else:
+            waiting.append(gone)
 
     return forget
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What is needed to forget records that one act deleted."""
+
+    traces: Traces
+    texts: list[str]
+    drafts: Callable[[], None]
+    is_asked: bool  # by a person: what grew old in the trash leaves exports their week
+
+
+_waiting: ContextVar[list[_Gone] | None] = ContextVar("purged_together", default=None)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Delete the records purged inside in one transaction, and look for their copies once."""
+    with transaction.atomic():
+        gone: list[_Gone] = []
+        before = _waiting.set(gone)
+        try:
+            yield
+        finally:
+            _waiting.reset(before)
+        owners: dict[Any, list[_Gone]] = {}
+        for one in gone:
+            owners.setdefault(one.traces.owner_id, []).append(one)
+        for of_owner in owners.values():
+            _forget_all(of_owner)
+
+
+def _forget_all(gone: Sequence[_Gone]) -> None:
+    """Take away the copies of one owner's records that are deleted."""
+    owner_id = gone[0].traces.owner_id
+    traces = Traces(owner_id, since=min(one.traces.since for one in gone))
+    _forget_terms(owner_id)
+    for one in gone:
+        traces.ids += one.traces.ids
+        traces.probes += one.traces.probes
+        traces.places |= one.traces.places
+        traces.rare += _rare(one.texts, owner_id)
+        one.drafts()
+    _forget_here(traces)
+    if any(one.is_asked for one in gone):
+        _forget_exports(traces)
+    for place in PLACES:
+        place(traces)
 
 
 def traces_of(records: Sequence[Remembered]) -> Traces:
@@ -431,8 +478,8 @@ def _only_in_topic(topic: Topic) -> list[str]:
     found = []
     for word in _WORD.findall(topic.title)[:MOST_RARE]:
         terms = search_terms(word)
-        asked = {"where": ["words @@ %s::tsquery"], "params": [tsquery_of(terms)]}
-        if terms and not others.extra(**asked).exists():
+        holding = others.extra(where=["words @@ %s::tsquery"], params=[tsquery_of(terms)])
+        if terms and not holding.exists():
             found.append(word)
     return found
 

@@ -103,14 +103,14 @@ def test_what_a_snapshot_held_comes_back_exactly(
 
 
 @pytest.mark.requirement("R118")
-def test_what_was_changed_or_deleted_for_good_is_as_it_was_again(alice: Any):
+def test_what_was_changed_or_trashed_is_as_it_was_again(alice: Any):
     kept, gone = put(alice, title="kept", tags=["a"]), put(alice, title="gone")
     relate(gone, [kept.pk], by=AGENT)
     before = held(alice)
     snapshot = take_snapshot(alice, RUN, by=AGENT)
 
     kept.change(by=alice.actor, title="renamed", tags=[], scope="run:13")
-    gone.purge(by=alice.actor)
+    gone.trash(by=alice.actor)
     restore_snapshot(snapshot, by=alice.actor)
 
     assert held(alice) == before
