@@ -253,6 +253,7 @@ if unknown := sorted(set(BEACON_SEARCH) - BY_NAME.keys()):
 BEACON_FETCH_ALLOW_HOSTS = frozenset(env.words("BEACON_FETCH_ALLOW_HOSTS"))
 BEACON_LIBRARY_DIR = env.folder("BEACON_LIBRARY_DIR")
 BEACON_MIRROR_DIR = env.folder("BEACON_MIRROR_DIR", made=True)
+BEACON_MIRROR_READ = env.flag("BEACON_MIRROR_READ", default=True)
 BEACON_MIRROR_GIT = env.flag("BEACON_MIRROR_GIT")
 if BEACON_MIRROR_DIR:
     CELERY_BEAT_SCHEDULE["follow-the-mirror"] = ticks.MIRROR

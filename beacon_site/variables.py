@@ -185,6 +185,11 @@ VARIABLES = {
             usual="none; `make up` sets `memory/` in the data folder",
         ),
         Variable(
+            "BEACON_MIRROR_READ",
+            "`0` writes the copies only: an edit in that folder is set aside as a `.conflict` file "
+            "and never counts as yours",
+        ),
+        Variable(
             "BEACON_MIRROR_GIT",
             "`1` commits each change of a memory file in that folder, with who made it and why; "
             "needs `git`",

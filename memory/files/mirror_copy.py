@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -141,6 +142,8 @@ def _take(copy: Copy, found: Found) -> None:
     """Save an edit, based on the version that was last on disk; keep a refused one beside it."""
     copy.is_stale = True
     try:
+        if not settings.BEACON_MIRROR_READ:
+            raise MemoryRefused(_("edits on disk are turned off (BEACON_MIRROR_READ=0)."))
         text = text_of(found)
         # No reason: that it was edited on disk is what its actor says.
         saved = save_file(copy.owner, copy.path, text, by=DISK, seen=_based_on(copy))

@@ -21,6 +21,8 @@ from memory.models import (
     MemoryFile,
     MirroredFile,
     MirrorFolder,
+    Proposal,
+    ReviewLevel,
     Revision,
     User,
 )
@@ -77,6 +79,34 @@ def test_an_edit_by_sed_is_a_revision_by_the_disk_and_is_used_at_once(owner: Use
     assert (last.actor, last.reason) == ("disk", "")
     assert read_file(owner, USER).trust == "owner"
     assert (root / USER).read_text() == stored(owner)
+
+
+def test_an_edit_on_disk_is_the_owners_word_without_a_review(owner: User, root: Path):
+    """As documented in the threat model: an agent that runs as the same user can do this."""
+    ReviewLevel.objects.create(owner=owner, kind="default", level="hold all")
+    sed(root / USER, "Berlin", "Lisbon")
+
+    mirror.take_in(owner)
+
+    assert "City: Lisbon" in stored(owner)
+    assert read_file(owner, USER).trust == "owner"
+    assert not Proposal.objects.exists()
+
+
+def test_with_reading_turned_off_an_edit_on_disk_is_set_aside(
+    owner: User, root: Path, settings: Any
+):
+    settings.BEACON_MIRROR_READ = False
+    sed(root / USER, "Berlin", "Lisbon")
+
+    mirror.take_in(owner)
+
+    assert "City: Berlin" in stored(owner)
+    assert (root / USER).read_text() == stored(owner)
+    assert "Lisbon" in (root / "facts/user.md.conflict").read_text()
+    assert "BEACON_MIRROR_READ=0" in warned(owner)[0]
+    append_to(owner, MONTH, "## Tea\n- Summary: likes green tea\n", by=REFLECTOR)
+    assert (root / MONTH).read_text() == stored(owner, MONTH)  # writing goes on
 
 
 def test_an_edit_on_disk_joins_with_what_was_written_since(owner: User, root: Path, settings: Any):
