@@ -19,6 +19,7 @@ from memory.actors import Actor
 from memory.content.clearing import checked_scope
 from memory.models import ContentItem, Revision, Sensitivity, Snapshot, SnapshotItem, Trust, User
 from memory.models.content import ContentQuerySet
+from memory.noting.writing import lowest_trust
 from memory.texts.text import clean, one_line, shorten
 
 # What an item is, in a snapshot as in the store; its id and its relations aside.
@@ -127,7 +128,7 @@ def restore_snapshot(
 
 
 def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
-    """Let no copy show what was hidden from agents since it was taken: the stricter mark holds."""
+    """Let no copy say less than its item does now: the stricter sensitivity and lower trust hold."""
     rows = ContentItem.objects.of(snapshot.owner_id).filter(pk__in=[one.item_id for one in copies])
     marks = rows.values_list("pk", "sensitivity", "trust")
     now = {key: (sensitivity, trust) for key, sensitivity, trust in marks}
@@ -135,8 +136,8 @@ def _as_strict_as_now(snapshot: Snapshot, copies: list[SnapshotItem]) -> None:
         sensitivity, trust = now.get(one.item_id, ("", ""))
         if sensitivity == Sensitivity.SENSITIVE:
             one.sensitivity = Sensitivity.SENSITIVE
-        if trust == Trust.QUARANTINED:
-            one.trust = Trust.QUARANTINED
+        if trust:
+            one.trust = lowest_trust([one.trust, trust])
 
 
 def _trashed_by_person(snapshot: Snapshot, copies: list[SnapshotItem]) -> set[uuid.UUID]:

@@ -287,3 +287,18 @@ def test_an_item_deleted_permanently_never_comes_back_from_a_snapshot(
     assert (snapshot.count, snapshot.size) == (1, len("a result"))
     assert not ContentItem.objects.filter(content__contains="7741").exists()
     assert "7741" not in json.dumps(snapshot_as_json(snapshot), default=str)
+
+
+@pytest.mark.parametrize("into", [None, "run:13"])
+@pytest.mark.parametrize("lowered", ["external", "quarantined"])
+def test_a_copy_is_believed_no_further_than_its_item_is_now(
+    alice: Any, into: str | None, lowered: str
+) -> None:
+    item = put(alice)
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    ContentItem.objects.filter(pk=item.pk).update(trust=lowered)
+
+    [restored] = restore_snapshot(snapshot, by=AGENT, scope=into)
+
+    restored.refresh_from_db()
+    assert restored.trust == lowered

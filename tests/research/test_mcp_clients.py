@@ -255,6 +255,25 @@ def test_the_door_opens_to_a_token_that_holds_from_a_host_of_its_own(
     assert lives.text == "ok\n"
 
 
+def test_a_page_on_another_port_of_this_machine_cannot_send_a_token(
+    alice: User, address: str
+) -> None:
+    """Its origin is let in, but no browser lets it send the header that holds the token."""
+    page = {"Origin": "http://localhost:3000"}
+    asked = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+
+    preflight = httpx.request("OPTIONS", address, headers={**page, **asked}, trust_env=False)
+    bare = httpx.post(address, json=PING, headers={**ACCEPT, **page}, trust_env=False)
+    answered = _post(address, token_of(alice), headers=page)
+
+    assert (preflight.status_code, bare.status_code) == (405, 401)
+    for answer in (preflight, bare, answered):
+        assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
 def test_a_message_that_is_none_is_answered_and_the_next_is_served(
     alice: User, address: str
 ) -> None:
