@@ -49,6 +49,7 @@ from memory.talking import conversation
 from memory.talking import turn as conversation_turn
 from memory.toolkit.registry import call_tool
 from memory.toolkit.types import ToolContext
+from memory.trash import page as trash_page
 from research.models import Channel, Delivery, Step
 from research.models import ToolCall as RunToolCall
 from research.topics import memory_acts
@@ -338,3 +339,21 @@ def test_the_page_that_asks_names_the_sessions_that_stay(
 
     assert f'href="{session.get_absolute_url()}"' in page
     assert "These repeat its words and stay." in page
+
+
+def test_emptying_the_trash_takes_the_copies_of_all_that_lay_there(
+    alice: User, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
+    monkeypatch.setattr(connections, "language_model", lambda: None)
+    records = [KINDS[name](alice) for name in ("note", "observation", "content", "scratchpad")]
+    _by_tools(alice, records[0])
+    _by_ask(alice, monkeypatch)
+    for record in records:
+        record.refresh_from_db()
+        record.trash(by=alice.actor)
+
+    emptied = trash_page.empty(alice, typed=trash_page.word(), by=alice.actor)
+
+    assert (emptied.gone, emptied.kept, emptied.left) == (4, 0, 0)
+    assert found() - STAYS == set()
