@@ -43,9 +43,9 @@ def make_topic(
         return found, False
     trust = Trust.OWNER if by.is_person else trust or Trust.AGENT
     agents_topics.check_review(owner, agents_topics.texts_of(asked), by=by, trust=trust)
-    form, state = _checked(owner, {"schedule": {}, **asked}, None)
-    fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
     try:
+        form, state = _checked(owner, {"schedule": {}, **asked}, None)
+        fields = {name: state[name] for name in topic_editing.SETTINGS_FIELDS if name in state}
         with transaction.atomic():
             agents_topics.check_hour(owner, by)
             topic = create_topic(
@@ -60,7 +60,7 @@ def make_topic(
                 private=state["private"],
             )
     except InvalidValue:
-        twin = Topic.objects.titled(owner, title)  # made meanwhile by another request
+        twin = Topic.objects.titled(owner, title)  # another request was quicker
         if twin is None:
             raise
         return twin, False
