@@ -181,7 +181,7 @@ def down() -> int:
     runs = not locks.take(folder / "up.lock", wait=False)
     if runs:
         # What an earlier, killed Beacon noted names a process that is gone, or is not Beacon's.
-        mark = (read_state(folder).get("up") or {}).get("process")
+        mark = str((read_state(folder).get("up") or {}).get("process") or "")
         if not processes.is_alive(mark):
             raise CannotStart("Beacon is just starting: try again in a moment.")
         if not processes.stop(mark, ((signal.SIGTERM, DOWN_SECONDS),)):

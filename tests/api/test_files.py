@@ -180,7 +180,7 @@ def test_what_is_written_while_the_version_is_compared_is_not_lost(
 
     agent.put(FACTS, {"content": TEXT + "- more\n"}, If_Match=tag)
 
-    assert len(looked) == 1  # compared on rows that are held
+    assert looked  # compared on rows that are held
     assert Revision.objects.filter(record_type="memoryfile", version=3).count() == 1
 
 

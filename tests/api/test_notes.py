@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.api import notes as notes_api
+from memory.errors import StaleWrite
 from memory.models import Note, Proposal, Topic, Use
 from memory.noting import writing as notes
 from tests.api.cast import Program, items, problem
@@ -70,19 +73,32 @@ def test_a_change_says_which_version_it_saw(agent: Program) -> None:
     assert agent.get(path).json()["content"] == "It snows."
 
 
-def test_a_write_between_the_look_and_the_change_loses_nothing(
+@pytest.mark.django_db(transaction=True)
+def test_a_write_between_the_look_and_the_change_waits_and_is_told(
     agent: Program, alice: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = write(agent)["id"]
 
-    def overtaken(*args: Any, **kwargs: Any) -> None:
-        notes.edit_note(Note.objects.get(pk=key), by=alice.actor, content="Hers.")
+    def hers() -> None:
+        try:
+            notes.edit_note(Note.objects.get(pk=key), by=alice.actor, content="Hers.")
+        finally:
+            connections.close_all()
 
-    monkeypatch.setattr(notes_api, "reviewed", overtaken)
-    told = problem(agent.patch(f"/notes/{key}", {"content": "Its."}, If_Match='"1"'), 412)
+    with ThreadPoolExecutor(1) as pool:
+        other: list[Future[None]] = []
 
-    assert told["current"] == 2
-    assert Note.objects.get(pk=key).content == "Hers."
+        def overtaken(*args: Any, **kwargs: Any) -> None:
+            other.append(pool.submit(hers))
+            wait(other, timeout=1)
+            assert not other[0].done()
+
+        monkeypatch.setattr(notes_api, "reviewed", overtaken)
+        answer = agent.patch(f"/notes/{key}", {"content": "Its."}, If_Match='"1"')
+
+        assert isinstance(other[0].exception(60), StaleWrite)
+    assert (answer.status_code, answer["ETag"]) == (200, '"2"')
+    assert Note.objects.get(pk=key).content == "Its."
 
 
 def test_any_of_several_versions_or_a_star_will_do(agent: Program) -> None:
