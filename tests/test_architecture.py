@@ -17,12 +17,12 @@ APPS = ("memory", "research", "beacon_site")
 # The rooms of an app from the ground up: a module imports its own room and lower lines, no other.
 LAYERS = {
     "beacon_site": """
-        asgi env health heartbeat http installed mail_folder redaction request_figures template_tags ticks
-        web_server whole_files wsgi
-        embedded env_mail json_lines logs providers urls
-        celery dumps own_command request_log runner settings variables
-        backups broker up
-        command
+        asgi database_errors env heartbeat http installed mail_folder redaction request_figures
+        template_tags ticks web_server whole_files wsgi
+        embedded env_mail json_lines logs providers
+        celery disk dumps own_command request_log runner settings variables
+        backups broker health up
+        command urls
     """,
     "memory": """
         texts errors actors addresses paging one_at_a_time apps

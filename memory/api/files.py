@@ -158,11 +158,7 @@ def _written(
     take_in(caller.owner)
 
     def write() -> Any:
-        # Held from the comparison to the save: nobody writes between the two.
-        before = rows_held(caller.owner, path).get(path)
-        if before is None:  # there is no row to hold: those that create it take turns
-            _hold_path(caller, path)
-            before = rows_held(caller.owner, path).get(path)
+        before = _held(caller, path)
         if before is not None and not caller.may_read(before):
             raise _for_people(path)
         if check is not None:
@@ -193,11 +189,14 @@ def _written(
         raise _stale(read_file_at(caller.owner, path)) from exc
 
 
-def _hold_path(caller: Caller, path: str) -> None:
-    """Keep other programs from creating this file until the transaction ends."""
+def _held(caller: Caller, path: str) -> MemoryFile | None:
+    """Return the file, held until the transaction ends; None also keeps others from creating it."""
+    if file := rows_held(caller.owner, path).get(path):
+        return file
     with connection.cursor() as cursor:
         key = f"file of {caller.owner.pk}: {path}"
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    return rows_held(caller.owner, path).get(path)
 
 
 def _check_seen(request: ApiRequest, path: str, file: MemoryFile | None) -> None:
