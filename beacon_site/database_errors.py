@@ -136,15 +136,18 @@ def was_full() -> bool:
     return time.monotonic() - _full_at < FULL_FOR
 
 
-def retried(act: Callable[[], T]) -> T:
+def retried(act: Callable[[], T], *, savepoint: bool = True) -> T:
     """Carry out `act` in a transaction, and a second time if it lost to another one.
 
     Of two transactions that wait for each other Postgres ends one; a second try mostly works,
     since the other has finished.  `act` must do nothing outside the database that matters twice,
     and must not rely on what its first try changed in memory.  Inside an open transaction there
-    is no second try: all of that has to be repeated by whoever opened it.
+    is no second try: all of that has to be repeated by the caller that opened it.  `savepoint`
+    can be False for an act that undoes by itself what it did before it failed.
     """
     if connection.in_atomic_block:
+        if not savepoint:
+            return act()
         with transaction.atomic():
             return act()
     try:

@@ -104,7 +104,7 @@ def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> R
     Raises MemoryRefused with the reason where the record's rules forbid it.
     """
     version = record.version
-    retried(lambda: ACTS[name].do(record, by, value))
+    retried(lambda: ACTS[name].do(record, by, value), savepoint=False)
     made = Revision.objects.filter(
         record_type=record.record_type(), record_id=record.pk, version__gt=version
     )
@@ -125,4 +125,4 @@ def purge(record: Remembered, *, typed: str, by: Actor) -> None:
     if one_line(typed) != name:
         problem = _("That is not it. Type “%(name)s” exactly, or leave it in the trash.")
         raise InvalidValue(problem % {"name": name}, errors={"name": [problem % {"name": name}]})
-    retried(lambda: record.purge(by=by))
+    retried(lambda: record.purge(by=by), savepoint=False)

@@ -391,7 +391,7 @@ def _purge(rows: QuerySet[Any], pk: UUID, by: Actor) -> bool:
     record = rows.filter(pk=pk).first()
     try:
         if record is not None:
-            retried(partial(record.purge, by=by))
+            retried(partial(record.purge, by=by), savepoint=False)
     except (MemoryRefused, RestrictedError):
         return False
     return True
