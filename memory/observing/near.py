@@ -19,7 +19,7 @@ from memory.texts.text import match_key
 
 NEAR = 85.0  # rapidfuzz ratio of the two texts' words, of 100
 CANDIDATES = 10  # texts that one is compared with
-TERMS = 12  # of a text, the rarest, by which its candidates are found
+TERMS = 8  # of a text, the rarest, by which its candidates are found
 LONGEST = 2_000  # characters that are compared: what begins alike for so long is alike
 MOST_HOLDING = 100  # observations that are counted for one term of a batch
 _NUMBER = re.compile(r"\d+")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from memory.content.compaction import is_outside
 from memory.content.limits import MOST_BYTES, MOST_QUERIED, USUAL_QUERIED
@@ -28,6 +28,7 @@ from memory.texts.days import day_of, moment_of
 from memory.texts.text import as_data, clean, shorten
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
+MOST_ITEMS = 100_000  # of a JSON list
 SOURCE = "user"  # R241: where what this tool stores came from
 NAMES = ("store_in_memory", "retrieve_from_memory", "query_memory")
 _TYPES = ", ".join(ContentItem.Type.values)
@@ -45,7 +46,9 @@ Listed = Annotated[str, BeforeValidator(_joined)]
 class StoreArguments(Arguments):
     """What to keep."""
 
-    content: str | dict[str, Any] | list[Any] = Field(
+    model_config: ClassVar[ConfigDict] = ConfigDict(str_max_length=2 * MOST_BYTES)
+
+    content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
         description=f"What to keep, a text or JSON, of at most {MOST_BYTES // 1024**2} MiB."
     )
     type: str = Field(ContentItem.Type.CUSTOM.value, description=f"One of: {_TYPES}.")

@@ -16,6 +16,7 @@ from pydantic import AliasChoices, Field
 from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.models import AgentScope, Note, Observation, Session
+from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.noting.checks import usual_stability
 from memory.noting.writing import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
@@ -42,13 +43,17 @@ class RememberArguments(Arguments):
     kind: Literal["log", "summary", "rule"] = Field(
         "log", description="log: what happened; summary: what came of work; rule: what to follow."
     )
-    tags: list[str] = Field([], description="Words by which to find it again.")
+    tags: list[str] = Field(
+        [], max_length=MOST_TAGS, description="Words by which to find it again."
+    )
     stability: Literal["volatile", "stable", "permanent"] | None = Field(
         None, description="Default stable; volatile needs ttl_days, permanent takes none."
     )
     ttl_days: int | None = Field(None, description="Days until it expires; default never.")
     confidence: float = Field(1.0, description="From 0 to 1; a rule wants 0.8 or more.")
-    evidence: list[str] = Field([], description="What it is based on; a rule needs some.")
+    evidence: list[str] = Field(
+        [], max_length=MOST_EVIDENCE, description="What it is based on; a rule needs some."
+    )
 
 
 class FilArguments(Arguments):

@@ -52,7 +52,7 @@ class RecallArguments(Arguments):
         "kind:rule, category:lesson, topic:batteries, tag:work or after:7d narrow it.",
     )
     limit: int = Field(10, ge=1, le=MOST_HITS, description="How many hits at most.")
-    types: list[Type] = Field([], description="Only these types; none means all.")
+    types: list[Type] = Field([], max_length=5, description="Only these types; none means all.")
     min_score: float = Field(0.0, ge=0, le=1, description="Only hits of this score or more.")
 
 
@@ -68,7 +68,9 @@ class ListArguments(Arguments):
     kind: Literal["log", "summary", "rule", "soul", "agent", "user"] | None = Field(
         None, description="Only notes of this kind."
     )
-    tags: list[str] = Field([], description="Only notes that bear any of these tags.")
+    tags: list[str] = Field(
+        [], max_length=50, description="Only notes that bear any of these tags."
+    )
     limit: int = Field(50, ge=1, le=MOST_LISTED, description="How many at most, the newest first.")
 
 

@@ -24,10 +24,15 @@ from memory.texts.text import clean, shorten
 LONGEST_SUBAGENT = 40  # characters of a sub-agent's name
 
 
+LONGEST_TEXT = 1_000_000  # characters of one argument, unless its tool says otherwise
+
+
 class Arguments(BaseModel):
     """The arguments of a tool; one that it does not know is refused, not ignored."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", populate_by_name=True, str_max_length=LONGEST_TEXT
+    )
 
 
 @dataclass(frozen=True, slots=True)
