@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from memory.content.compaction import is_outside
 from memory.content.limits import MOST_BYTES, MOST_QUERIED, USUAL_QUERIED
@@ -46,7 +46,7 @@ Listed = Annotated[str, BeforeValidator(_joined)]
 class StoreArguments(Arguments):
     """What to keep."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(str_max_length=2 * MOST_BYTES)
+    MOST_CHARACTERS: ClassVar[int] = 2 * MOST_BYTES  # counted in bytes where it is stored
 
     content: str | dict[str, Any] | Annotated[list[Any], Field(max_length=MOST_ITEMS)] = Field(
         description=f"What to keep, a text or JSON, of at most {MOST_BYTES // 1024**2} MiB."

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from django.utils.translation import gettext as _
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from memory.actors import Actor
 from memory.models import Agent, ContentItem, Topic, Trust, Use, User
@@ -30,9 +31,19 @@ LONGEST_TEXT = 1_000_000  # characters of one argument, unless its tool says oth
 class Arguments(BaseModel):
     """The arguments of a tool; one that it does not know is refused, not ignored."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", populate_by_name=True, str_max_length=LONGEST_TEXT
-    )
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", populate_by_name=True)
+    MOST_CHARACTERS: ClassVar[int] = LONGEST_TEXT
+
+    # Not pydantic's str_max_length: that refuses lone surrogates, which are taken out later.
+    @model_validator(mode="before")
+    @classmethod
+    def _check_lengths(cls, sent: Any) -> Any:
+        for name, value in sent.items() if isinstance(sent, dict) else ():
+            if isinstance(value, str) and len(value) > cls.MOST_CHARACTERS:
+                words = _("“%(name)s” can have at most %(most)s characters; it has %(have)s.")
+                told = {"most": f"{cls.MOST_CHARACTERS:,}", "have": f"{len(value):,}"}
+                raise ValueError(words % {"name": str(name)[:80], **told})
+        return sent
 
 
 @dataclass(frozen=True, slots=True)

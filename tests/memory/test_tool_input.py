@@ -73,3 +73,10 @@ def test_no_arguments_make_a_tool_fail(alice: Any, name: str):
     paths = set(MemoryFile.objects.of(owner).values_list("path", flat=True)) - allowed
     assert all(path.startswith("episodes/") for path in paths)
     assert Note.objects.of(owner).filter(kind="soul").count() == 1
+
+
+def test_an_argument_that_is_far_too_long_is_refused_with_the_limit(alice: Any):
+    answer = call_tool(caller(alice), "retrieve", {"id": "x" * 1_000_001})
+
+    assert answer.is_error
+    assert "at most 1,000,000 characters; it has 1,000,001" in answer.text
