@@ -28,7 +28,7 @@ Tags = Annotated[
 ]
 Evidence = Annotated[
     list[str],
-    Field(max_length=MOST_EVIDENCE, description="What it is based on; a rule needs some."),
+    Field(max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."),
 ]
 Confidence = Annotated[float, Field(ge=0, le=1, description="A rule wants 0.8 or more.")]
 Days = Annotated[int, Field(ge=1, le=MOST_TTL_DAYS, description="Days until it expires.")]

@@ -150,7 +150,7 @@ def _note(entry: Entry, taking_in: TakingIn) -> Note:
     # A volatile note without days to live is taken as it is (decision 12): maintenance merges it.
     has_days = fields["stability"] != Note.Stability.VOLATILE or fields["ttl_days"] is not None
     if has_days or kind == Note.Kind.RULE:
-        checks.together(fields)
+        checks.together(fields, by_person=True)  # a person imports it
     checks.raise_refused()
     at = _created(given)
     return Note(

@@ -63,7 +63,7 @@ class RecordForm(Form):
             if name in data and name in self.fields and not self.fields[name].disabled:
                 data[name] = checks.one(name, data[name])
         if self.TOGETHER and all(name in data for name in self.TOGETHER):
-            checks.together(data, is_pinned=self.is_pinned)
+            checks.together(data, is_pinned=self.is_pinned, by_person=True)
         self.refuse(checks.errors)
         self.cleaned_labels = [self.fields[name].label for name in checks.cleaned]
         return data
@@ -124,7 +124,7 @@ class NoteForm(RecordForm):
         label=_("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("What it is based on, one thing a line; a rule needs some."),
+        help_text=_("What it is based on, one item per line. Optional, also for a rule."),
     )
     scope = _Typed(
         label=_("Scope"),

@@ -198,8 +198,12 @@ class NoteChecks:
         }[field]
         return check(value)
 
-    def together(self, note: Mapping[str, Any], *, is_pinned: bool = False) -> None:
+    def together(
+        self, note: Mapping[str, Any], *, is_pinned: bool = False, by_person: bool = False
+    ) -> None:
         """Check what the fields of one note must agree on (R189 to R191).
+
+        A rule needs evidence unless a person writes it: a person's word is the evidence.
 
         A pinned note does not expire, so a volatile one needs no days to live while it is pinned.
         """
@@ -214,9 +218,9 @@ class NoteChecks:
             message = _("A volatile note needs days to live, such as 30; or make it stable.")
             self.refuse("ttl_days", message)
         if note["kind"] == Note.Kind.RULE:
-            self._rule(note)
+            self._rule(note, by_person=by_person)
 
-    def _rule(self, note: Mapping[str, Any]) -> None:
+    def _rule(self, note: Mapping[str, Any], *, by_person: bool) -> None:
         if note["confidence"] < LEAST_RULE_CONFIDENCE and "confidence" not in self.errors:
             told = {"least": LEAST_RULE_CONFIDENCE, "have": f"{note['confidence']:g}"}
             message = _(
@@ -224,6 +228,6 @@ class NoteChecks:
                 "log until it is surer."
             )
             self.refuse("confidence", message % told)
-        if not note["evidence"] and "evidence" not in self.errors:
+        if not by_person and not note["evidence"] and "evidence" not in self.errors:
             message = _("A rule needs evidence: say what it is based on, one thing a line.")
             self.refuse("evidence", message)

@@ -62,7 +62,7 @@ def write_note(
     }  # fmt: skip
     checks = NoteChecks()
     fields = {name: checks.one(name, value) for name, value in wanted.items()}
-    checks.together(fields)
+    checks.together(fields, by_person=by.is_person)
     if topic is not None and topic.owner_id != owner.pk:
         checks.refuse("topic", _("There is no such topic."))
     checks.raise_refused()
@@ -154,7 +154,10 @@ def edit_note(
     if wanted.get("stability") == Note.Stability.PERMANENT and "ttl_days" not in wanted:
         wanted["ttl_days"] = None
     _check_identity(note, wanted, checks)
-    checks.together({**note.snapshot(*FIELDS), **wanted}, is_pinned=note.pinned)
+    # Other edits leave a person's rule without evidence as it is.
+    is_vouched = by.is_person or not {"content", "kind", "evidence"}.intersection(wanted)
+    merged = {**note.snapshot(*FIELDS), **wanted}
+    checks.together(merged, is_pinned=note.pinned, by_person=is_vouched)
     checks.raise_refused()
     note.cleaned = tuple(checks.cleaned)
     changed = {name: value for name, value in wanted.items() if getattr(note, name) != value}
@@ -246,7 +249,7 @@ def _successor(
     if merged["kind"] != note.kind and {note.kind, merged["kind"]}.intersection(Note.IDENTITY):
         message = _("A soul, agent or user note is superseded by one of its kind only.")
         checks.refuse("kind", message)
-    checks.together(merged, is_pinned=note.pinned)
+    checks.together(merged, is_pinned=note.pinned, by_person=by.is_person)
     checks.raise_refused()
     successor = Note(
         owner_id=note.owner_id,
@@ -302,15 +305,16 @@ def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -
     note.change(by=by, why=why, source=source, superseded_by_id=successor.pk)
 
 
-def check_put_back(note: Note, fields: Mapping[str, Any]) -> None:
+def check_put_back(note: Note, fields: Mapping[str, Any], *, by: Actor) -> None:
     """Raise InvalidValue where a change taken back would break what the note must agree on.
 
-    A rule keeps its evidence, and what stood in for the note then must not be superseded by it now
+    An agent's rule keeps its evidence, and what stood in for the note then must not be superseded by it now
     (a circle, of which recall would find nothing) or lie in the trash.  Call it in a transaction.
     """
     if {**note.snapshot("kind"), **fields}["kind"] == Note.Kind.RULE:
         checks = NoteChecks()
-        checks.together({**note.snapshot(*FIELDS), **fields}, is_pinned=True)
+        state = {**note.snapshot(*FIELDS), **fields}
+        checks.together(state, is_pinned=True, by_person=by.is_person)
         checks.raise_refused()
     at, problem = fields.get("superseded_by_id"), ""
     while at is not None and not problem:

@@ -109,7 +109,7 @@ def _observation_back(observation: Any, fields: dict[str, Any], by: Actor, why: 
 
 def _note_back(note: Any, fields: dict[str, Any], by: Actor, why: str) -> None:
     """Put a note back by its own rules; what a person restored is a person's edit (decision 9)."""
-    check_put_back(note, fields)
+    check_put_back(note, fields, by=by)
     if "content" in fields and by.is_person:
         fields = fields | {"edited_by_person": True}
     note.change(by=by, why=why, **fields)
@@ -172,7 +172,7 @@ _KINDS: dict[str, RecordKind] = {
         _("memory file"),
         put_back=put_file_back,
         many=ngettext_lazy("%(n)s memory file", "%(n)s memory files", "n"),
-        derived=("summary", "size", "blame"),
+        derived=("summary", "summary_by", "size", "blame"),
         hanging=(Hanging(Section, "file", _SECTIONS),),
     ),
     "fileentry": RecordKind(

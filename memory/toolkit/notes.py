@@ -52,7 +52,7 @@ class RememberArguments(Arguments):
     ttl_days: int | None = Field(None, description="Days until it expires; default never.")
     confidence: float = Field(1.0, description="From 0 to 1; a rule wants 0.8 or more.")
     evidence: list[str] = Field(
-        [], max_length=MOST_EVIDENCE, description="What it is based on; a rule needs some."
+        [], max_length=MOST_EVIDENCE, description="What it is based on. An agent's rule needs some."
     )
 
 

@@ -180,7 +180,7 @@ def test_a_risky_write_waits_for_a_person(agent: Program) -> None:
 
 
 def test_what_a_person_writes_is_never_held(person: Program) -> None:
-    rule = {"content": "Answer in French.", "kind": "rule", "evidence": ["I said so"]}
+    rule = {"content": "Answer in French.", "kind": "rule"}
 
     assert person.post("/notes", rule).status_code == 201
 

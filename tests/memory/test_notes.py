@@ -75,10 +75,21 @@ def test_a_permanent_note_with_days_to_live_is_refused(alice: User):
 
 @pytest.mark.requirement("R191")
 def test_a_rule_wants_a_confidence_of_eight_tenths_and_evidence(alice: User):
-    refused = errors_of(alice, kind="rule", confidence=0.79)
+    refused = errors_of(alice, kind="rule", confidence=0.79, by=AGENT)
 
     assert refused.keys() == {"confidence", "evidence"}
-    assert write(alice, kind="rule", confidence=0.8, evidence=["run:3"]).pk
+    assert write(alice, kind="rule", confidence=0.8, evidence=["run:3"], by=AGENT).pk
+
+
+def test_a_persons_rule_needs_no_evidence_and_an_agents_new_words_for_it_do(alice: User):
+    rule = write(alice, "Cite two sources.", kind="rule", by=alice.actor)
+    edit_note(rule, by=AGENT, tags=["style"])
+
+    for words in ({"content": "Cite nobody."}, {"evidence": []}):
+        with pytest.raises(InvalidValue) as refused:
+            edit_note(rule, by=AGENT, **words)
+        assert refused.value.errors.keys() == {"evidence"}
+    assert edit_note(rule, by=alice.actor, content="Cite three.").content == "Cite three."
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.01, "much", None, float("nan"), float("inf"), True])
@@ -223,7 +234,7 @@ def test_an_edit_is_held_to_the_same_rules(alice: User):
 
     with pytest.raises(InvalidValue) as refused:
         edit_note(note, by=alice.actor, kind="rule", ttl_days=None)
-    assert refused.value.errors.keys() == {"ttl_days", "evidence"}
+    assert refused.value.errors.keys() == {"ttl_days"}
 
     edit_note(note, by=alice.actor, stability="permanent")
     assert (note.ttl_days, note.expires_at) == (None, None)

@@ -76,7 +76,6 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"kind": "poem"}, "is not among the choices"),
         ({"stability": "volatile"}, "A volatile note needs days to live"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
-        ({"kind": "rule"}, "A rule needs evidence"),
         ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
         ({"confidence": "many"}, "a number from 0 to 1"),
         ({"ttl_days": "-1"}, "a whole number from 1"),
@@ -102,8 +101,17 @@ def test_what_cannot_be_a_note_is_explained_and_nothing_typed_is_lost(
 def test_all_that_is_wrong_is_said_at_once(browser: Client) -> None:
     sent = {"content": "Keep me.", "kind": "rule", "tags": "t" * 100, "sensitivity": "normal"}
     html = text_of(browser.post(NEW, sent | {"confidence": "0.5"}))
-    for why in ("A rule needs evidence", "at least 0.8", "at most 80 characters"):
+    for why in ("at least 0.8", "at most 80 characters"):
         assert why in html
+
+
+def test_a_rule_that_a_person_writes_needs_no_evidence(browser: Client, alice: Any) -> None:
+    sent = {"content": "Cite two sources.", "kind": "rule", "sensitivity": "normal"}
+
+    browser.post(NEW, sent)
+
+    assert Note.objects.of(alice).get(kind="rule").evidence == []
+    assert "Optional, also for a rule." in text_of(browser.get(NEW, {"kind": "rule"}))
 
 
 def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
