@@ -50,7 +50,9 @@ class EntryIn(Body):
 
     entry: str = Field(min_length=1, max_length=MOST_EPISODES, description="Markdown.")
     summary: str | None = Field(
-        None, max_length=500, description="The file's summary line from now on."
+        None,
+        max_length=500,
+        description="The file's summary line. An agent can't replace a line that a person wrote.",
     )
     why: str = _WHY
 
@@ -60,6 +62,9 @@ class FileListed(BaseModel):
 
     path: str
     summary: str
+    summary_by: str = Field(
+        description="Who wrote the summary line: `beacon` (generated), `person` or `agent`."
+    )
     version: int
     size: int = Field(description="Bytes of UTF-8.")
     source: str

@@ -39,6 +39,10 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
     if not _fits(file.blame, text):
         file.blame = carried([], "", text, file.version)
     file.content, file.summary = text, summary_of(text) or ""
+    if file.summary_by not in MemoryFile.SummaryBy.values or file.summary == by_rule(
+        file.path, text
+    ):
+        file.summary_by = MemoryFile.SummaryBy.BEACON
     file.size = limits.size_of(text)
     file.section_locks = _locks(file)
     if file.trashed_at is not None:

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from memory import origins
 from memory.file_pages.history import named_of, via_of
+from memory.file_texts.summaries import summary_place
 from memory.files.blame import BlameLine, Runs, lines_blamed
 from memory.models import MemoryFile, Revision
 from memory.records import history as record_history
@@ -22,7 +23,8 @@ PAGE = 1_000  # lines of a page
 class Group:
     """Lines that stand together and are from one version, with the change that made them.
 
-    `revision` is None where the change is not known any more.
+    `revision` is None where the change is not known any more.  `is_generated` marks the summary
+    line that Beacon generated during a save, whoever saved.
     """
 
     version: int
@@ -30,6 +32,7 @@ class Group:
     revision: Revision | None
     who: str
     via: origins.Origin | None
+    is_generated: bool = False
 
     @property
     def before(self) -> int:
@@ -39,6 +42,8 @@ class Group:
     @property
     def is_persons(self) -> bool:
         """Whether a person wrote the lines."""
+        if self.is_generated:
+            return False
         return self.revision is not None and self.revision.actor.startswith("human")
 
 
@@ -79,7 +84,8 @@ def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> BlamePage:
     first = (min(max(line, 1), max(1, len(lines))) - 1) // PAGE * PAGE
     shown = lines[first : first + PAGE]
     at = looked_at.version if looked_at else file.version
-    return BlamePage(at, _groups(file, shown), first + 1, first + len(shown), len(lines))
+    groups = _groups(file, shown, _generated_line(file, looked_at or file))
+    return BlamePage(at, groups, first + 1, first + len(shown), len(lines))
 
 
 def _older(file: MemoryFile, version: int) -> _Version | None:
@@ -91,7 +97,15 @@ def _older(file: MemoryFile, version: int) -> _Version | None:
     return _Version(found[0], found[1], version) if found else None
 
 
-def _groups(file: MemoryFile, lines: list[BlameLine]) -> list[Group]:
+def _generated_line(file: MemoryFile, looked_at: MemoryFile | _Version) -> int:
+    """Return the number of the summary line if Beacon generated it, else 0."""
+    if file.summary_by_at(looked_at.version) != MemoryFile.SummaryBy.BEACON:
+        return 0
+    place = summary_place(looked_at.content)
+    return 0 if place is None else place + 1
+
+
+def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Group]:
     versions = {one.version for one in lines}
     revisions = {
         one.version: one
@@ -101,9 +115,10 @@ def _groups(file: MemoryFile, lines: list[BlameLine]) -> list[Group]:
     }
     named = named_of(file, revisions.values())
     groups = []
-    for version, together in groupby(lines, key=lambda one: one.version):
+    keyed = groupby(lines, key=lambda one: (one.version, one.number == generated))
+    for (version, is_generated), together in keyed:
         made = revisions.get(version)
         who = named[made.actor].words if made and made.actor else ""
         via = via_of(made, named) if made else None
-        groups.append(Group(version, list(together), made, who, via))
+        groups.append(Group(version, list(together), made, who, via, is_generated))
     return groups

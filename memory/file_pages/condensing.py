@@ -24,6 +24,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Answer, Message
 from memory.errors import MemoryRefused
 from memory.file_texts.sections import locked_text
+from memory.file_texts.summaries import summary_span, with_line
 from memory.files import limits
 from memory.files.cleaning import cleaned
 from memory.files.condensing import condensed
@@ -222,6 +223,9 @@ def _fit(file: MemoryFile, answer: str) -> str:
     text = cleaned((found[1] if found else answer).strip() + "\n").text
     if not is_visible(text):
         raise NoShorter(_("its answer is empty or was cut off."))
+    if file.summary_by == MemoryFile.SummaryBy.PERSON:
+        begin, end = summary_span(file.content)
+        text = with_line(text, file.content[begin:end])
     size = limits.size_of(text)
     if size >= file.size:
         told = {"have": f"{size:,}", "now": f"{file.size:,}"}

@@ -1,7 +1,8 @@
 """The `> Summary:` line of a memory file: found, made by rule, put in its place.
 
-It is what an agent sees of the file in the index, so each save renews it, by rule and without a
-model: of facts the first bullets, of a month its entries' summaries, newest first.
+Agents see it in the index of files.  Unless a person wrote it, each save generates it by rule,
+without a model: from the first bullets of a fact file, from the entries' summaries of a month,
+newest first.
 """
 
 from __future__ import annotations
@@ -57,18 +58,23 @@ def line_of(summary: str) -> str:
 
 def with_summary(text: str, summary: str) -> str:
     """Return the text with this summary line: in its place, else below the title, else on top."""
+    return with_line(text, line_of(summary))
+
+
+def with_line(text: str, line: str) -> str:
+    """Return the text with `line` as its summary line, letter by letter."""
     begin, end = summary_span(text)
     if end >= 0:
-        return f"{text[:begin]}{line_of(summary)}{text[end:]}"
+        return f"{text[:begin]}{line}{text[end:]}"
     if not text.strip():
-        return f"{line_of(summary)}\n"
+        return f"{line}\n"
     lines = text.split("\n")
-    title = next(n for n, line in enumerate(lines) if line.strip())
+    title = next(n for n, one in enumerate(lines) if one.strip())
     if not is_heading(lines[title]):
-        return f"{line_of(summary)}\n\n{text}"
+        return f"{line}\n\n{text}"
     rest = lines[title + 1 :]
     gap = [] if rest and not rest[0].strip() else [""]
-    return "\n".join([*lines[: title + 1], "", line_of(summary), *gap, *rest])
+    return "\n".join([*lines[: title + 1], "", line, *gap, *rest])
 
 
 def by_rule(path: str, text: str) -> str:

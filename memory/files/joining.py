@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memory.file_texts.summaries import summary_of, with_summary
+from memory.file_texts.summaries import NOTHING, summary_of, with_summary
 from memory.files.blame import Runs
 from memory.files.refusals import FileConflict
 from memory.models import MemoryFile, Revision
@@ -64,11 +64,11 @@ def joined(file: MemoryFile, mine: str, *, seen: int | None, join: bool) -> tupl
 def put_together(base: str, mine: str, theirs: str) -> Merge:
     """Return two changes of `base` merged.
 
-    The summary line, which each save makes anew, is nothing to differ about: one that its writer
-    changed counts, else the one that stands, also where the writer left it out.
+    The summary line never conflicts.  If `mine` changed or emptied it, that counts, else the one
+    of `theirs`.
     """
     was, written, stands = summary_of(base), summary_of(mine), summary_of(theirs)
-    kept = written if written and written != was else stands
+    kept = (written or NOTHING) if written != was else stands
     if kept and was and stands:
         base, mine, theirs = (with_summary(text, kept) for text in (base, mine, theirs))
     return merge(base, mine, theirs)

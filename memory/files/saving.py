@@ -50,6 +50,7 @@ def save_file(
     why: str = "",
     source: str = "",
     summary: str | None = None,
+    summary_by: str = "",
     join: bool = True,
     trust: str = "",
 ) -> Saved:
@@ -57,15 +58,16 @@ def save_file(
 
     `seen` is the version that the text is based on: None writes over what stands, 0 says that
     there must be none yet.  What others wrote since is joined where the changes lie apart (`join`).
-    `summary` wins over any summary line in the text.  `trust` is that of what the text derives
-    from, where it is less than the writer's own.
+    `summary` wins over any summary line in the text, but nobody except a person replaces a
+    person's line.  `summary_by` names the author of the line if that is not `by`.  `trust` is that
+    of what the text derives from, where it is less than the writer's own.
 
     Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
     (`seen` names a version of a file that is gone).  Nothing is stored in any of these cases.
     """
     path, fresh = checked_path(path), cleaned(content)
     check_rough_size(owner, path, fresh.text)
-    act = Act(by, why, source, trust, summary)
+    act = Act(by, why, source, trust, summary, summary_by)
     return held(lambda: save(owner, path, fresh, act, seen=seen, join=join))
 
 
@@ -106,6 +108,7 @@ def append_to(
     entry: str,
     *,
     summary: str | None = None,
+    summary_by: str = "",
     by: Actor,
     why: str = "",
     source: str = "",
@@ -114,9 +117,9 @@ def append_to(
 ) -> Saved:
     """Add an entry at a file's end, a blank line before it; a month's file is made by its first.
 
-    `summary` becomes the file's summary line.  With `once` an entry that stands at the end already
-    is not added again: a form that is sent twice says it once.  Raises what `save_file` raises, and InvalidValue for
-    an entry without words.
+    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that stands at the end
+    already is not added again: a form that is sent twice says it once.  Raises what `save_file`
+    raises, and InvalidValue for an entry without words.
     """
     path, fresh = checked_path(path), cleaned(entry)
     if not fresh.text.strip():
@@ -124,7 +127,7 @@ def append_to(
         raise InvalidValue(problem, errors={"entry": [problem]})
     check_rough_size(owner, path, fresh.text)
     check_lines(fresh.text)  # the entry's own: it does not know those of the file
-    act = Act(by, why, source, trust, summary, appends=True)
+    act = Act(by, why, source, trust, summary, summary_by, appends=True)
 
     def write() -> Saved:
         file = rows_held(owner, path).get(path)
@@ -158,7 +161,8 @@ def restore_version(
                 _("%(path)s has no version %(version)d; the newest is %(last)d.") % told
             )
         why = _("restored version %(n)d") % {"n": version}
-        act = Act(by, why, is_exact=True, kept=kept)
+        summary_by = file.summary_by_at(version)
+        act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
         return save(owner, path, Cleaned(kept.content), act, seen=seen, join=False)
 
     return held(write)
@@ -180,7 +184,8 @@ def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -
         if "content" in fields:
             text, blame = str(fields["content"]), fields.get("blame")
             kept = Kept(text, blame) if isinstance(blame, list) else None
-            act = Act(by, why, is_exact=True, kept=kept)
+            summary_by = str(fields.get("summary_by") or stands.summary_by)
+            act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
             stands = save(file.owner, file.path, Cleaned(text), act, seen=None, join=False).file
         locks = {name: fields[name] for name in ("lock", "section_locks") if name in fields}
         if locks:

@@ -14,7 +14,15 @@ from memory.errors import Locked
 from memory.file_texts.entries import readings
 from memory.file_texts.paths import FACTS, is_fact, place_of
 from memory.file_texts.sections import locked_text
-from memory.file_texts.summaries import LONGEST_SUMMARY, NOTHING, by_rule, summary_of, with_summary
+from memory.file_texts.summaries import (
+    LONGEST_SUMMARY,
+    NOTHING,
+    by_rule,
+    summary_of,
+    summary_span,
+    with_line,
+    with_summary,
+)
 from memory.files import limits, removing
 from memory.files.blame import Runs, carried
 from memory.files.cleaning import Cleaned, cleaned
@@ -23,6 +31,7 @@ from memory.files.refusals import NoSuchFile
 from memory.models import MemoryFile, Revision, Section, Trust, User
 from memory.texts.text import one_line
 
+BEACON, PERSON, AGENT = MemoryFile.SummaryBy
 MOST_WARNINGS = 10  # told of one save
 _AGENTS = ("agent", "reflector", "research")  # whose words nobody has vouched for yet
 _TRUST = list(Trust.values)  # from the most to the least
@@ -39,14 +48,18 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who writes, why, and in which way; `kept` is the older version that a restore puts back."""
+    """Who writes, why, and in which way; `kept` is the older version that a restore puts back.
+
+    `summary_by` is the author of the summary line, if that is not the writer.
+    """
 
     by: Actor
     why: str = ""
     source: str = ""
     trust: str = ""
     summary: str | None = None
-    is_exact: bool = False  # a version that stood before: its summary line is part of it
+    summary_by: str = ""
+    is_exact: bool = False  # an older version put back, with its summary line
     appends: bool = False
     kept: Kept | None = None
     tells_trash: bool = True  # whether sections that go with the write are told to the trash
@@ -97,21 +110,32 @@ def save(
         text, is_merged = joined(file, text, seen=seen, join=join)
         if text == file.content and act.summary is None:
             return Saved(file, is_merged, fresh.warnings)
-    text = _summed(path, text, act, file.summary if file else None)
+    offered = one_line(act.summary or "") or summary_of(text)
+    text, summary_by = _summed(path, text, act, file)
     others = sum(row.size for row in rows.values() if row.path != path)
     limits.check_lines(text)
     limits.check_size(path, limits.size_of(text), others)
     warnings = (*fresh.warnings, *_told(path, text, file))
     if file is None:
-        return Saved(_made(owner, path, text, act), is_merged, warnings[:MOST_WARNINGS])
+        file = _made(owner, path, text, act, summary_by)
+        return Saved(file, is_merged, warnings[:MOST_WARNINGS])
+    is_refused = file.summary_by == PERSON and _writer(act) != PERSON
+    if is_refused and offered and offered != file.summary:
+        warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
     locks, gone = _section_locks(file, text, act.by)
-    if text != file.content:
-        _change(file, text, act, locks, is_merged=is_merged)
+    if text != file.content or summary_by != file.summary_by:
+        _change(file, text, act, locks, summary_by, is_merged=is_merged)
     return Saved(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
 
 
 def _change(
-    file: MemoryFile, text: str, act: Act, locks: list[list[str]], *, is_merged: bool
+    file: MemoryFile,
+    text: str,
+    act: Act,
+    locks: list[list[str]],
+    summary_by: str,
+    *,
+    is_merged: bool,
 ) -> None:
     why = act.why
     if is_merged:
@@ -119,6 +143,7 @@ def _change(
     fields = {
         "content": text,
         "summary": summary_of(text) or "",
+        "summary_by": summary_by,
         "size": limits.size_of(text),
         "blame": _blamed(file, text, act),
     }
@@ -140,7 +165,7 @@ def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
     return carried(was.blame, was.content, text, file.version + 1)
 
 
-def _made(owner: User, path: str, text: str, act: Act) -> MemoryFile:
+def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> MemoryFile:
     """Make a file that was not there, with its first revision."""
     now = timezone.now()
     file = MemoryFile(
@@ -148,6 +173,7 @@ def _made(owner: User, path: str, text: str, act: Act) -> MemoryFile:
         path=path,
         content=text,
         summary=summary_of(text) or "",
+        summary_by=summary_by,
         size=limits.size_of(text),
         blame=carried([], "", text, 1),
         source=act.source or str(act.by),
@@ -170,14 +196,41 @@ def _trust(act: Act, stands: str) -> str:
     return max(stands, given, key=_TRUST.index)
 
 
-def _summed(path: str, text: str, act: Act, stored: str | None) -> str:
-    """Return the text with its summary line: the one given, one newly written, else by rule."""
-    if act.summary is not None and one_line(act.summary):
-        return with_summary(text, cleaned(one_line(act.summary)).text)
-    written = summary_of(text)
-    if written and (act.is_exact or written not in (stored, NOTHING)):
-        return text
-    return with_summary(text, by_rule(path, text))
+def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[str, str]:
+    """Return the text with its summary line, and who wrote the line.
+
+    A person's line is kept until a person writes another or empties it.  Any other is generated
+    with each save, unless the writer brings a new one.
+    """
+    stored, author = (file.summary, file.summary_by) if file else (None, BEACON)
+    written, writer = summary_of(text), _writer(act)
+    if act.is_exact and written:
+        return text, act.summary_by or author
+    given = None if act.summary is None else cleaned(one_line(act.summary)).text
+    if file and author == PERSON:
+        if writer != PERSON:
+            return (text if written == stored else with_line(text, _line_in(file.content))), author
+        if given is None and written == stored:
+            return text, author
+    if given:
+        return with_summary(text, given), writer
+    generated = by_rule(path, text)
+    is_emptied = given is not None and writer == PERSON
+    if is_emptied or not written or written in (stored, NOTHING):
+        return with_summary(text, generated), BEACON
+    return text, BEACON if written == generated else writer
+
+
+def _writer(act: Act) -> str:
+    """Return whose a summary line is that comes with the write; an edit on disk is a person's."""
+    if act.summary_by:
+        return act.summary_by
+    return PERSON if act.by.is_person or act.by.kind == "disk" else AGENT
+
+
+def _line_in(text: str) -> str:
+    begin, end = summary_span(text)
+    return text[begin:end]
 
 
 def _section_locks(

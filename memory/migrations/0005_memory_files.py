@@ -127,6 +127,19 @@ class Migration(migrations.Migration):
                 ("path", models.CharField(max_length=40)),
                 ("content", models.TextField(blank=True)),
                 ("summary", models.CharField(blank=True, max_length=400)),
+                (
+                    "summary_by",
+                    models.CharField(
+                        choices=[
+                            ("beacon", "Beacon"),
+                            ("person", "a person"),
+                            ("agent", "an agent"),
+                        ],
+                        default="beacon",
+                        editable=False,
+                        max_length=6,
+                    ),
+                ),
                 ("size", models.PositiveIntegerField(default=0)),
                 ("blame", models.JSONField(blank=True, default=list)),
                 ("section_locks", models.JSONField(blank=True, default=list)),

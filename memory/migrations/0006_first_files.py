@@ -47,8 +47,8 @@ def write_first_files(apps: Any, schema_editor: Any) -> None:
 
 def _first_revision(model: Any, file: Any) -> Any:
     after = {
-        "content": file.content, "summary": file.summary, "size": file.size, "blame": file.blame,
-        "lock": file.lock, "section_locks": [],
+        "content": file.content, "summary": file.summary, "summary_by": "beacon",
+        "size": file.size, "blame": file.blame, "lock": file.lock, "section_locks": [],
     }  # fmt: skip
     return model(
         owner_id=file.owner_id, record_type="memoryfile", record_id=file.pk, version=1,

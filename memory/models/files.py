@@ -12,15 +12,16 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _lazy
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked
 from memory.file_texts.paths import is_fact
 from memory.file_texts.sections import SectionText, anchor_of, telling
-from memory.file_texts.summaries import LONGEST_SUMMARY, by_rule, line_of
+from memory.file_texts.summaries import LONGEST_SUMMARY, line_of, summary_place
 from memory.models import indexing
 from memory.models.base import Lock, Remembered, RememberedQuerySet
-from memory.models.history import OwnedQuerySet
+from memory.models.history import OwnedQuerySet, Revision
 from memory.models.recalled import Recalled
 
 Placed = tuple[int, SectionText]
@@ -45,17 +46,26 @@ class MemoryFileQuerySet(RememberedQuerySet):
 class MemoryFile(Remembered):
     """One file of its owner: the exact Markdown, and what is worked out from it in each save.
 
-    `summary` is the text of its `> Summary:` line, `size` its bytes in UTF-8.  `blame` says which
+    `summary` is the text of its `> Summary:` line and `summary_by` its author: a person's line is
+    kept until a person empties it.  `size` is its bytes in UTF-8.  `blame` says which
     version each line is from, as runs `[lines, version]` from the top; every revision keeps its
     own.  `section_locks` names the sections that only a person may change, each by its heading
     path (`["User", "Work"]`).
     """
 
-    REVISED = ("content", "summary", "size", "blame", "lock", "section_locks")
+    class SummaryBy(models.TextChoices):
+        BEACON = "beacon", _lazy("Beacon")
+        PERSON = "person", _lazy("a person")
+        AGENT = "agent", _lazy("an agent")
+
+    REVISED = ("content", "summary", "summary_by", "size", "blame", "lock", "section_locks")
 
     path = models.CharField(max_length=40)
     content = models.TextField(blank=True)
     summary = models.CharField(max_length=LONGEST_SUMMARY, blank=True)
+    summary_by = models.CharField(
+        max_length=6, choices=SummaryBy, default=SummaryBy.BEACON, editable=False
+    )
     size = models.PositiveIntegerField(default=0)
     blame = models.JSONField(default=list, blank=True)
     section_locks = models.JSONField(default=list, blank=True)
@@ -80,6 +90,25 @@ class MemoryFile(Remembered):
     def get_absolute_url(self) -> str:
         """Return the page on which a person reads and edits it."""
         return reverse("memory:file", args=[self.path])
+
+    def summary_by_at(self, version: int) -> str:
+        """Return who wrote the summary line that the file had at `version`."""
+        if version >= self.version:
+            return self.summary_by
+        told = Revision.objects.filter(
+            record_type=self.record_type(),
+            record_id=self.pk,
+            version__lte=version,
+            after__has_key="summary_by",
+        ).order_by("-version", "-id")
+        found = told.values_list("after__summary_by", flat=True).first()
+        return str(found or self.SummaryBy.BEACON)
+
+    @property
+    def summary_line(self) -> int:
+        """Return the number of the summary line in the text; 0 if there is none."""
+        place = summary_place(self.content)
+        return 0 if place is None else place + 1
 
     @property
     def is_fact(self) -> bool:
@@ -179,7 +208,9 @@ class Section(Recalled):
         A section that says what it said keeps its row, and so does one of the same heading path:
         what refers to it goes on doing so.
         """
-        told = [] if file.trashed_at is not None else telling(file.content, without=_made(file))
+        told = (
+            [] if file.trashed_at is not None else telling(file.content, without=_generated(file))
+        )
         rows = cls.objects.filter(file=file).order_by("position")
         known = [_Known(*row) for row in rows.values_list("pk", "position", "heading", "content")]
         kept, left = _paired(known, enumerate(told), lambda heading, text: (heading, text))
@@ -242,9 +273,9 @@ class _Entry(NamedTuple):
         return Section.SEARCH_TYPE
 
 
-def _made(file: MemoryFile) -> str:
-    """Return the summary line if it was made by rule: it repeats what the sections say."""
-    return line_of(file.summary) if file.summary == by_rule(file.path, file.content) else ""
+def _generated(file: MemoryFile) -> str:
+    """Return the summary line if Beacon generated it: it repeats what the sections say."""
+    return line_of(file.summary) if file.summary_by == MemoryFile.SummaryBy.BEACON else ""
 
 
 def _paired(

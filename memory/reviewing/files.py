@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.file_texts.paths import checked_path
+from memory.file_texts.summaries import summary_of
 from memory.files.saving import FileConflict, Saved, append_to, save_file
 from memory.models import MemoryFile, Proposal
 from memory.reviewing.types import Applied, Applier, Overtaken, why_of
@@ -66,6 +67,7 @@ def _append(proposal: Proposal, wanted: Mapping[str, Any], by: Actor) -> Saved:
         str(wanted["path"]),
         str(wanted["entry"]),
         summary=wanted.get("summary") or None,
+        summary_by=MemoryFile.SummaryBy.AGENT,
         by=by,
         why=why_of(proposal),
         source=proposal.source,
@@ -79,11 +81,20 @@ def _save(
         proposal.owner,
         str(wanted["path"]),
         content,
+        summary_by=_summary_by(proposal, content),
         by=by,
         seen=version,
         why=why_of(proposal),
         source=proposal.source,
     )
+
+
+def _summary_by(proposal: Proposal, content: str) -> str:
+    """Return whose summary line is saved: the agent's, unless the person edited it in review."""
+    proposed = summary_of(str(proposal.after["content"]))
+    is_edited = summary_of(content) != proposed
+    by = MemoryFile.SummaryBy
+    return by.PERSON if is_edited else by.AGENT
 
 
 def _applied(saved: Saved) -> Applied:

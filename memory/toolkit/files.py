@@ -84,7 +84,9 @@ class AppendArguments(PathArguments):
         description="Markdown. An episode is “## Title” with lines “- Summary: …” (under ten "
         "words), “- Date: 2026-02-26”, “- Task: …”, “- Findings: …”, “- Lesson: …”."
     )
-    summary: str | None = Field(None, description="The file's summary line from now on.")
+    summary: str | None = Field(
+        None, description="The file's summary line. A line that a person wrote is kept."
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ def _of_file(file: MemoryFile) -> dict[str, Any]:
         "version": file.version,
         "size": file.size,
         "summary": file.summary,
+        "summary_by": file.summary_by,
         "records": [named(file)],
     }
 

@@ -96,7 +96,7 @@ def test_the_budget_is_filled_to_the_byte_and_one_more_is_refused(alice: User):
     for write in (
         lambda: save(alice, USER, full_by(alice, -1)),
         lambda: append_to(alice, MEMORY, "- épuisé par tout", by=AGENT),
-        lambda: patch_file(alice, USER, [("mine", "mine!")], by=AGENT),
+        lambda: patch_file(alice, USER, [("mine", "mine!")], by=alice.actor),
     ):
         with pytest.raises(OverBudget, match=r"more than the 15,360.*Condense"):
             write()
@@ -150,12 +150,68 @@ def test_a_summary_that_was_written_is_kept_and_one_that_was_not_is_renewed(alic
     mine = save(alice, USER, "# User\n\n> Summary: in my words\n\n- Name: Ann\n")
     assert mine.summary == "in my words"
 
+    save(alice, USER, "# User\n\n> Summary:\n\n- Name: Ann\n")
     renewed, count = patch_file(alice, USER, [("Ann", "Anna")], by=AGENT)
     assert (renewed.file.summary, count) == ("Name: Anna", 1)
     assert "> Summary: Name: Anna\n" in text_of(alice, USER)
 
     given = append_to(alice, USER, "- Likes tea", summary="Anna, tea", by=AGENT)
-    assert given.file.summary == "Anna, tea"
+    assert (given.file.summary, given.file.summary_by) == ("Anna, tea", "agent")
+
+
+PERSONS = "# User\n\n> Summary: in my words\n\n- Name: Ann\n"
+REWRITTEN = PERSONS.replace("in my words", "an agent's").replace("Ann", "Anna")
+WITHOUT = "# User\n\n- Name: Anna\n"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda one: save(one, USER, REWRITTEN, by=AGENT),
+        lambda one: save(one, USER, WITHOUT, by=AGENT),
+        lambda one: append_to(one, USER, "- Tea", summary="an agent's", by=AGENT).file,
+        lambda one: patch_file(one, USER, [("in my words", "an agent's")], by=AGENT)[0].file,
+        lambda one: save(one, USER, REWRITTEN, by=REFLECTOR),
+        lambda one: save(one, USER, PERSONS.replace("Ann", "Anna"), by=one.actor),
+        lambda one: append_to(one, USER, "- Tea", by=one.actor).file,
+    ],
+    ids=["write", "left out", "append", "patch", "reflection", "same line", "own entry"],
+)
+def test_a_persons_summary_line_is_theirs(alice: User, write: Any):
+    save(alice, USER, PERSONS)
+
+    file = write(alice)
+
+    assert (file.summary, file.summary_by) == ("in my words", "person")
+    assert text_of(alice, USER).count("> Summary: in my words\n") == 1
+
+
+@pytest.mark.parametrize(
+    "text", [WITHOUT.replace("Anna", "Ann"), PERSONS.replace("in my words", "")]
+)
+def test_a_person_empties_their_summary_line_and_beacon_generates_one(alice: User, text: str):
+    seen = save(alice, USER, PERSONS).version
+    append_to(alice, USER, "- Tea", by=AGENT)
+
+    file = save_file(alice, USER, text, by=alice.actor, seen=seen).file
+
+    assert file.summary.startswith("Name: Ann") and file.summary_by == "beacon"
+
+
+def test_restore_and_undo_bring_a_summary_lines_author_back(alice: User):
+    mine = save(alice, USER, PERSONS).version
+    emptied = save(alice, USER, WITHOUT)
+
+    undo(Revision.objects.get(record_id=emptied.pk, version=mine + 1), by=alice.actor)
+    assert read_file(alice, USER).summary_by == "person"
+    assert restore_version(alice, USER, mine + 1, by=alice.actor).file.summary_by == "beacon"
+    assert restore_version(alice, USER, mine, by=alice.actor).file.summary_by == "person"
+
+
+def test_a_generated_line_in_a_typed_text_is_beacons(alice: User):
+    assert (
+        save(alice, USER, "# User\n\n> Summary: Name: Ann\n\n- Name: Ann\n").summary_by == "beacon"
+    )
 
 
 @pytest.mark.requirement("R155", "R156")
@@ -301,9 +357,9 @@ def test_a_version_that_only_locked_has_the_text_that_stood_then(alice: User):
 
 @pytest.mark.requirement("R184")
 def test_lines_that_are_put_back_are_whose_they_were(alice: User):
-    save(alice, MONTH, "# M\n\n> Summary: s\n\n- one\n- two\n- three\n")
-    save(alice, MONTH, "# M\n\n> Summary: s\n\n- one\n- 2\n- three\n", by=AGENT)
-    save(alice, MONTH, "# M\n\n> Summary: s\n\n- other\n")
+    save(alice, MONTH, "# M\n\n- one\n- two\n- three\n")
+    save(alice, MONTH, "# M\n\n- one\n- 2\n- three\n", by=AGENT)
+    save(alice, MONTH, "# M\n\n- other\n")
 
     restored = restore_version(alice, MONTH, 2, by=alice.actor).file
 
