@@ -117,7 +117,11 @@ def _write_down(work: Work, facts: list[TopicFact], output: dict[str, Any]) -> d
     for fact in facts:
         change = by_fact.get(str(fact.pk))
         status = change["status"] if change else ""
-        line = _line(change) if change else f"{fact.text} ({_why_not(work, fact)})"
+        if change:
+            line = _line(change)
+        else:
+            marks = "".join(f"[{s['n']}]" for s in output["sources"] if s["link"] == fact.url)
+            line = f"{' '.join(filter(None, [fact.text, marks]))} ({_why_not(work, fact)})"
         groups.setdefault(status, []).append(f"- {line}")
     titles = {
         Status.CONTRADICTED: _("Contradicted"),

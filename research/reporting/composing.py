@@ -1,7 +1,8 @@
 """Putting a draft together: held against what is known, laid out, and numbered to one list.
 
-Data flow: Draft (citing 1..k) -> changes against the facts -> summary and body of an extractive
-report -> the step's output, every citation renumbered to the sources that are shown (R48).
+Data flow: Draft (citing 1..k) -> changes against the facts, which cite the sources that they came
+from as k+1 and following -> summary and body of an extractive report -> the step's output, every
+citation renumbered to the sources that are shown (R48).
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers import sample
 from memory.models import TopicFact
-from memory.texts.canonical import domain_of
 from memory.texts.text import match_key, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
 from research.comparing.matching import match
@@ -26,6 +25,7 @@ from research.deltas.delta import Change, SecondOpinion, Statement, Status
 from research.extracts.extractive import Reading
 from research.models import Schedule
 from research.reporting import quiet, report_text, styles
+from research.reporting.known_sources import KnownSources
 from research.working.stepping import Work
 
 TIMELINE = 300  # retired facts that a finding is held against
@@ -77,8 +77,12 @@ def compose(
         changes = [change for change in changes if change.status != Status.GONE_QUIET]
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
+    known = KnownSources.of(work, facts, pages, changes)
+    for change in changes:
+        if change.status == Status.GONE_QUIET:
+            change.citations = known.numbers_of(change.previous_id)
     if draft.is_extractive:
-        _lay_out(work, memory, pages, draft, changes, standing)
+        _lay_out(work, memory, pages, draft, changes, standing, known)
     else:
         draft.body = styles.framed(work, draft.body)
     if dropped:
@@ -90,7 +94,7 @@ def compose(
             )
             % {"count": dropped}
         )
-    return _numbered(work, memory, pages, draft, changes, standing, is_quiet)
+    return _numbered(work, memory, pages, draft, changes, standing, known, is_quiet)
 
 
 def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
@@ -115,6 +119,7 @@ def _lay_out(
     draft: Draft,
     changes: list[Change],
     standing: Sequence[KnownFact],
+    known: KnownSources,
 ) -> None:
     """Set summary and body of an extractive report."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
@@ -137,7 +142,7 @@ def _lay_out(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
         more=[_cite(statement) for statement in more],
-        known=[_known(fact) for fact in standing if not _is_superseded(fact.text, old, listed)],
+        known=[known.line(fact) for fact in standing if not _is_superseded(fact.text, old, listed)],
         is_baseline=memory is None,
     )
     label = _("Extractive: every sentence is taken from its source, written without a model.")
@@ -164,9 +169,10 @@ def _summary(
         return " ".join(_cite(statement) for statement in found[:2])
     if memory is None:
         return quiet.nothing_found(work, len(pages))
+    # How many there are is Beacon's own count: each of the facts below it is cited.
     return ngettext(
-        "What was known on %(date)s still stands: %(count)d fact.",
-        "What was known on %(date)s still stands: %(count)d facts.",
+        "What was known on %(date)s is still true: %(count)d fact.",
+        "What was known on %(date)s is still true: %(count)d facts.",
         len(standing),
     ) % {
         "date": date_format(timezone.localtime(memory.last_run_at), "j F Y")
@@ -176,15 +182,12 @@ def _summary(
     }
 
 
-def _known(fact: KnownFact) -> str:
-    """Return a fact that goes on standing, with the page that it came from."""
-    if sample.is_sample_url(fact.url) or not fact.url.startswith(("http://", "https://")):
-        return fact.text
-    return f"{fact.text} ([{domain_of(fact.url)}](<{fact.url}>))"
-
-
 def _cite(statement: Statement) -> str:
-    return statement.sentence + " " + "".join(f"[{n}]" for n in statement.citations)
+    return f"{statement.sentence} {_marks(statement.citations)}"
+
+
+def _marks(numbers: Iterable[int]) -> str:
+    return "".join(f"[{n}]" for n in numbers)
 
 
 def _numbered(
@@ -194,10 +197,11 @@ def _numbered(
     draft: Draft,
     changes: list[Change],
     standing: Sequence[KnownFact],
+    known: KnownSources,
     is_quiet: bool,
 ) -> dict[str, Any]:
     """Return the step's output with every citation renumbered to the one list that is shown."""
-    by_number = {page.number: page for page in pages}
+    by_number = {page.number: page for page in [*pages, *known.pages]}
     # A baseline shows no delta section above its body.
     above = [change for change in changes if change.is_listed and memory is not None]
     listed = [n for change in above for n in change.citations]
@@ -208,7 +212,9 @@ def _numbered(
     for change in changes:
         change.citations = [numbers[n] for n in change.citations if n in numbers]
     states = dict(work.run.hits.values_list("link", "state"))
-    sources = [_source(numbers[old], by_number[old], states) for old in numbers]
+    states |= {page.url: "known" for page in known.pages}
+    earlier = {page.number for page in known.pages}
+    sources = [_source(numbers[old], by_number[old], states, earlier) for old in numbers]
     findings = [
         {
             "sentence": statement.sentence,
@@ -234,7 +240,9 @@ def _numbered(
     }
 
 
-def _source(number: int, page: Reading, states: dict[str, str]) -> dict[str, Any]:
+def _source(
+    number: int, page: Reading, states: dict[str, str], earlier: Collection[int]
+) -> dict[str, Any]:
     return {
         "n": number,
         "url": page.url,
@@ -243,5 +251,6 @@ def _source(number: int, page: Reading, states: dict[str, str]) -> dict[str, Any
         "domain": page.domain,
         "published_at": page.published_at.isoformat() if page.published_at else None,
         "state": states.get(page.url, "new"),
+        **({"is_earlier": True} if page.number in earlier else {}),
         "quotes": [],
     }

@@ -36,6 +36,7 @@ _BLOCKS = frozenset(
 )
 _CITES = 'href="#source-'
 _ADDRESS = re.compile(r'(href="[^"]*")')
+_NOTE = re.compile(r"\([^()]+\)")  # in italics: how often a known fact was confirmed
 _SILENT = frozenset(
     {"h1", "h2", "h3", "h4", "h5", "h6", "pre", "th"}
 )  # no sentence stands in these
@@ -185,8 +186,9 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         block, raw = self.blocks[-1], escape(data, quote=False)
-        # The mark of an unsupported sentence is no part of what it says.
-        if self._silent or (data == self._mark and _last_tag(block) == "em"):
+        # The mark of an unsupported sentence, and a note on it, aren't part of what it says.
+        is_note = _last_tag(block) == "em" and (data == self._mark or _NOTE.fullmatch(data))
+        if self._silent or is_note:
             block.pieces.append(_Piece(raw))
             return
         cites = bool(block.pieces) and _CITES in block.pieces[-1].raw

@@ -253,7 +253,8 @@ def _returned(work: Work) -> list[ReturnedUrl]:
 
     A run that was stopped early leaves unread new ones out: they are read the next time.
     """
-    links = {source["link"] for source in work.output("verify")["sources"]}
+    sources = work.output("verify")["sources"]
+    links = {source["link"] for source in sources if not source.get("is_earlier")}
     hits = work.run.hits.exclude(state=Hit.State.BLOCKED).order_by("place")
     if work.is_stopping:
         hits = hits.exclude(state=Hit.State.NEW, reading=Hit.Reading.NOT_READ)
@@ -337,7 +338,8 @@ def _finish(
         warning=is_partial,
         **result.counts,
     )
-    numbers = {cited["link"]: cited["n"] for cited in written.verify["sources"]}
+    sources = [one for one in written.verify["sources"] if not one.get("is_earlier")]
+    numbers = {cited["link"]: cited["n"] for cited in sources}
     cited = list(run.hits.filter(link__in=numbers))
     for hit in cited:
         hit.cited_as = numbers[hit.link]

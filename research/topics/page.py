@@ -115,6 +115,13 @@ def latest_report(topic: Topic) -> Report | None:
     return found
 
 
+def last_changes(topic: Topic) -> Run | None:
+    """Return the last run whose report lists changes, read or not: one query."""
+    told = Report.objects.live().filter(run__topic=topic, is_quiet=False).exclude(delta="")
+    found = told.exclude(run__number=None).select_related("run").order_by("-run__number").first()
+    return found.run if found is not None else None
+
+
 # --- facts -----------------------------------------------------------------------------------------
 
 

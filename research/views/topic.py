@@ -51,6 +51,8 @@ def topic(request: BeaconRequest, slug: str) -> HttpResponse:
     shown = report_page.article(report.run, since_page.items_of(since, report.run))
     if since is not None:
         shown |= since_page.beside(since, shown)
+    else:
+        shown["last_changes"] = topic_page.last_changes(found)
     return _show(request, "report", found, **shown)
 
 

@@ -66,7 +66,8 @@
   );
   showTheme();
 
-  // <article data-mark-read="/address/">: read once it has stood before someone's eyes for two seconds.
+  // <article data-mark-read="/address/">: read after two seconds on screen. With data-mark-read-on="act"
+  // (the page came by itself, after a run was watched) it takes a key, a click or scrolling.
   const markRead = (element) => {
     const address = element.dataset.markRead;
     if (!address || document.visibilityState !== "visible") return;
@@ -81,8 +82,18 @@
       element.dataset.markRead = address; // off the network: it stays unread
     });
   };
+  // Watching a run isn't reading its report: the address remembers it when the page reloads at the end.
+  if (document.querySelector("[data-watching]")) {
+    const address = new URL(location.href);
+    address.searchParams.set("watched", "1");
+    history.replaceState(history.state, "", address);
+  }
+  const ACTS = ["pointerdown", "keydown", "wheel", "touchmove"];
   const lookForUnread = () =>
-    document.querySelectorAll("[data-mark-read]").forEach((element) => setTimeout(() => markRead(element), 2_000));
+    document.querySelectorAll("[data-mark-read]").forEach((element) => {
+      if (element.dataset.markReadOn !== "act") setTimeout(() => markRead(element), 2_000);
+      else ACTS.forEach((act) => document.addEventListener(act, () => markRead(element), { once: true }));
+    });
   lookForUnread();
   document.addEventListener("visibilitychange", lookForUnread);
   document.addEventListener("htmx:load", lookForUnread);

@@ -81,3 +81,13 @@ def test_the_report_grows_before_ones_eyes_and_the_page_does_not_jump(reader: Vi
     assert reader.violations() == []
     expect(page.locator("article.report .body")).to_contain_text(LAST, timeout=60_000)
     expect(page.locator("#run-draft")).to_have_count(0)
+
+    # Watching the run isn't reading its report; opening the report is.
+    report = page.url.partition("?")[0].removeprefix(reader.base)
+    page.wait_for_timeout(3_000)
+    reader.goto("/reports/")
+    expect(page.locator("[data-row-mark]").first).to_have_text("Mark read")
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        reader.goto(report)
+    reader.goto("/reports/")
+    expect(page.locator("[data-row-mark]").first).to_have_text("Mark unread")

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research.models import Run, Step
-from tests.research.factories import make_hits, make_run, make_steps, make_topic
+from research.models import Report, Run, Step
+from tests.research.factories import make_hits, make_report, make_run, make_steps, make_topic
 
 HTMX = {"HX-Request": "true", "HX-Target": "run-live"}
 
@@ -185,6 +185,18 @@ def test_the_poll_ends_with_the_run_and_loads_the_report(browser: Client, run: R
 
     assert answer.status_code == 286
     assert answer["HX-Refresh"] == "true"
+
+
+def test_a_watched_run_shows_its_report_and_leaves_it_unread(
+    browser: Client, topic: Topic, run: Run
+):
+    assert "data-watching" in page(browser, run)
+    make_report(saved := make_run(topic))
+
+    watched = browser.get(url("run", saved), {"watched": 1}).content.decode()
+    assert 'data-mark-read-on="act"' in watched and "data-watching" not in watched
+    assert 'data-mark-read-on="act"' not in page(browser, saved)
+    assert Report.objects.get(run=saved).read_at is None
 
 
 def test_cancelling_over_htmx_shows_that_it_was_heard(browser: Client, run: Run):

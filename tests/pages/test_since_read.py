@@ -109,6 +109,19 @@ def test_one_unread_report_tells_its_own_delta(browser: Client, topic: Topic):
     assert 'id="what-changed"' in browser.get(url("topic", topic)).content.decode()
 
 
+def test_the_last_changes_stay_one_click_away_after_they_were_read(browser: Client, topic: Topic):
+    quiet = make_run(topic)
+    make_report(quiet, is_quiet=True, delta="Nothing new.")
+    assert 'id="last-changes"' not in browser.get(url("topic", topic)).content.decode()
+
+    Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
+
+    page = browser.get(url("topic", topic)).content.decode()
+    link = page.partition('id="last-changes"')[2].partition("</p>")[0]
+    last = Run.objects.get(topic=topic, number=4)
+    assert f'href="{url("run", topic, last.pk)}#what-changed"' in link and "Run #4" in link
+
+
 def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
     Report.objects.filter(run__topic=topic).update(read_at=None)
 
