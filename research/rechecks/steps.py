@@ -19,7 +19,7 @@ from research.finding.repeating import EXTRACTIVE
 from research.models import Hit
 from research.rechecks import comparing, fetching
 from research.rechecks.comparing import Page
-from research.reporting import composing
+from research.reporting import composing, report_text
 from research.reporting.composing import Draft
 from research.steps import planning, saving
 from research.working import given
@@ -90,8 +90,20 @@ def compare(work: Work) -> StepResult:
     ]
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
+    _drop_unmentioned(output)
     output |= {"fell_back": False, "phrases": [], "heading": _("What the Recheck Found")}
     return StepResult(output, detail=_in_words(counts), counts=counts)
+
+
+def _drop_unmentioned(output: dict[str, Any]) -> None:
+    """Drop the sources of facts that weren't checked, and number the others without gaps."""
+    cited = set(report_text.cited([output["body"]]))
+    kept = [s for s in output["sources"] if not s.get("is_earlier") or s["n"] in cited]
+    numbers = {source["n"]: place for place, source in enumerate(kept, start=1)}
+    output["body"] = report_text.renumbered(output["body"], numbers)
+    output["sources"] = [source | {"n": numbers[source["n"]]} for source in kept]
+    for entry in [*output["changes"], *output["findings"]]:
+        entry["citations"] = [numbers[n] for n in entry["citations"] if n in numbers]
 
 
 def _known(work: Work) -> list[str]:

@@ -100,7 +100,9 @@ def check_citations(run: Run) -> None:
         links = [by_number[n]["link"] for n in item.citations]
         assert not plant or any(f"plant{plant[0]}." in link for link in links), item.sentence
     cited = dict(run.hits.exclude(cited_as=None).values_list("cited_as", "link"))
-    assert cited == {n: source["link"] for n, source in by_number.items()}
+    # Known facts cite pages that earlier runs read.
+    read = {n: source["link"] for n, source in by_number.items() if not source.get("is_earlier")}
+    assert cited == read
 
 
 @pytest.mark.requirement("R13", "R15", "R16", "R20", "R26", "R28", "R48", "R49")
