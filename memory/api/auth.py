@@ -8,7 +8,7 @@ person.  A session cookie opens nothing here, so no form of another site can.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -21,21 +21,26 @@ from memory.accounts import tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
 from memory.models import Agent, ApiToken, Trust, User
+from memory.noting.writing import lowest_trust
 from memory.reviewing import agent_reading, refused
 from memory.toolkit.types import ToolContext
 
 REALM = 'Bearer realm="Beacon"'
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
-    """Who calls: the owner whose memory it is, the agent, and the actor that writes are noted by."""
+    """Who calls: the owner whose memory it is, the agent, and the actor that writes are noted by.
+
+    MCP and REST make one for each call: both read and write through its `context()`.
+    """
 
     owner: User
     agent: Agent
     by: Actor
     scopes: frozenset[str]
     token: ApiToken
+    _context: ToolContext | None = field(default=None, init=False, repr=False)
 
     @property
     def source(self) -> str:
@@ -47,12 +52,35 @@ class Caller:
         """Return where records enter that the caller reads."""
         return str(self.agent.actor)
 
-    def context(self, **more: Any) -> ToolContext:
-        """Return on whose behalf tools and the review act, and how far what it read is trusted."""
-        more["trust"] = agent_reading.before(self.agent, Trust.OWNER)
-        return ToolContext(
-            self.owner, self.by, self.source, scope=str(self.agent.actor), place=self.place, **more
-        )
+    def context(self) -> ToolContext:
+        """Return on whose behalf tools and the review act: the same one during the whole call.
+
+        Its trust is that of what the agent was shown before, and falls with what it is shown now.
+        """
+        if self._context is None:
+            self._context = ToolContext(
+                self.owner,
+                self.by,
+                self.source,
+                scope=str(self.agent.actor),
+                place=self.place,
+                trust=agent_reading.before(self.agent, Trust.OWNER),
+            )
+        return self._context
+
+    @property
+    def write_trust(self) -> Trust:
+        """Return how far to believe what the caller writes now, by whichever door."""
+        return self.context().write_trust
+
+    def note_shown(self, trust: str = Trust.OWNER) -> None:
+        """Note on the agent that it was shown text of this trust, besides what its tools read.
+
+        Call it before the answer is sent: what the agent writes next may come from that answer.
+        """
+        context = self.context()
+        context.trust = lowest_trust([context.trust, trust])
+        agent_reading.note(self.agent, context.trust)
 
     def may_read(self, record: Any) -> bool:
         """Whether the caller may see the record: a person all of theirs, an agent what tools show."""
@@ -126,6 +154,7 @@ class Bearer(HttpBearer):
         if caller.may(self.scope):
             if self.scope == "write":
                 refused.check(caller.owner, caller.by)
+            request.api_scope = self.scope  # type: ignore[attr-defined]
             return caller
         words = _("This takes a token of scope %(needed)s; this one has: %(have)s.")
         told = {"needed": self.scope, "have": ", ".join(sorted(caller.scopes))}

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
 from django.http import HttpRequest
 from django.utils.datastructures import MultiValueDict
@@ -17,7 +19,7 @@ from django.utils.translation import gettext as _
 from ninja.parser import Parser
 
 from memory.api.problems import Problem
-from memory.texts.text import clean
+from memory.texts.text import clean, one_line
 
 MOST_BODY = 1024 * 1024  # bytes of a request
 MOST_CONTENT_BODY = 12 * 1024 * 1024  # of one that stores a content item: 8 MiB, as JSON escapes it
@@ -158,6 +160,23 @@ def _cleaned(value: Any, taken: list[str], place: str = "") -> Any:
             kept[field] = _cleaned(one, taken, place or field)
         return kept
     return [_cleaned(one, taken, place) for one in value] if isinstance(value, list) else value
+
+
+def said_in(request: HttpRequest) -> str:
+    """Return all text that a request holds, on one line: its address and the texts of its body."""
+    texts = [unquote(request.get_full_path())]
+    with suppress(ValueError, RecursionError):  # not JSON: it was refused, and quotes nothing
+        texts += texts_in(json.loads(request.body or b"null"))
+    return one_line(clean("\n".join(texts))[0])
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return all texts in a JSON value, the names of its fields too."""
+    if isinstance(value, str):
+        return [value]
+    names = list(value) if isinstance(value, dict) else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [*names, *(text for one in inner for text in texts_in(one))]
 
 
 def _note(request: HttpRequest, taken: list[str]) -> None:

@@ -54,6 +54,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
         by=caller.by,
         source=source_of(caller, item.source),
         scope=scope,
+        trust=caller.write_trust,
         **fields,
     )
     located(response, f"/content/{stored.pk}")
@@ -120,7 +121,9 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     caller = request.auth
     scope = scopes.named(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("A snapshot"))
-    taken = store.take_snapshot(caller.owner, scope, by=caller.by, title=snapshot.title)
+    taken = store.take_snapshot(
+        caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
+    )
     return Status(201, SnapshotOut.of(taken))
 
 

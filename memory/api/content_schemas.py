@@ -12,6 +12,7 @@ from memory.api.frame import Body
 from memory.api.note_schemas import Sensitivity, Tags
 from memory.api.paging import Paged
 from memory.api.reading import Moment
+from memory.api.shown import Textless, shows
 from memory.content.limits import (
     LONGEST_ACTION,
     LONGEST_SOURCE,
@@ -95,6 +96,7 @@ class ItemOut(BaseModel):
     @classmethod
     def about(cls, item: ContentItem) -> Self:
         """Return the item as it is told."""
+        shows(item)
         return cls(**{name: getattr(item, name) for name in cls.model_fields})
 
 
@@ -111,6 +113,7 @@ class ShownOut(ItemOut):
     @classmethod
     def view_of(cls, item: ContentItem, name: TransformName, view: View) -> Self:
         """Return the item with what the view shows of it."""
+        shows(item)
         related = item.related_to.live().order_by("pk").values_list("pk", flat=True)
         return cls(
             **{field: getattr(item, field) for field in ItemOut.model_fields},
@@ -123,7 +126,7 @@ class ShownOut(ItemOut):
         )
 
 
-class ClearedOut(BaseModel):
+class ClearedOut(Textless):
     """How many items went to the trash."""
 
     cleared: int
@@ -150,6 +153,7 @@ class SnapshotOut(BaseModel):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
         """Return the snapshot as it is told."""
+        shows(snapshot)
         return cls(**{name: getattr(snapshot, name) for name in cls.model_fields})
 
 
@@ -159,7 +163,7 @@ class RestoreIn(Body):
     scope: Scope | None = None
 
 
-class RestoredOut(BaseModel):
+class RestoredOut(Textless):
     """The items that came back, the oldest first."""
 
     ids: list[UUID]

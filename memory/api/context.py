@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 from memory.api.auth import READ, ApiRequest
 from memory.api.frame import Body, router
 from memory.api.reading import topic_of
+from memory.api.shown import shows
 from memory.contexts.context import build_context
 from memory.contexts.data import context_data
 
@@ -57,4 +58,5 @@ def read_context(request: ApiRequest, asked: ContextIn) -> ContextOut:
         place=caller.place,
         scopes=caller.context().scopes,
     )
+    shows(*built.records, *built.files)
     return ContextOut(**context_data(built))

@@ -8,8 +8,9 @@ from typing import Any, Self
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
+from memory.api.shown import shows
 from memory.files.limits import MOST_EPISODES
-from memory.models import MemoryFile, Revision
+from memory.models import MemoryFile, Revision, Trust
 
 MOST_PATCHES = 100
 _WHY = Field("", max_length=500, description="Why it changes, for its history.")
@@ -80,6 +81,7 @@ class FileListed(BaseModel):
     @classmethod
     def of(cls, file: MemoryFile, **more: Any) -> Self:
         """Return the file as it is told."""
+        shows(file)
         same = cls.model_fields.keys() - more.keys()
         return cls(**{name: getattr(file, name) for name in same}, **more)
 
@@ -108,7 +110,8 @@ class RevisionOut(BaseModel):
 
     @classmethod
     def of(cls, revision: Revision) -> Self:
-        """Return the revision as it is told."""
+        """Return the revision as it is told; who lists them reports the file."""
+        shows(trust=Trust.AGENT)
         same = cls.model_fields.keys() - {"size"}
         fields = {name: getattr(revision, name) for name in same}
         return cls(size=revision.after.get("size"), **fields)

@@ -30,6 +30,7 @@ from memory.api.frame import Held, located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
 from memory.api.reading import used
+from memory.api.shown import shows
 from memory.api.tool_answers import problem_of
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.errors import InvalidValue
@@ -75,7 +76,7 @@ def append_entry(request: ApiRequest, response: HttpResponse, path: str, entry: 
     def save() -> Saved:
         return append_to(
             caller.owner, path, entry.entry, summary=entry.summary, by=caller.by, why=entry.why,
-            source=caller.source,
+            source=caller.source, trust=caller.write_trust,
         )  # fmt: skip
 
     given = {"path": path, "entry": entry.entry, "summary": entry.summary}
@@ -99,7 +100,7 @@ def write_file(request: ApiRequest, response: HttpResponse, path: str, file: Fil
     def save() -> Saved:
         return save_file(
             caller.owner, path, file.content, by=caller.by, seen=seen, why=file.why,
-            source=caller.source,
+            source=caller.source, trust=caller.write_trust,
         )  # fmt: skip
 
     # 0: there must be none yet, also where another creates it at the same moment.
@@ -115,8 +116,9 @@ def patch_file_at(request: ApiRequest, response: HttpResponse, path: str, patch:
 
     def save() -> Saved:
         saved, _count = patch_file(
-            caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source
-        )
+            caller.owner, path, patch.pairs(), by=caller.by, why=patch.why, source=caller.source,
+            trust=caller.write_trust,
+        )  # fmt: skip
         return saved
 
     given = {"path": path, "patches": [one.model_dump() for one in patch.patches]}
@@ -240,6 +242,7 @@ def _stale(file: MemoryFile) -> Problem:
         "%(path)s was changed since you read it: it is at version %(version)d now, whose text "
         "stands in `current`. Nothing was saved: put your change into that, and send it."
     )
+    shows(file)
     told = {"path": file.path, "version": file.version}
     tag = {"ETag": tag_of(file.version)}
     return Problem(412, words % told, headers=tag, current=file.content, version=file.version)
@@ -252,6 +255,7 @@ def _file(caller: Caller, path: str) -> MemoryFile:
         raise not_found(str(exc)) from exc
     if not caller.may_read(file):
         raise _for_people(path)
+    shows(file)
     file.owner = caller.owner
     return file
 

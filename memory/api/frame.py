@@ -18,7 +18,7 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.operation import Operation
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory.api import bodies, idempotency, problems, throttling
+from memory.api import bodies, idempotency, problems, shown, throttling
 from memory.api.auth import ADMIN, authenticated
 from memory.api.versions import one_transaction
 
@@ -34,7 +34,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Held(BaseModel):
+class Held(shown.Textless):
     """The write waits for a person, under Review: nothing is stored yet."""
 
     proposal: str = Field(description="The proposal's id.")
@@ -79,13 +79,18 @@ def entered(run: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
     @wraps(run)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        try:
-            caller = authenticated(request)
-            bodies.check_size(request, LARGER.get(request.path, bodies.MOST_BODY))
-            throttling.check(caller)
-            response = idempotency.once(request, caller, lambda: run(request, *args, **kwargs))
-        except problems.Problem as exc:
-            response = exc.answer()
+        with shown.collected() as told:
+            try:
+                caller = authenticated(request)
+                bodies.check_size(request, LARGER.get(request.path, bodies.MOST_BODY))
+                throttling.check(caller)
+                response = idempotency.once(request, caller, lambda: run(request, *args, **kwargs))
+                if not caller.may("read"):
+                    sent = bodies.said_in(request) if response.status_code >= 400 else ""
+                    response = shown.without_stored_text(response, sent=sent)
+                shown.noted(caller, response, told)
+            except problems.Problem as exc:
+                response = exc.answer()
         response["Cache-Control"] = "no-store"
         if taken := bodies.cleaned_header(request):
             response[bodies.CLEANED] = taken

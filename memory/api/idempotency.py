@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 
 from memory.api.auth import Caller
 from memory.api.problems import Problem
+from memory.api.shown import bare_text, current, shows
 from memory.models import ApiAnswer, ApiToken
 from memory.models.api import LONGEST_KEY
 from memory.money.booking import kept_booked
@@ -31,6 +32,7 @@ _KEPT_HEADERS = ("Location", "ETag", "Content-Type")
 def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) -> HttpResponse:
     """Carry `run` out, or give the answer that the same request had within 24 hours.
 
+    A request that only reads is carried out each time: what it may show changes.
     Raises Problem: 422 for a key that was used for another request, 409 while that one is still
     being carried out.
     """
@@ -47,10 +49,15 @@ def once(request: HttpRequest, caller: Caller, run: Callable[[], HttpResponse]) 
             return _again(known, same)
         mine.delete()
         response = run()
-        if response.status_code < 300:
-            answer = ApiAnswer(token=caller.token, key=key, fingerprint=same)
+        only_reads = getattr(request, "api_scope", "") == "read"
+        if response.status_code < 300 and not only_reads:
+            shown = current()
+            answer = ApiAnswer(token=caller.token, key=key, fingerprint=same, trust=shown.lowest())
             headers = {name: response[name] for name in _KEPT_HEADERS if name in response.headers}
-            answer.save_answer(response.status_code, headers, response.content.decode())
+            body = response.content.decode()
+            answer.save_answer(
+                response.status_code, headers, body, bare=bare_text(body), ids=shown.ids
+            )
     return response
 
 
@@ -99,6 +106,7 @@ def _again(known: ApiAnswer, same: str) -> HttpResponse:
             "take a new key for a new request."
         )
         raise Problem(422, words, errors={HEADER: [words]})
+    shows(trust=known.trust)
     response = HttpResponse(known.body, status=known.status, headers=known.headers)
     response[REPLAYED] = "true"
     return response

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
+from memory.api.shown import Textless, shows
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS
 from memory.noting.checks import LONGEST_SCOPE, MOST_TTL_DAYS
@@ -132,6 +133,7 @@ class NoteOut(BaseModel):
     @classmethod
     def of(cls, note: Note, **more: Any) -> Self:
         """Return the note as it is told; its topic is loaded with it."""
+        shows(note)
         same = cls.model_fields.keys() - {"topic", "superseded_by", *more}
         return cls(
             topic=note.topic.slug if note.topic is not None else None,
@@ -148,7 +150,7 @@ class MergedOut(NoteOut):
     warning: str
 
 
-class PrunedOut(BaseModel):
+class PrunedOut(Textless):
     """How many expired notes went to the trash."""
 
     pruned: int

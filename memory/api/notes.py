@@ -104,8 +104,9 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
     if held is not None:
         return Status(202, held)
     written = notes.write_note(
-        caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic, **fields
-    )
+        caller.owner, note.kind, note.content, by=caller.by, source=source, topic=topic,
+        trust=caller.write_trust, **fields,
+    )  # fmt: skip
     return _made(response, written)
 
 
@@ -143,9 +144,13 @@ def edit_note(request: ApiRequest, response: HttpResponse, note_id: UUID, patch:
             return Status(202, held)
     with transaction.atomic():
         pinned, lock = changed.pop("pinned", note.pinned), changed.pop("lock", note.lock)
-        trust = None if caller.by.is_person else caller.context().write_trust
         notes.edit_note(
-            note, by=caller.by, expected_version=expected, why=patch.why, trust=trust, **changed
+            note,
+            by=caller.by,
+            expected_version=expected,
+            why=patch.why,
+            trust=caller.write_trust,
+            **changed,
         )
         if pinned != note.pinned:
             record_acts.carry_out("pin" if pinned else "unpin", note, by=caller.by)
@@ -215,7 +220,7 @@ def merge_notes(request: ApiRequest, response: HttpResponse, merge: MergeIn) -> 
         _check_agents_merge(caller, merge.ids)
         if held := _held_merge(caller, merge.ids):
             return Status(202, held)
-    merged = merging.merge(caller.owner, merge.ids, by=caller.by)
+    merged = merging.merge(caller.owner, merge.ids, by=caller.by, trust=caller.write_trust)
     note = _note(caller, merged.note.pk)
     located(response, f"/notes/{note.pk}")
     tagged(response, note)
@@ -283,6 +288,7 @@ def supersede_note(
         expected_version=note.version,
         why=successor.why,
         source=caller.source,
+        trust=caller.context().successor_trust(note),
         **fields,
     )
     return _made(response, made)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from memory.api.frame import Body
 from memory.api.note_schemas import Content, Lock, Sensitivity, Tags
+from memory.api.shown import Textless, shows
 from memory.models import Observation
 from memory.observing.extraction import Extracted
 from memory.observing.lines import MOST_LINES
@@ -70,7 +71,7 @@ class ObservationPatch(Body):
         return {name: value for name, value in sent.items() if value is not None}
 
 
-class IdsOut(BaseModel):
+class IdsOut(Textless):
     """The ids, in the order of what was sent; `new` are those that were not known before."""
 
     ids: list[UUID]
@@ -101,6 +102,7 @@ class ObservationOut(BaseModel):
     @classmethod
     def of(cls, one: Observation) -> Self:
         """Return the observation as it is told; its topic is loaded with it."""
+        shows(one)
         same = cls.model_fields.keys() - {"topic", "near_duplicate_of"}
         return cls(
             topic=one.topic.slug if one.topic is not None else None,
@@ -120,7 +122,7 @@ class ExtractIn(Body):
     source: Source = None
 
 
-class ExtractedOut(BaseModel):
+class ExtractedOut(Textless):
     """What was found; `by` is model, heuristic or empty; `ids` is what was stored of it."""
 
     findings: list[str]

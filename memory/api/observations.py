@@ -107,6 +107,7 @@ def _remembered(
         change_source=caller.source,
         topic=topic,
         sensitivity=sensitivity,
+        trust=caller.write_trust,
     )
     ids, new = [one.pk for one in stored.observations], [one.pk for one in stored.new]
     return Status(201, IdsOut(ids=ids, new=new))

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from django.db import transaction
 from django.forms.models import model_to_dict
 from django.utils.translation import gettext as _
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory.actors import Actor
 from memory.api.auth import ADMIN, READ, ApiRequest
 from memory.api.frame import Body, router
+from memory.api.shown import Textless
 from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.forms.accounts import ProfileForm
@@ -36,7 +37,7 @@ class SettingsPatch(Body):
     time_zone: str | None = Field(None, max_length=64, description="Such as Europe/Berlin.")
 
 
-class SettingsOut(BaseModel):
+class SettingsOut(Textless):
     """The settings as they stand."""
 
     review_levels: dict[Kind, Level]

@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from ninja.params.functions import Query as in_query
 from pydantic import BaseModel, Field
 
+from memory.api import shown
 from memory.api.problems import Problem
 from memory.paging import page_of
 
@@ -57,7 +58,9 @@ def listing(
     """
     at = opened(page, name)
     found = page_of(rows, by=by, falling=falling, cursor=at, size=page.limit)
-    return Listing(items=[out(row) for row in found.rows], next=closed(found.next_cursor, name))
+    items = [shown.item(out, row) for row in found.rows]
+    shown.shows()
+    return Listing(items=items, next=closed(found.next_cursor, name))
 
 
 def _signer(name: str) -> signing.Signer:

@@ -15,6 +15,7 @@ from beacon_site.http import zone_of
 from memory.api import scopes
 from memory.api.auth import Caller
 from memory.api.problems import Problem, not_found
+from memory.api.shown import shows
 from memory.api.versions import held
 from memory.models import Note, Observation, Topic, Trust, Use
 from memory.recall.filters import named_topic
@@ -68,6 +69,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
         raise not_found()
     is_hidden = row.sensitivity == "sensitive" or row.trust == Trust.QUARANTINED
     if caller.by.is_person or not is_hidden:
+        shows(row)  # also where the answer is a refusal, which may name it
         return row
     words = _(
         "It is shown to people only. A program of yours that is to see it takes a token of scope "

@@ -16,6 +16,7 @@ from memory.api.frame import router
 from memory.api.observation_schemas import Category
 from memory.api.problems import Problem
 from memory.api.reading import Moment, moment
+from memory.api.shown import shows
 from memory.models import Trust, Use
 from memory.recall.operators import Filter, parse
 from memory.recall.recalling import MOST_HITS, How, RecallHit, RecallPage, recall_page
@@ -106,6 +107,7 @@ class HitOut(BaseModel):
     @classmethod
     def of(cls, hit: RecallHit) -> Self:
         """Return the hit as it is told."""
+        shows(hit.record, trust=Trust.EXTERNAL if hit.found_later else "")
         lanes = {
             name: LaneOut(raw=lane.raw, score=lane.score, rank=lane.rank)
             for name, lane in hit.lanes.items()
@@ -161,6 +163,7 @@ def recall(
 ) -> Any:
     """Return what answers the question best; nothing expired, superseded or in the trash."""
     caller = request.auth
+    shows()
     _check_asked(wanted)
     how = How(
         types=wanted.type,

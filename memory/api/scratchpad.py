@@ -18,6 +18,7 @@ from memory.api.paging import Listing, Paged, listing
 from memory.api.problems import Problem
 from memory.api.reading import open_to_agents, used
 from memory.api.reviewing import check_unreviewed
+from memory.api.shown import shows
 from memory.api.versions import tagged
 from memory.errors import NoSuchKey
 from memory.models import ScratchpadEntry
@@ -60,6 +61,7 @@ class EntryOut(BaseModel):
     @classmethod
     def of(cls, entry: ScratchpadEntry) -> Self:
         """Return the entry as it is told."""
+        shows(entry)
         return cls(**{name: getattr(entry, name) for name in cls.model_fields})
 
 
@@ -110,6 +112,7 @@ def set_entry(
         by=caller.by,
         scope=scopes.claimed(caller, scope),
         source=caller.source,
+        trust=caller.write_trust,
     )
     tagged(response, stored)
     return Status(201 if stored.is_new else 200, EntryOut.of(stored))

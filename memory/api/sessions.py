@@ -20,6 +20,7 @@ from memory.api.frame import Body, Held, located, router
 from memory.api.observation_schemas import IdsOut
 from memory.api.problems import Problem, not_found
 from memory.api.reviewing import reviewed_lines
+from memory.api.shown import shows
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
 from memory.observing.consolidation import Turn, consolidate, lines_in, source_of, turns_of
@@ -75,7 +76,8 @@ class MessageOut(BaseModel):
 
     @classmethod
     def of(cls, message: Message) -> Self:
-        """Return the message as it is told."""
+        """Return the message as it is told; who shows a session reports what its answers read."""
+        shows(trust=conversation_end.read_in([message]))
         return cls(**{name: getattr(message, name) for name in cls.model_fields})
 
 
@@ -93,6 +95,7 @@ class SessionOut(BaseModel):
     @classmethod
     def of(cls, session: Session, **more: Any) -> Self:
         """Return the session as it is told."""
+        shows(session)
         same = cls.model_fields.keys() - more.keys()
         return cls(**{name: getattr(session, name) for name in same}, **more)
 
@@ -116,7 +119,7 @@ def begin_session(request: ApiRequest, response: HttpResponse, session: SessionI
     """Begin a session."""
     caller = request.auth
     agent = None if caller.by.is_person else caller.agent
-    made = conversation.start(caller.owner, session.title, agent=agent)
+    made = conversation.start(caller.owner, session.title, agent=agent, trust=caller.write_trust)
     located(response, f"/sessions/{made.pk}")
     tagged(response, made)
     return Status(201, SessionOut.of(made))
@@ -131,6 +134,7 @@ def read_session(
 ) -> WholeSessionOut:
     """Read a session with its last 200 messages, or those before the position `before`."""
     session = _session(request.auth, session_id)
+    shows(trust=conversation_end.trust_of(session))
     rows = session.messages.filter(is_index=False).order_by("-position")
     if before is not None:
         rows = rows.filter(position__lt=before)
@@ -145,7 +149,7 @@ def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
     """Say something; the answer is worked out by a worker. “Remember …” also writes a note."""
     caller = request.auth
     session = _session(caller, session_id)
-    answer = conversation.ask(session, message.content, by=caller.by)
+    answer = conversation.ask(session, message.content, by=caller.by, trust=caller.write_trust)
     said = session.messages.get(position=answer.position - 1)
     return Status(201, SaidOut(message=MessageOut.of(said), answer=MessageOut.of(answer)))
 
@@ -173,10 +177,12 @@ def consolidate_session(
     """
     caller = request.auth
     session = _stored(caller, session_id)
-    turns = [Turn(one.role, one.content) for one in transcript.messages]
+    turns, answers = [Turn(one.role, one.content) for one in transcript.messages], ""
     if not turns and session is not None:
-        turns = turns_of(session)
-    trust = Trust.OWNER if caller.by.is_person else Trust.AGENT
+        turns, answers = turns_of(session), conversation_end.trust_of(session)
+        if not caller.by.is_person:
+            caller.context().shown(trust=answers)
+    trust = caller.write_trust
     key = str(session.pk) if session is not None else session_id
     if session is None:
         scopes.claimed(caller, source_of(key))
@@ -188,7 +194,9 @@ def consolidate_session(
     held = reviewed_lines(caller, lines, source_of(key))
     if held is not None:
         return Status(202, held)
-    left = consolidate(caller.owner, key, turns, by=caller.by, trust=trust)
+    left = consolidate(
+        caller.owner, key, turns, by=caller.by, trust=trust, answers=answers or Trust.AGENT
+    )
     if left.problem:
         raise Problem(409, left.problem)
     ids, new = [one.pk for one in left.observations], [one.pk for one in left.new]

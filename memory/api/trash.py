@@ -16,6 +16,7 @@ from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import Problem, not_found
+from memory.api.shown import item, shows
 from memory.errors import InvalidValue
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
@@ -75,7 +76,8 @@ def list_trash(request: ApiRequest, wanted: TrashWanted = PAGE) -> Listing[Trash
         size=wanted.limit,
         scopes=scopes,
     )
-    items = [TrashedOut.of(row) for row in page.rows]
+    shows()
+    items = [item(TrashedOut.of, row) for row in page.rows]
     return Listing[TrashedOut](items=items, next=closed(page.next_cursor, name))
 
 

@@ -31,7 +31,9 @@ _AT_ONCE = 200
 _LONGEST_TITLE = 200
 
 
-def take_snapshot(owner: User, scope: str, *, by: Actor, title: str = "") -> Snapshot:
+def take_snapshot(
+    owner: User, scope: str, *, by: Actor, title: str = "", trust: str = ""
+) -> Snapshot:
     """Keep what this very scope holds now, sensitive items too: a snapshot is its owner's alone.
 
     Raises InvalidValue for what is no scope.  An empty scope gives an empty snapshot.
@@ -47,7 +49,7 @@ def take_snapshot(owner: User, scope: str, *, by: Actor, title: str = "") -> Sna
             )
             for place, item in enumerate(items)
         ]  # fmt: skip
-        return keep_snapshot(owner, scope, copies, by=by, title=title)
+        return keep_snapshot(owner, scope, copies, by=by, title=title, trust=trust)
 
 
 def _items(rows: ContentQuerySet) -> list[ContentItem]:
@@ -68,7 +70,7 @@ def _links_among(items: Iterable[ContentItem]) -> dict[uuid.UUID, list[uuid.UUID
 
 
 def keep_snapshot(
-    owner: User, scope: str, copies: list[SnapshotItem], *, by: Actor, title: str
+    owner: User, scope: str, copies: list[SnapshotItem], *, by: Actor, title: str, trust: str = ""
 ) -> Snapshot:
     """Store a snapshot of these copies, with its first revision."""
     snapshot = Snapshot(
@@ -78,7 +80,7 @@ def keep_snapshot(
         count=len(copies),
         size=sum(one.size for one in copies),
         source=str(by)[:200],
-        trust=Trust.OWNER if by.is_person else Trust.AGENT,
+        trust=trust or (Trust.OWNER if by.is_person else Trust.AGENT),
         sensitivity=_strictest(copies),
     )
     with transaction.atomic():

@@ -27,6 +27,8 @@ class Migration(migrations.Migration):
                 ("status", models.PositiveSmallIntegerField()),
                 ("headers", models.JSONField(default=dict)),
                 ("body", models.TextField(blank=True)),
+                ("bare", models.TextField(blank=True)),
+                ("trust", models.CharField(blank=True, max_length=12)),
                 (
                     "record_ids",
                     django.contrib.postgres.fields.ArrayField(

@@ -36,7 +36,9 @@ class ApiAnswer(models.Model):
     """What a POST with an Idempotency-Key was answered, for 24 hours.
 
     `fingerprint` is what the same request has in common (method, address, body).  `record_ids` are
-    the records that the answer names: it goes with them when one is deleted for good.
+    the records that the answer names or shows: it goes with them when one is deleted for good, and
+    becomes `bare` (no stored text) when somebody else may see one, or it is believed otherwise.
+    `trust` is the lowest of what the answer shows.
     """
 
     token = models.ForeignKey(ApiToken, models.CASCADE, related_name="+")
@@ -45,6 +47,8 @@ class ApiAnswer(models.Model):
     status = models.PositiveSmallIntegerField()
     headers = models.JSONField(default=dict)
     body = models.TextField(blank=True)
+    bare = models.TextField(blank=True)
+    trust = models.CharField(max_length=12, blank=True)
     record_ids = ArrayField(models.UUIDField(), default=list)
     created = models.DateTimeField(default=timezone.now)
 
@@ -62,14 +66,30 @@ class ApiAnswer(models.Model):
     def __str__(self) -> str:
         return f"{self.token}: {self.key[:40]}"
 
-    def save_answer(self, status: int, headers: dict[str, str], body: str) -> None:
-        """Store the answer, with the records that it names."""
-        self.status, self.headers, self.body = status, headers, body
-        named = dict.fromkeys(_ID.findall(body))
-        self.record_ids = [uuid.UUID(key) for key in named]
+    def save_answer(
+        self,
+        status: int,
+        headers: dict[str, str],
+        body: str,
+        *,
+        bare: str = "",
+        ids: Iterable[uuid.UUID] = (),
+    ) -> None:
+        """Store the answer, with the records that it names and those of `ids`."""
+        self.status, self.headers, self.body, self.bare = status, headers, body, bare
+        named = [uuid.UUID(key) for key in _ID.findall(body)]
+        self.record_ids = list(dict.fromkeys([*named, *ids]))
         self.save(force_insert=True)
 
     @classmethod
     def forget(cls, ids: Iterable[uuid.UUID]) -> None:
         """Delete the answers that name records deleted for good: their text is to be gone."""
         cls.objects.filter(record_ids__overlap=list(ids)).delete()
+
+    @classmethod
+    def withhold(cls, ids: Iterable[uuid.UUID]) -> None:
+        """Take the text out of the answers that name these records: who may see it has changed.
+
+        The request itself stays known, so that sending it again does not carry it out again.
+        """
+        cls.objects.filter(record_ids__overlap=list(ids)).update(body=models.F("bare"))

@@ -177,6 +177,7 @@ class Remembered(models.Model):
                 version=expected + 1,
             )
             _tell_conflicts([self.pk], fields, by=by)
+            _withhold_answers([self.pk], before)
         for name, value in fields.items():
             setattr(self, name, value)
         self.version = expected + 1
@@ -215,6 +216,7 @@ class Remembered(models.Model):
             rows = cls.objects.filter(pk__in=keys)
             rows.update(version=F("version") + 1, updated=now, **after)
             _tell_conflicts(keys, after, by=by)
+            _withhold_answers(keys, after)
         Revision.record_many(changes, by=by, why=why, source=source)
 
     def trash(self, *, by: Actor, why: str = "", source: str = "") -> None:
@@ -304,3 +306,9 @@ def _tell_conflicts(ids: Sequence[Any], fields: Mapping[str, Any], *, by: Actor)
     told = [fields[name] == stands for name, stands in _STANDING.items() if name in fields]
     if told:
         (Conflict.came_back if all(told) else Conflict.went)(ids, by=by)
+
+
+def _withhold_answers(ids: Sequence[Any], changed: Mapping[str, Any]) -> None:
+    """Let no kept answer of the API repeat a record that is hidden or believed otherwise now."""
+    if changed.keys() & {"trashed_at", "sensitivity", "trust"}:
+        ApiAnswer.withhold(ids)

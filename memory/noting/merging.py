@@ -21,7 +21,7 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.actors import Actor
 from memory.errors import InvalidValue, StaleWrite
-from memory.models import Lock, Note, Sensitivity, User
+from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.noting.checks import NoteChecks
@@ -67,11 +67,12 @@ def merge(
     versions: Mapping[Any, int] | None = None,
     why: str = "",
     at: datetime | None = None,
+    trust: str = Trust.OWNER,
 ) -> Merged:
     """Make one summary note of at least two active notes, which it supersedes (R198).
 
     It has the strictest sensitivity and lock, the union of tags and evidence, the lowest trust and
-    confidence, and is stable: it stays until deleted (R199).  `content` is what it says; without
+    confidence, and is stable: it stays until deleted (R199).  `trust` is its merger's: it bounds the note's.  `content` is what it says; without
     it a model writes it, or the texts are put one after the other.  One transaction: on any
     failure nothing has changed.
     Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by id), or
@@ -94,6 +95,7 @@ def merge(
             if known.get(note.pk, note.version) != note.version:
                 raise StaleWrite(str(note), current=note.version)
         merged = Note(owner=owner, content=text, **_joined(notes), source=str(by))
+        merged.trust = lowest_trust([merged.trust, trust])
         merged.cleaned = tuple(checks.cleaned)
         # The originals point at it first: no reader meets two that say the same.
         for note in notes:

@@ -26,7 +26,6 @@ FIELDS = (
     "kind", "content", "scope", "tags", "confidence", "stability", "ttl_days", "sensitivity",
     "evidence",
 )  # fmt: skip
-_WORDS = {"content", "evidence", "tags"}
 MOST_NOTES = 50  # R194
 
 
@@ -139,14 +138,14 @@ def edit_note(
     why: str = "",
     source: str = "",
     renew: bool = False,
-    trust: str | None = None,
+    trust: str = "",
     **fields: Any,
 ) -> Note:
     """Set the named fields of `FIELDS` and keep all others, expiry included (R210).
 
     Other days to live count from now, and so do the same ones with `renew`.  What a person edited
-    is from then on neither merged nor pruned by maintenance.  `trust` is how far to believe new
-    words: it lowers the note's trust, and never raises it.
+    is from then on neither merged nor pruned by maintenance.  `trust` is that of an agent's new
+    words: the note is believed no further.
     Raises InvalidValue with the reasons by field, Locked, or StaleWrite.
     """
     checks = NoteChecks()
@@ -163,8 +162,8 @@ def edit_note(
     changed = {name: value for name, value in wanted.items() if getattr(note, name) != value}
     if ("ttl_days" in changed or renew) and not note.pinned:
         changed["expires_at"] = expiry(wanted.get("ttl_days", note.ttl_days))
-    if trust is not None and _WORDS & changed.keys():
-        changed["trust"] = lowest_trust([note.trust, trust])
+    if changed and trust and not by.is_person and lowest_trust([trust, note.trust]) != note.trust:
+        changed["trust"] = trust
     if changed and by.is_person and not note.edited_by_person:
         changed["edited_by_person"] = True
     return note.change(by=by, expected_version=expected_version, why=why, source=source, **changed)

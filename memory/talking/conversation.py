@@ -23,7 +23,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
 from memory.files.reading import index_text
 from memory.models import Agent, Message, Note, Revision, Session, Trust, User
-from memory.noting.writing import write_note
+from memory.noting.writing import lowest_trust, write_note
 from memory.observing.consolidation import source_of
 from memory.reviewing import review
 from memory.texts.text import clean, is_visible, one_line, shorten
@@ -61,11 +61,16 @@ class StillAnswering(MemoryRefused):
 
 
 def start(
-    owner: User, title: str = "", *, key: uuid.UUID | None = None, agent: Agent | None = None
+    owner: User,
+    title: str = "",
+    *,
+    key: uuid.UUID | None = None,
+    agent: Agent | None = None,
+    trust: str = Trust.AGENT,
 ) -> Session:
     """Return a new session; with the `key` of one that the owner has begun already, that one.
 
-    One that an `agent` begins is the agent's: what is said in it is not the owner's own word.
+    One that an `agent` begins is the agent's, of the `trust` of what it says: not the owner's word.
     """
     if key is not None:
         known: Session | None = Session.objects.of(owner).filter(pk=key).first()
@@ -78,7 +83,7 @@ def start(
         title=checked_title(title),
         agent=agent,
         source=str(by),
-        trust=Trust.OWNER if agent is None else Trust.AGENT,
+        trust=Trust.OWNER if agent is None else trust,
     )
     try:
         with transaction.atomic():
@@ -87,7 +92,7 @@ def start(
     except IntegrityError:
         # The same form sent twice at once, or a key that is somebody else's.
         mine: Session | None = Session.objects.of(owner).filter(pk=key).first()
-        return mine or start(owner, title, agent=agent)
+        return mine or start(owner, title, agent=agent, trust=trust)
     return session
 
 
@@ -129,11 +134,14 @@ def checked_message(text: str) -> str:
     return text
 
 
-def ask(session: Session, text: str, *, by: Actor, seen: int | None = None) -> Message:
+def ask(
+    session: Session, text: str, *, by: Actor, seen: int | None = None, trust: str = ""
+) -> Message:
     """Store what a person says, with an answer that waits; return that answer.
 
     `seen` is the position of the last message that the asking page showed: the same words sent
-    twice from there are one question.  “Remember …” also writes a log note of 30 days (R205).
+    twice from there are one question.  `trust` is how far to believe a program's words: an agent's
+    session is believed no further from then on.  “Remember …” also writes a log note of 30 days (R205).
     Raises InvalidValue, SessionOver, or StillAnswering.
     """
     text = checked_message(text)
@@ -156,7 +164,8 @@ def ask(session: Session, text: str, *, by: Actor, seen: int | None = None) -> M
             _add(held, place, "user", index, is_index=True)
             place += 1
         said = _add(held, place, "user", text)
-        _keep(said, by)
+        _lower(held, trust)
+        _keep(said, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
         answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
         if not held.title:
             held.change(by=by, title=checked_title(text), why=_("named by its first words"))
@@ -194,7 +203,17 @@ def is_to_keep(text: str) -> bool:
     return bool(_TO_KEEP.search(text)) and not _ASKED.search(text)
 
 
-def _keep(said: Message, by: Actor) -> None:
+def _lower(session: Session, trust: str) -> None:
+    """Believe an agent's session no further than what its agent says in it."""
+    if session.agent_id is None or not trust:
+        return
+    lowest = lowest_trust([session.trust, trust])
+    if lowest != session.trust:
+        Session.objects.filter(pk=session.pk).update(trust=lowest)
+        session.trust = lowest
+
+
+def _keep(said: Message, by: Actor, trust: str) -> None:
     """Write what is to be remembered as a volatile log of 30 days, and name it at the message.
 
     A person's words are stored at once; a program's pass the review, as all that agents write.
@@ -204,7 +223,7 @@ def _keep(said: Message, by: Actor) -> None:
     owner, source = said.session.owner, source_of(said.session_id)
     fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
     texts = [said.content]
-    risk = review.verdict(owner, "note", by=by, trust=Trust.AGENT, texts=texts, leaves_topic=True)
+    risk = review.verdict(owner, "note", by=by, trust=trust, texts=texts, leaves_topic=True)
     if risk.is_held:
         after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
         review.hold(
@@ -212,7 +231,7 @@ def _keep(said: Message, by: Actor) -> None:
         )
         return
     note = write_note(
-        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, **fields
+        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, trust=trust, **fields
     )
     said.cites = [named(note)]
     said.save(update_fields=["cites"])

@@ -8,7 +8,7 @@ session leaves passes the review as that agent's own writes do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -203,10 +203,13 @@ def said_in(session: Session) -> list[Message]:
 
 def trust_of(session: Session) -> str:
     """Return the lowest trust of what the session's answers read and were given."""
-    calls = [call for message in said_in(session) for call in message.tool_calls]
-    cites = [cite for message in said_in(session) for cite in message.cites]
-    trusts = [str(one["trust"]) for one in [*calls, *cites] if one.get("trust")]
-    return lowest_trust([words_trust(session), *trusts])
+    return lowest_trust([words_trust(session), read_in(said_in(session))])
+
+
+def read_in(messages: Iterable[Message]) -> str:
+    """Return the lowest trust of what these answers read and cite."""
+    told = [one for message in messages for one in (*message.tool_calls, *message.cites)]
+    return lowest_trust([Trust.OWNER, *(str(one["trust"]) for one in told if one.get("trust"))])
 
 
 # --- the log of what was asked (R247) -----------------------------------------------------------------

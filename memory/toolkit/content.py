@@ -22,7 +22,6 @@ from memory.errors import InvalidValue
 from memory.models import ContentItem
 from memory.models.base import OWNER_SCOPE
 from memory.noting.checks import listed
-from memory.noting.writing import lowest_trust
 from memory.reviewing.review import check_unreviewed
 from memory.texts.days import day_of, moment_of
 from memory.texts.text import as_data, clean, shorten
@@ -168,7 +167,7 @@ def _query(context: ToolContext, asked: QueryArguments) -> ToolResult:
     text = json.dumps(items, ensure_ascii=False, indent=1)
     if any(is_outside(item) for item in found):
         # Titles and addresses are words from outside, too.
-        context.trust = lowest_trust([context.trust, *(item.trust for item in found)])
+        context.shown(*found)
         text = as_data(text)
     return ToolResult(text, data={"items": items})
 

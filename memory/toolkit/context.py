@@ -32,6 +32,7 @@ def _get_context(context: ToolContext, asked: ContextArguments) -> ToolResult:
             return refused("not_found", text % {"topic": shorten(asked.topic, 80)})
     built = build_context(context.owner, message=asked.message, topic=topic, scopes=context.scopes)
     context.read(built.records)
+    context.shown(*built.files)  # by the summary lines in the list of files
     records = [named(record) for record in built.records]
     return ToolResult(built.text, data={**context_data(built), "records": records})
 

@@ -94,6 +94,7 @@ class AppendArguments(PathArguments):
 
 def _list(context: ToolContext, asked: NoArguments) -> ToolResult:
     files = [file for file in files_of(context.owner) if context.may_read(file)]
+    context.shown(*files)  # by their summary lines
     budget = facts_budget(context.owner)
     told = {"used": f"{budget.used:,}", "most": f"{budget.most:,}"}
     text = index_text(context.owner) + "\n"
@@ -211,7 +212,7 @@ def _saved(
     """
     path = checked_path(path)
     take_in(context.owner)
-    before = None
+    before: MemoryFile | None = None
     try:
         with transaction.atomic():
             before = _standing(context, path)
@@ -226,6 +227,8 @@ def _saved(
             if held and changed:
                 raise _Held(held, saved)
     except FileConflict as exc:
+        if before is not None:
+            context.shown(before)
         return _conflict(context, exc)
     except _Held as exc:
         after_fields = {"path": path, "content": str(exc.saved.file.content), **(more or {})}

@@ -165,7 +165,7 @@ def _update(context: ToolContext, asked: UpdateArguments) -> ToolResult:
         expected_version=note.version,
         why=asked.why,
         source=context.source,
-        trust=_lowest(context, note),
+        trust=context.successor_trust(note),
     )
     told = {"old": note.pk, "new": successor.pk}
     text = _("note:%(new)s stands in for note:%(old)s from now on.") % told
@@ -197,12 +197,6 @@ def _note(context: ToolContext, text: str) -> Note | ToolResult:
     if not context.may_read(note):
         return refused("sensitive", _("That note is shown to people only; it was not changed."))
     return note
-
-
-def _lowest(context: ToolContext, note: Note) -> str:
-    """Return how far to believe what supersedes a note: no further than its writer's words."""
-    from_outside = note.trust not in ("owner", "agent")
-    return note.trust if from_outside else context.write_trust
 
 
 def _update_soul(context: ToolContext, asked: SoulArguments) -> ToolResult:

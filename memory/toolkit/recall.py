@@ -85,6 +85,8 @@ def _recall(context: ToolContext, asked: RecallArguments) -> ToolResult:
         hit for hit in page.hits if context.may_read(hit.record) and hit.score >= asked.min_score
     ][: asked.limit]
     context.read([hit.record for hit in hits])
+    if any(hit.found_later for hit in hits):
+        context.shown(trust=Trust.EXTERNAL)
     notices = list(page.question.problems)
     data = {
         "hits": [_hit_data(hit, question) for hit in hits],

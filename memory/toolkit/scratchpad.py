@@ -100,7 +100,9 @@ def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     scope = _scope(context, only_here=asked.only_here)
     rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
     rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
-    keys = list(rows.values_list("key", flat=True)[: MOST_LISTED + 1])
+    found = list(rows.only("key", "trust")[: MOST_LISTED + 1])
+    context.shown(*found[:MOST_LISTED])
+    keys = [entry.key for entry in found]
     if not keys:
         text = (
             _("No key begins with “%(prefix)s”.") % {"prefix": asked.prefix}

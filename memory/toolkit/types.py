@@ -136,6 +136,12 @@ class ToolContext:
         own = Trust.OWNER if self.by.is_person else Trust.AGENT
         return Trust(lowest_trust([own, self.trust]))
 
+    def successor_trust(self, record: Any) -> str:
+        """Return how far to believe what supersedes a record: an agent makes no outside text its own."""
+        if self.by.is_person:
+            return self.write_trust
+        return lowest_trust([self.write_trust, record.trust])
+
     def trust_of(self, *texts: str) -> Trust:
         """Return how far to believe these texts: the owner's own words derive from nothing else."""
         return self.believed(is_own=are_own(texts, self.messages))
@@ -158,11 +164,15 @@ class ToolContext:
         scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
         return is_open and getattr(record, "scope", OWNER_SCOPE) in scopes
 
+    def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
+        """Lower the trust to that of these records, and to `trust`, of which the caller sees some text."""
+        self.trust = lowest_trust([self.trust, trust, *(one.trust for one in records)])
+
     def read(self, records: Iterable[Any]) -> None:
         """Take note that the caller read these: their trust, and a use of each."""
         found = list(records)
         if found:
-            self.trust = lowest_trust([self.trust, *(one.trust for one in found)])
+            self.shown(*found)
             Use.note_records(self.owner, found, self.place or self.source)
 
 

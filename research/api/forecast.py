@@ -6,6 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field
 
+from memory.api.shown import Textless
 from memory.models import Topic
 from research.budgets import fitting, forecasting
 from research.models import TopicSettings
@@ -25,7 +26,7 @@ class MoneyOut(BaseModel):
     high: str
 
 
-class ForecastOut(BaseModel):
+class ForecastOut(Textless):
     """What a run will probably take, and whether a scheduled one would fit into the month."""
 
     depth: TopicSettings.Depth

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from memory.api.auth import ADMIN, READ, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.problems import Problem, not_found
+from memory.api.shown import Textless, shows
 from memory.models import Topic
 from research.api.run_schemas import DeltaSourceOut
 from research.api.topics import topic_of
@@ -104,7 +105,7 @@ class MarkIn(Body):
     last: int | None = Field(None, ge=1, le=MOST_NUMBER, description="Default: the newest.")
 
 
-class MarkedOut(BaseModel):
+class MarkedOut(Textless):
     """How many reports changed their mark."""
 
     marked: int
@@ -126,7 +127,8 @@ def read_since(request: ApiRequest, slug: str) -> SinceReadOut:
 def _check_may_read(caller: Caller, news: News) -> None:
     """Refuse (404) agents where one of the reports is shown to people only."""
     told = Report.objects.filter(run__in=[run.pk for run in news.window.merged])
-    reports = told.only("id", "owner", "trust", "sensitivity", "run")
+    reports = list(told.only("id", "owner", "trust", "sensitivity", "run"))
+    shows(*reports)
     if not caller.by.is_person and not all(caller.may_read(report) for report in reports):
         raise not_found(_("A report among these is shown to people only."))
 

@@ -9,6 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
+from memory.api.shown import shows
+from memory.models import Trust
 from memory.texts.text import without_citations
 from research.api.topic_schemas import Depth
 from research.models import DeltaItem, Report, Run, Step
@@ -94,6 +96,8 @@ class RunOut(BaseModel):
     @classmethod
     def of(cls, run: Run, **more: Any) -> Self:
         """Return the run as it is told; its topic is loaded with it."""
+        quotes = run.error or run.stop_reason or run.warnings  # pages, it may be
+        shows(run.topic, trust=Trust.EXTERNAL if quotes else "")
         counted = {name: getattr(run, f"{name}_count") for name in RunCounts.model_fields}
         return cls(
             topic=run.topic.slug,
@@ -115,7 +119,9 @@ class RunWithSteps(RunOut):
     @classmethod
     def whole(cls, run: Run) -> Self:
         """Return the run with its steps: one query more."""
-        steps = run.steps.defer("output").order_by("is_follow_up", "position", "part")
+        steps = list(run.steps.defer("output").order_by("is_follow_up", "position", "part"))
+        if any(step.detail or step.warning for step in steps):
+            shows(trust=Trust.EXTERNAL)
         return cls.of(run, steps=[StepOut.of(step) for step in steps])
 
 
@@ -305,6 +311,7 @@ class ReportOut(BaseModel):
     @classmethod
     def of(cls, report: Report) -> Self:
         """Return the report with its delta items and its sources as they are cited."""
+        shows(report)
         run = report.run
         made = {"run", "topic", "number", "summary", "delta_items", "sources", "sentences"}
         made.add("remarks")

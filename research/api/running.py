@@ -11,6 +11,7 @@ from memory.api.auth import ApiRequest, Caller
 from memory.api.frame import PREFIX
 from memory.api.problems import Problem, not_found
 from memory.api.reading import used
+from memory.api.shown import shows
 from memory.models import Topic
 from research.api.run_schemas import ReportOut
 from research.models import Report, Run, RunInTheWay
@@ -67,6 +68,7 @@ def report_answer(request: ApiRequest, report: Report) -> Any:
     if not caller.may_read(report):
         raise not_found(_("This report is shown to people only."))
     used(caller, report)
+    shows(report)
     if request.get_preferred_type(["application/json", MARKDOWN_TYPE]) != MARKDOWN_TYPE:
         return ReportOut.of(report)
     text = f"{MARKDOWN_TYPE}; charset=utf-8"

@@ -13,6 +13,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, only_people
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, closed, opened
 from memory.api.problems import not_found
+from memory.api.shown import Textless, item, shows
 from research.running import agents_topics
 from research.sources import desk as source_desk
 from research.sources import figures as source_figures
@@ -85,7 +86,7 @@ class SourceRuleIn(Body):
     everywhere: bool = Field(False, description="In all topics of the owner.")
 
 
-class SourceRuleOut(BaseModel):
+class SourceRuleOut(Textless):
     """A rule as it is kept, and what was there before it."""
 
     place: str
@@ -105,7 +106,8 @@ def list_sources(
     found = source_figures.page_of(topic, question, offset=start, size=wanted.limit + 1)
     more = str(start + wanted.limit) if len(found) > wanted.limit else None
     rows = [source_desk.row_of(one, rules) for one in found[: wanted.limit]]
-    return Listing(items=[TopicSourceOut.of(row) for row in rows], next=closed(more, name))
+    shows()
+    return Listing(items=[item(TopicSourceOut.of, row) for row in rows], next=closed(more, name))
 
 
 @api.patch(_SOURCES, auth=WRITE, response=SourceRuleOut)
@@ -123,7 +125,7 @@ def treat_source(
     caller = request.auth
     if not caller.by.is_person:
         agents_topics.check_own(topic, caller.by)
-        trust = caller.context().write_trust
+        trust = caller.write_trust
         agents_topics.check_review(caller.owner, [rule.place], by=caller.by, trust=trust)
     scope = ALL if rule.everywhere else TOPIC
     changed = source_rules.set_rule(topic, rule.place, rule.act, scope=scope, by=request.auth.by)

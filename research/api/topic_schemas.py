@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from memory.api.frame import Body
-from memory.models import Topic
+from memory.api.shown import shows
+from memory.models import Topic, Trust
 from memory.models.topics import TITLE_LENGTH
 from research.models import Schedule, TopicSettings
 from research.topic_settings import editing as topic_editing
@@ -178,6 +179,7 @@ class TopicOut(BaseModel):
     @classmethod
     def of(cls, topic: Topic) -> Self:
         """Return the topic as it is told: no query where settings and schedule are loaded."""
+        shows(topic, trust=Trust.EXTERNAL if topic.summary else "")  # it is a report's first words
         settings = getattr(topic, "settings", None) or TopicSettings(topic=topic)
         schedule = getattr(topic, "schedule", None) or Schedule(topic=topic)
         fields = {name: getattr(topic, name) for name in _OWN}

@@ -14,6 +14,7 @@ from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.frame import located, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
+from memory.api.shown import shows
 from memory.api.versions import IF_MATCH, expected_version, held, tagged
 from memory.models import Topic, Trust
 from memory.models.topics import TopicQuerySet
@@ -61,9 +62,10 @@ def make_topic(request: ApiRequest, response: HttpResponse, topic: TopicIn) -> S
     caller, asked = request.auth, topic.asked()
     _check_title(caller, topic.title)
     agents_topics.check_fields([k for k, v in asked.items() if v is not None], caller.by)
-    trust = caller.context().write_trust
     try:
-        made, is_new = topic_asked.make_topic(caller.owner, asked, by=caller.by, trust=trust)
+        made, is_new = topic_asked.make_topic(
+            caller.owner, asked, by=caller.by, trust=caller.write_trust
+        )
     except NotNow as exc:
         raise refusal(exc) from exc
     made = _topics(caller).get(pk=made.pk)
@@ -88,7 +90,9 @@ def edit_topic(
     caller, topic = request.auth, topic_of(request.auth, slug)
     _check_agents_edit(caller, topic, patch)
     expected = expected_version(request, topic)
-    topic_asked.change_topic(topic, patch.asked(), by=caller.by, expected_version=expected)
+    topic_asked.change_topic(
+        topic, patch.asked(), by=caller.by, expected_version=expected, trust=caller.write_trust
+    )
     changed = _topics(caller).get(pk=topic.pk)
     tagged(response, changed)
     return TopicOut.of(changed)
@@ -107,7 +111,11 @@ def trash_topic(request: ApiRequest, slug: str) -> Status[None]:
 @api.get(_ONE + "/memory", auth=READ, response=AgentMemory)
 def read_topic_memory(request: ApiRequest, slug: str) -> AgentMemory:
     """Read what is known of a topic, in the shape of seed 000's AgentMemory."""
-    return AgentMemory(**agent_memory(topic_of(request.auth, slug)))
+    topic = topic_of(request.auth, slug)
+    told = AgentMemory(**agent_memory(topic))
+    known = told.seenUrls or told.keyFacts or told.reportSummary  # all of it from pages
+    shows(topic, trust=Trust.EXTERNAL if known else "")
+    return told
 
 
 @api.get(_ONE + "/forecast", auth=READ, response=ForecastOut)
@@ -170,7 +178,7 @@ def _check_agents_edit(caller: Caller, topic: Topic, patch: TopicPatch) -> None:
     if "private" in asked and topic.private and not patch.private:
         only_people(caller, _("Only a person says that a topic is private no longer."))
     _check_title(caller, patch.title)
-    trust, texts = caller.context().write_trust, agents_topics.texts_of(asked)
+    trust, texts = caller.write_trust, agents_topics.texts_of(asked)
     agents_topics.check_review(caller.owner, texts, by=caller.by, trust=trust)
 
 

@@ -12,7 +12,6 @@ from django.utils import timezone, translation
 from beacon_site.http import zone_of
 from memory.api.auth import caller_of
 from memory.models import ApiToken
-from memory.reviewing import agent_reading
 from memory.toolkit.types import ToolContext
 
 
@@ -45,11 +44,14 @@ class Caller:
             token = self.find()
             if token is None:
                 raise NotOpen
-            context = context_of(token, self.seen)
-            owner = context.owner
+            caller = caller_of(token)
+            context, owner = caller.context(), caller.owner
+            context.seen, context.agent = self.seen, caller.agent
             with timezone.override(zone_of(owner.time_zone)), translation.override(owner.language):
-                yield context, frozenset(token.scopes)
-            agent_reading.note(token.agent, context.trust)
+                try:
+                    yield context, caller.scopes
+                finally:  # a refusal may quote what was read, too
+                    caller.note_shown()
         finally:
             give_back()
 
@@ -59,10 +61,3 @@ def give_back() -> None:
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()
-
-
-def context_of(token: ApiToken, seen: dict[str, int]) -> ToolContext:
-    """Return the context in which the token's agent calls tools."""
-    context = caller_of(token).context(seen=seen)
-    context.agent = token.agent
-    return context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -14,7 +15,10 @@ from django.utils.translation import gettext as _
 from mcp import types
 
 from beacon_site.database_errors import GONE, failure_of
+from memory.api.bodies import texts_in
+from memory.api.shown import unquoted, without_text
 from memory.models import Trust
+from memory.texts.text import clean, one_line
 from memory.toolkit import registry as tools
 from memory.toolkit.types import MemoryTool, ToolResult, refused
 from research.mcp.callers import Caller, NotOpen
@@ -52,7 +56,10 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             wanted = "write" if tool is not None and tool.writes else "read"
             if not scopes & {wanted, "admin"}:
                 return answered(_not_allowed(name, wanted))
-            return answered(tools.call_tool(context, name, arguments or {}))
+            result = tools.call_tool(context, name, arguments or {})
+            if not scopes & {"read", "admin"}:
+                result = _without_stored_text(result, arguments or {})
+            return answered(result)
     except NotOpen:
         text = _(
             "This token opens nothing any more: it was revoked, or has expired. Tell the person to "
@@ -64,6 +71,19 @@ def call(caller: Caller, name: str, arguments: Mapping[str, Any] | None) -> type
             raise
         logger.warning("tool not called, the database fails", tool=name[:80], why=str(exc)[:200])
         return answered(refused("unavailable", no_database(exc)))
+
+
+def _without_stored_text(result: ToolResult, arguments: Mapping[str, Any]) -> ToolResult:
+    """Return a write's answer for a token that does not read: as REST gives it one."""
+    data = json.loads(json.dumps(result.data, cls=DjangoJSONEncoder))
+    if result.is_error:
+        sent = one_line(clean("\n".join(texts_in(dict(arguments))))[0])
+        words = unquoted(str(data.get("message") or _("Nothing was stored.")), sent)
+        kept = without_text(data) | {"error": data.get("error", ""), "message": words}
+        return replace(result, text=words, data=kept)
+    kept = without_text(data)
+    named = ", ".join(f"{name}: {value}" for name, value in kept.items() if name != "records")
+    return replace(result, text=_("Done. %(named)s") % {"named": named}, data=kept)
 
 
 def _not_allowed(name: str, wanted: str) -> ToolResult:

@@ -44,6 +44,7 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
         reports = reports.exclude(trust=Trust.QUARANTINED).select_related("run__topic")
         number = int(cursor or 0)
         rows = list(reports[number : number + MOST_REPORTS + 1])
+        context.shown(*rows[:MOST_REPORTS])  # by titles and summaries
         found = [_report(row) for row in rows[:MOST_REPORTS]]
         if not number:
             found = [*_files(context), *found]
@@ -52,6 +53,8 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
 
 
 def _files(context: ToolContext) -> list[types.Resource]:
+    files = [file for file in files_of(context.owner) if context.may_read(file)]
+    context.shown(*files)
     return [
         types.Resource(
             uri=FILES + quote(file.path),
@@ -60,8 +63,7 @@ def _files(context: ToolContext) -> list[types.Resource]:
             mime_type=MARKDOWN,
             size=file.size,
         )
-        for file in files_of(context.owner)
-        if context.may_read(file)
+        for file in files
     ]
 
 

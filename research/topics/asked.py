@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Topic, Trust, User
+from memory.noting.writing import lowest_trust
 from memory.texts.text import clean
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS
@@ -29,7 +30,7 @@ from research.topic_settings.editing import State
 
 
 def make_topic(
-    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str | None = None
+    owner: User, asked: Mapping[str, Any], *, by: Actor, trust: str = ""
 ) -> tuple[Topic, bool]:
     """Return the owner's topic of the title asked for, and whether it was made now.
 
@@ -68,9 +69,11 @@ def make_topic(
 
 
 def change_topic(
-    topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int
+    topic: Topic, asked: Mapping[str, Any], *, by: Actor, expected_version: int, trust: str = ""
 ) -> Topic:
     """Change what is named of the topic, if nobody did since that version, and return it.
+
+    `trust` is that of an agent's words: the topic is believed no further from then on.
 
     Raises StaleWrite, Locked, and InvalidValue with its errors by field; nothing is stored then.
     """
@@ -81,6 +84,10 @@ def change_topic(
         topic = topic_editing.edit_topic(
             topic, by=by, wanted=wanted, expected_version=expected_version
         )
+        lowest = lowest_trust([topic.trust, trust or topic.trust])
+        if lowest != topic.trust and not by.is_person and topic.version != expected_version:
+            # Part of the change, which has its revision and its version.
+            Topic.objects.filter(pk=topic.pk).update(trust=lowest)
         if "paused" in (asked.get("schedule") or {}):
             _pause(topic, bool(asked["schedule"]["paused"]), by)
         if "archived" in asked:
