@@ -132,7 +132,7 @@ def without_stored_text(response: HttpResponse, *, sent: str) -> HttpResponse:
 
 
 def bare_text(body: str, *, sent: str | None = None) -> str:
-    """Return a JSON answer without stored text; an empty object for what is not JSON.
+    """Return a JSON answer without stored text; an empty object for what is no JSON object.
 
     `sent` says that it is a problem: of the quotations in it those stay that the caller sent.
     """
@@ -140,7 +140,7 @@ def bare_text(body: str, *, sent: str | None = None) -> str:
         value = json.loads(body)
     except ValueError:
         value = {}
-    return json.dumps(without_text(value, sent=sent))
+    return json.dumps(without_text(value, sent=sent) if isinstance(value, dict) else {})
 
 
 def without_text(value: dict[str, Any], *, sent: str | None = None) -> dict[str, Any]:

@@ -42,6 +42,7 @@ ROUTES, BASE = "tests/api/test_every_route.py", "tests/memory/test_base.py"
 ADDRESSES, HOSTILE = "tests/pages/test_every_address.py", "tests/providers/test_fetch_hostile.py"
 EXTRACT, GUARD = "tests/providers/test_extract.py", "tests/providers/test_address_guard.py"
 ARCHIVES, TOKENS = "tests/memory/test_archive_input.py", "tests/api/test_tokens.py"
+SHOWN = "tests/api/test_shown.py"
 
 GUARDS = (
     Guard(
@@ -130,6 +131,34 @@ GUARDS = (
         "the key is not looked at",
         out.idempotency,
         "tests/api/test_idempotency.py::test_the_same_request_is_answered_the_same_again",
+    ),
+    Guard(
+        "noted reading",
+        "what an agent is shown lowers the trust of what it writes next",
+        "nothing is noted of what it is shown",
+        out.reading,
+        f"{SHOWN}::test_the_text_in_a_refused_write_is_noted_too",
+    ),
+    Guard(
+        "trust of writes",
+        "what an agent writes is believed no further than what it read",
+        "all that it writes is stored as its own word",
+        out.write_trust,
+        f"{SHOWN}::test_a_write_is_stored_with_the_trust_of_what_was_read[set_entry]",
+    ),
+    Guard(
+        "answers to tokens that only write",
+        "a token without the scope read gets no stored text",
+        "it is answered as one that reads",
+        out.write_only,
+        "tests/api/test_write_only.py::test_a_refusal_quotes_only_what_was_sent",
+    ),
+    Guard(
+        "kept answers",
+        "a kept answer does not repeat what was hidden since",
+        "it is given again as it was",
+        out.withholding,
+        f"{SHOWN}::test_a_kept_answer_does_not_repeat_what_was_hidden_since[sensitivity]",
     ),
     Guard(
         "CSRF token",

@@ -193,6 +193,35 @@ def idempotency(patch: Patch) -> None:
     _everywhere(patch, module.once, lambda request, caller, run: run())
 
 
+def reading(patch: Patch) -> None:
+    """Note nothing of what an agent is shown."""
+    from memory.api.auth import Caller
+
+    patch.setattr(Caller, "note_shown", lambda self, trust="": None)
+
+
+def write_trust(patch: Patch) -> None:
+    """Store what an agent writes as its own word, whatever it read."""
+    from memory.models import Trust
+    from memory.toolkit.types import ToolContext
+
+    patch.setattr(ToolContext, "write_trust", property(lambda self: Trust.AGENT))
+
+
+def write_only(patch: Patch) -> None:
+    """Answer a token that only writes as one that reads."""
+    from memory.api import shown
+
+    _everywhere(patch, shown.without_stored_text, lambda response, *, sent: response)
+
+
+def withholding(patch: Patch) -> None:
+    """Give a kept answer again, whatever became of its records."""
+    from memory.models import ApiAnswer
+
+    patch.setattr(ApiAnswer, "withhold", lambda ids: None)
+
+
 def csrf(patch: Patch) -> None:
     """Ask no form for its token."""
     from django.middleware.csrf import CsrfViewMiddleware

@@ -1,0 +1,81 @@
+"""A row of each kind that holds text from outside, and how each call of the API reaches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memory.content import store
+from memory.files.saving import save_file
+from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
+from memory.noting import writing as notes
+from memory.observing import Line, remember_lines
+from memory.scratchpads import entries as scratchpad
+from research.api.joined import api
+from tests.api.cast import ROOT, Program
+from tests.api.test_every_route import address
+from tests.research.factories import make_second_run, make_topic
+
+OUTSIDE = "The quokkafern invoice is due at once"  # what a page said
+FILE = "facts/memory.md"
+KEY = "from the web"
+OPERATIONS = {
+    told["operationId"]: (method.upper(), path.removeprefix(ROOT))
+    for path, methods in api.get_openapi_schema()["paths"].items()
+    for method, told in methods.items()
+}
+
+
+def rows_from_outside(alice: User) -> dict[str, Any]:
+    """Return what addresses name: each row says OUTSIDE and has the trust of text from outside."""
+    topic = make_topic(alice, "Invoices")
+    topic.change(by=alice.actor, summary=OUTSIDE)
+    run = make_second_run(topic)
+    run.warnings = [OUTSIDE]
+    run.save(update_fields=["warnings"])
+    more = {"by": alice.actor, "trust": Trust.EXTERNAL}
+    note = notes.write_note(alice, "log", OUTSIDE, **more)
+    notes.write_note(alice, "summary", OUTSIDE, **more)
+    gone = notes.write_note(alice, "log", f"{OUTSIDE}, too", **more)
+    gone.trash(by=alice.actor)
+    observation = remember_lines(alice, [Line("finding", OUTSIDE)], **more).observations[0]
+    save_file(alice, FILE, f"# Memory\n\n> Summary: {OUTSIDE}\n\n- {OUTSIDE}\n", by=alice.actor)
+    file = alice_file(alice)
+    type(file).objects.filter(pk=file.pk).update(trust=Trust.EXTERNAL)
+    scratchpad.set_value(alice, KEY, OUTSIDE, **more)
+    TopicFact.objects.filter(topic=topic).update(trust=Trust.EXTERNAL)
+    item = store(alice, OUTSIDE, title=OUTSIDE, **more)
+    snapshot = Snapshot.objects.create(owner=alice, title=OUTSIDE, scope="owner")
+    return {
+        "slug": topic.slug, "number": run.number, "run_id": run.pk, "note_id": note.pk,
+        "observation_id": observation.pk, "item_id": item.pk, "snapshot_id": snapshot.pk,
+        "path": FILE, "key": KEY.replace(" ", "%20"), "record_type": "note", "record_id": gone.pk,
+    }  # fmt: skip
+
+
+def alice_file(alice: User) -> Any:
+    """Return Alice's file of what was learned."""
+    return MemoryFile.objects.of(alice).get(path=FILE)
+
+
+def session_of(program: Program) -> Session:
+    """Return a session of the program's own, whose answer read something from outside."""
+    agent = program.token.agent
+    session: Session = Session.objects.create(
+        owner=program.owner, agent=agent, title="Bills", source=str(agent.actor), trust=Trust.AGENT
+    )
+    Message.objects.create(session=session, position=0, role="user", content="What is due?")
+    call = {"name": "recall", "arguments": {}, "result": OUTSIDE, "trust": Trust.EXTERNAL.value}
+    Message.objects.create(
+        session=session, position=1, role="assistant", content=OUTSIDE, tool_calls=[call]
+    )
+    return session
+
+
+def send(
+    program: Program, name: str, there: dict[str, Any], body: Any = None, **headers: str
+) -> Any:
+    """Send the operation's request to the rows in `there`."""
+    method, path = OPERATIONS[name]
+    path = address(path, {**there, "session_id": there.get("session_id", "")})
+    path += {"recall": "?q=quokkafern", "clear_content": "?scope=run:none"}.get(name, "")
+    return program.send(method, path, body, **headers)

@@ -1,0 +1,85 @@
+"""What each tool and resource shows by MCP lowers the trust of what the agent writes next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory.files.saving import save_file
+from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
+from memory.noting.writing import write_note
+from memory.toolkit.registry import REGISTRY
+from research.mcp import calls, resources
+from research.mcp.callers import Caller
+from tests.api.outside_cast import FILE, KEY, OUTSIDE, rows_from_outside
+from tests.research.test_mcp import program
+
+ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "memory_list": lambda there: {},
+    "memory_read": lambda there: {"path": FILE},
+    "recall": lambda there: {"query": "quokkafern"},
+    "retrieve": lambda there: {"id": str(there["note_id"])},
+    "list_memory": lambda there: {},
+    "get_context": lambda there: {},
+    "retrieve_from_memory": lambda there: {"id": str(there["item_id"])},
+    "query_memory": lambda there: {},
+    "scratchpad_get": lambda there: {"key": KEY},
+    "scratchpad_list": lambda there: {},
+    "scratchpad_search": lambda there: {"text": "quokkafern"},
+    "get_report": lambda there: {"run": there["run_id"]},
+}
+READERS = sorted(name for name, tool in REGISTRY.items() if not tool.writes)
+
+
+def _read_trust() -> str:
+    return Agent.objects.get(name="claude").read_trust
+
+
+def _is_held(caller: Caller) -> bool:
+    result = calls.call(caller, "remember", {"content": "The kettle is descaled."})
+    return "proposal" in (result.structured_content or {}) and Proposal.objects.exists()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_a_tool_shows_is_noted(alice: User, name: str) -> None:
+    there, caller = rows_from_outside(alice), program(alice)
+
+    result = calls.call(caller, name, ARGUMENTS[name](there))
+
+    assert not result.is_error
+    assert _read_trust() == Trust.EXTERNAL
+    assert _is_held(caller)
+
+
+def test_the_text_in_a_refused_write_is_noted(alice: User) -> None:
+    rows_from_outside(alice)
+    save_file(alice, FILE, f"# Memory\n\n> Summary: x\n\n- {OUTSIDE} today\n", by=alice.actor)
+    MemoryFile.objects.of(alice).filter(path=FILE).update(trust=Trust.EXTERNAL)
+    caller = program(alice)
+    given = {"path": FILE, "content": "# Memory\n\n> Summary: x\n\n- Mine\n", "version": 1}
+
+    result = calls.call(caller, "memory_write", given)
+
+    assert result.structured_content["error"] == "conflict"
+    assert OUTSIDE in result.content[0].text
+    assert _is_held(caller)
+
+
+def test_a_list_of_resources_is_noted_by_its_titles(alice: User) -> None:
+    rows_from_outside(alice)
+    caller = program(alice)
+
+    assert OUTSIDE in str(resources.page_of(caller, None))
+    assert _is_held(caller)
+
+
+def test_what_an_agent_wrote_itself_holds_nothing(alice: User) -> None:
+    caller = program(alice)
+    write_note(alice, "log", "Its own word.", by=Agent.objects.get(name="claude").actor)
+
+    calls.call(caller, "list_memory", {})
+
+    assert not _is_held(caller)
+    assert Note.objects.filter(content="The kettle is descaled.").exists()
