@@ -36,6 +36,7 @@ from tests.api.outside_cast import (
     send,
     session_of,
 )
+from tests.api.test_observations import LONG
 from tests.research.test_mcp import program as by_mcp
 
 NOTE = {"content": "The kettle is descaled on Mondays.", "evidence": ["said so"]}
@@ -133,7 +134,7 @@ WRITES: dict[str, tuple[Any, Any]] = {
         lambda: Observation.objects.get(content="Cells crack."),
     ),
     "extract_observations": (
-        {"output": "We concluded that the cells crack because they leak at forty degrees. ",
+        {"output": LONG,
          "step_name": "look", "store": True},
         lambda: Observation.objects.latest("created"),
     ),
