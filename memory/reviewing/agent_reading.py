@@ -1,8 +1,8 @@
 """How far what an agent read may be trusted, for what it writes a moment later (decision 10).
 
-A program comes in with each call anew, by whichever process and door: so what it read stands with
-its row, and outlives the call, a restart, and a change from one connection to another.  What a page
-from outside told it is not to be written as an agent's own words a minute after.
+Each call of a program can come by another process, by MCP or REST.  So what it read is kept in the
+agent's row, and outlives the call, a restart and a change of connection.  What a page told it is not
+to be stored as the agent's own words a minute later.  `memory.api.auth.Caller` reads and notes it.
 """
 
 from __future__ import annotations
