@@ -212,11 +212,11 @@ class ActivityAdmin(AboutRecordAdmin):
 class ProposalAdmin(AboutRecordAdmin):
     """Agents' writes that wait for a person."""
 
-    list_display = ("record_type", "actor", "owner", "state", "created", "expires_at")
-    list_filter = ("state", "record_type")
+    list_display = ("record_type", "actor", "owner", "danger", "state", "created", "expires_at")
+    list_filter = ("state", "danger", "record_type")
     list_select_related = ("owner",)
     search_fields = ("actor", "owner__username")
-    MASKED = ("before", "after", "reason", "held_because")
+    MASKED = ("before", "after", "reason", "held_because", "risks")
     ID = "target_id"
 
 

@@ -25,6 +25,7 @@ from django.utils.translation import ngettext
 
 from memory.models import ModelCall, Note, Topic, User
 from memory.outside import connections
+from memory.reviewing import danger
 from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step
 from research.news import topic_news
@@ -384,5 +385,6 @@ def context(user: User) -> dict[str, Any]:
         "notes_expiring": notes,
         "month": month_of(user, runs),
         "first_steps": first_steps(user),
+        "worst_proposal": danger.worst_waiting(user),
     }
     return found | failed_of(user) | beside

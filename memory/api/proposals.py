@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 from uuid import UUID
 
 from django.utils.translation import gettext as _
@@ -11,15 +11,18 @@ from pydantic import BaseModel, Field
 
 from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
-from memory.api.paging import PAGE, Listing, Paged, listing
+from memory.api.paging import PAGE, Listing, Paged, closed, listing, opened
 from memory.api.problems import Problem, not_found
 from memory.files.limits import MOST_EPISODES
 from memory.models import Proposal
-from memory.reviewing import review
+from memory.models.proposals import Danger
+from memory.reviewing import danger, review
+from memory.reviewing.risk_codes import reasons_of
 
 api = router("proposals")
 _ONE = "/{uuid:proposal_id}"
 State = Literal["waiting", "accepted", "rejected", "expired"]
+DangerCode = Literal["injection", "your-words", "identity", "external", "other"]
 
 
 class ProposalsWanted(Paged):
@@ -27,6 +30,10 @@ class ProposalsWanted(Paged):
 
     state: State | Literal["all"] = "waiting"
     type: Literal["", "memoryfile", "note", "observation"] = ""
+    order: Literal["danger", "created"] = Field(
+        "danger",
+        description="The most dangerous first, then the oldest, as Review shows them; or by age.",
+    )
 
 
 class RejectIn(Body):
@@ -58,6 +65,10 @@ class ProposalOut(BaseModel):
     source: str
     reason: str = Field(description="What its writer says.")
     held_because: list[str]
+    danger: DangerCode = Field(description="How dangerous accepting it unseen is.")
+    risks: list[dict[str, Any]] = Field(
+        description="The codes behind `held_because`, each with its parameters."
+    )
     state: State
     edited: dict[str, Any] = Field(description="What a person made of `after`; empty: nothing.")
     result: UUID | None = Field(description="The record that came of it.")
@@ -70,12 +81,13 @@ class ProposalOut(BaseModel):
     @classmethod
     def of(cls, proposal: Proposal) -> Self:
         """Return the proposal as it is told."""
-        made = {"type", "target", "held_because", "result"}
+        made = {"type", "target", "held_because", "danger", "result"}
         fields = {name: getattr(proposal, name) for name in cls.model_fields.keys() - made}
         return cls(
             type=proposal.record_type,
             target=proposal.target_id,
-            held_because=proposal.reasons,
+            held_because=reasons_of(proposal),
+            danger=cast(DangerCode, Danger(proposal.danger).code),
             result=proposal.result_id,
             **fields,
         )
@@ -86,14 +98,20 @@ def list_proposals(
     request: ApiRequest,
     wanted: ProposalsWanted = PAGE,
 ) -> Listing[ProposalOut]:
-    """List proposals, the oldest first: those that wait, unless others are asked for."""
+    """List proposals, the most dangerous first: those that wait, unless others are asked for."""
     owner = request.auth.owner
     rows = review.waiting(owner) if wanted.state == "waiting" else Proposal.objects.of(owner)
     if wanted.state not in ("waiting", "all"):
         rows = rows.filter(state=wanted.state)
     if wanted.type:
         rows = rows.filter(record_type=wanted.type)
-    return listing(rows.order_by(), wanted, name="proposals", out=ProposalOut.of, falling=False)
+    if wanted.order == "created":
+        return listing(rows.order_by(), wanted, name="proposals", out=ProposalOut.of, falling=False)
+    name = "proposals.by-danger"
+    found = danger.page(rows, cursor=opened(wanted, name), size=wanted.limit)
+    return Listing(
+        items=list(map(ProposalOut.of, found.rows)), next=closed(found.next_cursor, name)
+    )
 
 
 @api.post(_ONE + "/accept", auth=ADMIN, response=ProposalOut)

@@ -30,7 +30,9 @@ from memory.models import (
 from memory.models.conflicts import CONFLICT_TYPES
 from memory.recall.kinds import KINDS
 from memory.records import kinds as record_kinds
+from memory.reviewing import danger
 from memory.reviewing.apply import APPLY
+from memory.reviewing.risk_codes import Risk
 from memory.talking.conversation import PENDING
 from memory.texts.cite_marks import MARK
 from memory.toolkit.types import named
@@ -226,11 +228,13 @@ def _is_result(one: Any) -> bool:
 
 
 def say_whose(proposal: Proposal, taking_in: Any) -> None:
-    """Say of a stranger's proposal that it is one."""
-    if not taking_in.is_own:
-        why = _("it comes with somebody else's archive")
+    """Say of a stranger's proposal that it is one, and rate its danger again: an archive can claim any."""
+    stranger = () if taking_in.is_own else (Risk("stranger"),)
+    danger.rate(proposal, proposal.held_because, more=stranger)
+    if stranger:
         proposal.source = taking_in.source
-        proposal.held_because = "; ".join(filter(None, [why, proposal.held_because]))
+        why = [stranger[0].words, proposal.held_because]
+        proposal.held_because = "; ".join(filter(None, why))
 
 
 def conflict_problem(conflict: Conflict) -> str:

@@ -552,6 +552,20 @@ class Migration(migrations.Migration):
                 ("reason", models.TextField(blank=True)),
                 ("held_because", models.TextField(blank=True)),
                 (
+                    "danger",
+                    models.PositiveSmallIntegerField(
+                        choices=[
+                            (1, "Prompt injection"),
+                            (2, "Changes your own words"),
+                            (3, "Rules and identity"),
+                            (4, "From pages and documents"),
+                            (5, "Other changes"),
+                        ],
+                        default=5,
+                    ),
+                ),
+                ("risks", models.JSONField(blank=True, default=list)),
+                (
                     "state",
                     models.CharField(
                         choices=[
@@ -1091,6 +1105,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="proposal",
             index=models.Index(fields=["owner", "state", "created"], name="proposal_of_owner"),
+        ),
+        migrations.AddIndex(
+            model_name="proposal",
+            index=models.Index(
+                condition=models.Q(("state", "waiting")),
+                fields=["owner", "danger", "created", "id"],
+                name="proposal_by_danger",
+            ),
         ),
         migrations.AddConstraint(
             model_name="reviewlevel",

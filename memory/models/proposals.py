@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from memory.models.history import Activity, OwnedQuerySet
+from memory.texts.text import shorten
 
 PROPOSAL_LIFETIME = timedelta(days=30)
 
@@ -21,14 +22,29 @@ def _a_lifetime_from_now() -> datetime:
     return timezone.now() + PROPOSAL_LIFETIME
 
 
+class Danger(models.IntegerChoices):
+    """How much harm accepting a proposal unseen could do, the gravest first: the order of Review."""
+
+    INJECTION = 1, _("Prompt injection")
+    YOUR_WORDS = 2, _("Changes your own words")
+    IDENTITY = 3, _("Rules and identity")
+    EXTERNAL = 4, _("From pages and documents")
+    OTHER = 5, _("Other changes")
+
+    @property
+    def code(self) -> str:
+        """Return the name that REST uses."""
+        return self.name.lower().replace("_", "-")
+
+
 class ProposalQuerySet(OwnedQuerySet):
     """The questions asked of proposals."""
 
     def waiting(self) -> ProposalQuerySet:
-        """Keep those that a person can still decide, the oldest first."""
+        """Keep those that a person can still decide, the most dangerous first, then the oldest."""
         now = timezone.now()
         rows = self.filter(state=Proposal.State.WAITING, expires_at__gt=now)
-        return rows.order_by("created", "id")
+        return rows.order_by("danger", "created", "id")
 
 
 class Proposal(models.Model):
@@ -37,7 +53,8 @@ class Proposal(models.Model):
     `record_type` and `target_id` name the record it would change (no target: it would make one),
     `before` and `after` what the writer saw and wants.  `edited` is what a person made of `after`
     before accepting it, `result_id` the record that came of it, `results` each revision that this
-    made, in order, as `[record type, record, version]`: by these it can be taken back.
+    made, in order, as `[record type, record, version]`: by these it can be taken back.  `risks` are
+    the codes of why it is held (`memory.reviewing.risk_codes`), `danger` the gravest of them.
     """
 
     class State(models.TextChoices):
@@ -60,6 +77,8 @@ class Proposal(models.Model):
     results = models.JSONField(default=list, blank=True)
     reason = models.TextField(blank=True)
     held_because = models.TextField(blank=True)
+    danger = models.PositiveSmallIntegerField(choices=Danger, default=Danger.OTHER)
+    risks = models.JSONField(default=list, blank=True)
     state = models.CharField(max_length=10, choices=State, default=State.WAITING)
     decided_by = models.CharField(max_length=200, blank=True)
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -73,6 +92,11 @@ class Proposal(models.Model):
         ordering = ("created", "id")
         indexes = [
             models.Index(fields=["owner", "state", "created"], name="proposal_of_owner"),
+            models.Index(
+                fields=["owner", "danger", "created", "id"],
+                condition=models.Q(state="waiting"),
+                name="proposal_by_danger",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -88,6 +112,14 @@ class Proposal(models.Model):
         ids = list(cls.objects.filter(which).values_list("pk", flat=True))
         Activity.forget(ids)
         cls.objects.filter(pk__in=ids).delete()
+
+    @property
+    def label(self) -> str:
+        """Return in a few words what it would write."""
+        if "path" in self.after:
+            return str(self.after["path"])
+        lines = self.after.get("lines") or [self.after]
+        return shorten(str(lines[0].get("content", "")), 120)
 
     @property
     def is_waiting(self) -> bool:

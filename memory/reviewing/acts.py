@@ -16,8 +16,9 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Proposal, User
 from memory.origins import HEURISTIC
-from memory.reviewing import review
+from memory.reviewing import danger, review
 from memory.reviewing import undo as review_undo
+from memory.reviewing.outdated import outdated
 from memory.reviewing.page import title_of
 
 ACTS = ("accept", "reject")
@@ -29,12 +30,14 @@ MOST_TOLD = 3
 class Decided:
     """What became of many proposals: how many were decided, which could not be, how many are left.
 
-    `at` is the moment that is stored with all that were decided: by it they are put back.
+    `apart` were not accepted: they need their own decision.  `at` is the moment that is stored with
+    all that were decided: by it they are put back.
     """
 
     act: str
     done: int = 0
     left: int = 0
+    apart: int = 0
     problems: list[str] = field(default_factory=list)
     at: datetime | None = None
 
@@ -44,7 +47,14 @@ class Decided:
             words = ngettext("%(n)d proposal accepted.", "%(n)d proposals accepted.", self.done)
         else:
             words = ngettext("%(n)d proposal rejected.", "%(n)d proposals rejected.", self.done)
-        said = [words % {"n": self.done}]
+        said = [words % {"n": self.done}] if self.done or not self.apart else []
+        if self.apart:
+            apart = ngettext(
+                "%(n)d needs its own decision, because it’s dangerous or out of date.",
+                "%(n)d need their own decisions, because they’re dangerous or out of date.",
+                self.apart,
+            )
+            said.append(apart % {"n": self.apart})
         if self.problems:
             stay = ngettext(
                 "One could not be, and waits on: %(why)s",
@@ -70,9 +80,18 @@ def decide(
     why: str = "",
     seconds: float = SECONDS,
 ) -> Decided:
-    """Accept or reject each of the proposals, for as long as a request may last."""
+    """Accept or reject each of the proposals, for as long as a request may last.
+
+    Those that are dangerous or out of date are not accepted together with others.
+    """
     rows = list(proposals)
     done = Decided(act, at=timezone.now())
+    if act == "accept":
+        behind = outdated(owner, rows)
+        together = [
+            one for one in rows if one.pk not in behind and not danger.needs_own_decision(one)
+        ]
+        done.apart, rows = len(rows) - len(together), together
     ends = time.monotonic() + seconds
     for place, one in enumerate(rows):
         if time.monotonic() > ends:

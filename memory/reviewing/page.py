@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,11 +16,17 @@ from django.utils.translation import gettext_lazy as _lazy
 from django.utils.translation import ngettext
 
 from memory import origins
+from memory.actors import Actor
 from memory.models import MemoryFile, Note, Observation, Proposal, User
+from memory.models.proposals import Danger
 from memory.paging import Page, page_of
-from memory.reviewing import review
+from memory.reviewing import danger, review
 from memory.reviewing.levels import KINDS, levels_of
-from memory.reviewing.types import MERGE, TRASH
+from memory.reviewing.marks import marked
+from memory.reviewing.outdated import Outdated, outdated, with_newer_texts
+from memory.reviewing.preview import Preview, preview
+from memory.reviewing.risk_codes import reasons_of
+from memory.reviewing.types import MERGE, TRASH, Overtaken
 from memory.texts import diff as text_diff
 from memory.texts.text import shorten
 
@@ -27,6 +34,7 @@ PAGE = 20
 # What differs, in characters: of a list together, of one proposal; and the lines that are shown.
 MOST_DIFFED, MOST_DIFFED_OF_ONE = 200_000, 1_100_000
 MOST_ROWS, MOST_WHOLE = 24, 2_000
+PREVIEW_SECONDS = 0.6  # of one list: each preview carries its proposal out, and takes it back
 STATES = {
     Proposal.State.WAITING.value: _lazy("Waiting"),
     Proposal.State.ACCEPTED.value: _lazy("Accepted"),
@@ -76,7 +84,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Row:
-    """One proposal as people read it."""
+    """One proposal as people read it; while it waits, with what accepting it would do now."""
 
     proposal: Proposal
     title: str
@@ -86,6 +94,13 @@ class Row:
     rows: list[text_diff.Row] = field(default_factory=list)
     is_cut: bool = False
     details: list[tuple[str, str]] = field(default_factory=list)
+    preview: Preview | None = None
+    outdated: list[Outdated] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Return why it is held, the gravest first."""
+        return reasons_of(self.proposal)
 
     @property
     def can_edit(self) -> bool:
@@ -96,6 +111,61 @@ class Row:
     def is_file(self) -> bool:
         """Whether it is for a memory file, whose path is set in mono."""
         return self.proposal.record_type == "memoryfile"
+
+    @property
+    def is_injection(self) -> bool:
+        """Whether it is in the group that is marked as dangerous."""
+        return bool(self.proposal.danger == Danger.INJECTION)
+
+    @property
+    def conflict(self) -> Overtaken | None:
+        """Return what accepting it as it is would run into."""
+        return self.preview.conflict if self.preview else None
+
+    @property
+    def old_facts(self) -> list[Outdated]:
+        """Return the facts it quotes that were replaced, corrected or marked as wrong."""
+        return [one for one in self.outdated if not one.is_target]
+
+    @property
+    def changed_target(self) -> Outdated | None:
+        """Return how the record it would change was changed since."""
+        return next((one for one in self.outdated if one.is_target), None)
+
+    @property
+    def has_newer_text(self) -> bool:
+        """Whether it can be accepted with the newer facts in place of those it quotes."""
+        return bool(with_newer_texts(self.proposal, self.outdated))
+
+
+@dataclass(slots=True)
+class Group:
+    """The proposals of one danger on a page: its heading, and how many there are in all."""
+
+    danger: Danger
+    number: int
+    rows: list[Row] = field(default_factory=list)
+
+    @property
+    def heading(self) -> str:
+        """Return what the group is called."""
+        return str(self.danger.label)
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether each of them needs its own decision."""
+        return self.danger in danger.NEEDS_OWN_DECISION
+
+
+def groups(rows: Sequence[Row], counts: Mapping[int, int]) -> list[Group]:
+    """Return the rows of a page of what waits in their groups, in the order of the rows."""
+    found: list[Group] = []
+    for row in rows:
+        if not found or found[-1].danger != row.proposal.danger:
+            of = Danger(row.proposal.danger)
+            found.append(Group(of, counts.get(of, 0)))
+        found[-1].rows.append(row)
+    return found
 
 
 def rows_of(owner: User, wanted: Wanted) -> QuerySet[Any]:
@@ -120,14 +190,12 @@ def who_of(owner: User, actor: str) -> str:
 
 
 def page(owner: User, wanted: Wanted, *, cursor: str = "") -> Page:
-    """Return a page of rows: what waits the oldest first, what is decided the latest first."""
-    found = page_of(
-        rows_of(owner, wanted).order_by(),
-        by="created",
-        falling=not wanted.is_waiting,
-        cursor=cursor,
-        size=PAGE,
-    )
+    """Return a page of rows: what waits by danger, what is decided the latest first."""
+    rows = rows_of(owner, wanted).order_by()
+    if wanted.is_waiting:
+        found = danger.page(rows, cursor=cursor, size=PAGE)
+    else:
+        found = page_of(rows, by="created", falling=True, cursor=cursor, size=PAGE)
     return Page(in_words(owner, found.rows), found.next_cursor)
 
 
@@ -138,21 +206,65 @@ def in_words(
     most: int = MOST_ROWS,
     most_diffed: int = MOST_DIFFED,
 ) -> list[Row]:
-    """Return the proposals as people read them: at most two queries, for runs and sessions."""
+    """Return the proposals as people read them.
+
+    What waits is previewed, for PREVIEW_SECONDS at most: a row without a preview says so.
+    """
     named = origins.of(owner, [text for one in proposals for text in (one.source, one.actor)])
-    rows, left = [], most_diffed
+    waiting = [one for one in proposals if one.is_waiting]
+    behind = outdated(owner, waiting) if waiting else {}
+    rows: list[Row] = []
+    left, ends = most_diffed, time.monotonic() + PREVIEW_SECONDS
     for one in proposals:
         one.owner = owner
         row = Row(one, title_of(one), act_of(one), named[one.actor].words, named.get(one.source))
         if row.via is not None and row.via.text == one.actor:
             row.via = None
-        hidden, old, new = apart(*texts_of(one))
+        if one.is_waiting and (not rows or time.monotonic() < ends):
+            row.preview = preview(one, by=Actor.person(owner))
+            row.act = act_now(row.preview) or row.act
+        row.outdated = behind.get(one.pk, [])
+        hidden, old, new = apart(*_shown_texts(row))
         left -= len(old) + len(new)
         diff = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
         row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
+        row.rows = marked(row.rows) if row.is_injection else row.rows
         row.details = _details(one)
         rows.append(row)
     return rows
+
+
+def _shown_texts(row: Row) -> tuple[str, str]:
+    """Return what accepting changes, before and after; of a conflict what was proposed."""
+    found = row.preview
+    if found is None or found.problem or found.conflict or found.changes_nothing:
+        return texts_of(row.proposal)
+    old = "".join(_ended(change.shown_before) for change in found.changes)
+    new = "".join(_ended(change.shown_after) for change in found.changes)
+    return old, new
+
+
+def act_now(found: Preview) -> str:
+    """Return in words what accepting does now; empty where it cannot be carried out as it is."""
+    if found.conflict or found.problem:
+        return ""
+    if found.changes_nothing:
+        return _("is already stored")
+    acts = {change.act for change in found.changes}
+    if len(acts) > 1:
+        return _("will be changed")
+    (act,) = acts
+    if act == "create" and found.changes[0].record_type == "memoryfile":
+        return _("creates a new file")
+    return {
+        "create": _("will be created"),
+        "change": _("will be changed"),
+        "replace": _("replaces the current one"),
+        "merge": _("replaces the notes it merges"),
+        "trash": _("moves to Trash"),
+        "restore": _("comes back from Trash"),
+        "vouch": _("is stored already and becomes yours"),
+    }[act]
 
 
 def apart(old: str, new: str) -> tuple[list[text_diff.Row], str, str]:
@@ -213,16 +325,14 @@ def title_of(proposal: Proposal) -> str:
 
 
 def act_of(proposal: Proposal) -> str:
-    """Return what would become of it: made anew, changed, or replaced."""
+    """Return what was proposed: to create, change or replace something."""
     if proposal.record_type == "memoryfile":
-        return _("would be changed") if proposal.version_seen else _("would be written")
+        return _("change") if proposal.version_seen else _("new file")
     if proposal.after.get("act") == MERGE:
-        return _("would replace the notes it merges")
+        return _("merge")
     if proposal.after.get("act") == TRASH:
-        return _("would be moved to Trash")
-    if proposal.target_id is not None:
-        return _("would replace the one that stands")
-    return _("would be remembered")
+        return _("move to Trash")
+    return _("replacement") if proposal.target_id is not None else _("new")
 
 
 def _details(proposal: Proposal) -> list[tuple[str, str]]:

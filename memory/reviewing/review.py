@@ -33,14 +33,15 @@ from memory.models import (
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
 from memory.noting.checks import LONGEST_SCOPE
-from memory.reviewing import refused
+from memory.reviewing import danger, refused
 from memory.reviewing.apply import APPLY, Applied, Overtaken, lines_of
 from memory.reviewing.levels import level_of
-from memory.reviewing.risks import Write, reasons
+from memory.reviewing.risk_codes import Held, Risk
+from memory.reviewing.risks import Write, found
 from memory.texts.text import clean, one_line, shorten
 
 __all__ = [
-    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "expire_due", "held_in", "hold",
+    "APPLY", "Decided", "Overtaken", "Verdict", "accept", "carry_out", "expire_due", "held_in", "hold",
     "lines_of", "put_back", "reject", "verdict", "wait_again", "waiting",
 ]  # fmt: skip
 
@@ -114,10 +115,10 @@ def verdict(
     level = level_of(owner, kind)
     if level == ReviewLevel.Level.ACCEPT and trust != Trust.QUARANTINED:
         return Verdict()
-    why = reasons(write)
+    why = found(write)
     if level == ReviewLevel.Level.HOLD_ALL:
-        why = why or [_("you want to see every write of this kind")]
-    return Verdict("; ".join(reason.replace(";", ",") for reason in why))
+        why = why or [Risk("every-write")]
+    return Verdict(Held(why))
 
 
 def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
@@ -134,7 +135,7 @@ def check_unreviewed(owner: User, kind: str, *, by: Actor, act: str) -> None:
 
 
 def waiting(owner: User) -> Any:
-    """Return what waits for the owner, the oldest first."""
+    """Return what waits for the owner, the most dangerous first, then the oldest."""
     return Proposal.objects.of(owner).waiting()
 
 
@@ -175,6 +176,7 @@ def hold(
         held_because=held,
     )
     APPLY[record_type].check(proposal)
+    danger.rate(proposal, held)
     with transaction.atomic():
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         same = waiting(owner).filter(
@@ -182,11 +184,10 @@ def hold(
             target_id=target_id, after=proposal.after,
         ).first()  # fmt: skip
         if same is not None:
-            found: Proposal = same
-            return found
+            return same  # type: ignore[no-any-return]
         _check_room(owner)
         proposal.save(force_insert=True)
-        Activity.log(owner, by, "held", subject=proposal, label=label_of(proposal), why=held)
+        Activity.log(owner, by, "held", subject=proposal, label=proposal.label, why=held)
     return proposal
 
 
@@ -221,15 +222,6 @@ def _cleaned(value: Any) -> Any:
     return [_cleaned(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def label_of(proposal: Proposal) -> str:
-    """Return in a few words what the proposal would write."""
-    after = proposal.after
-    if "path" in after:
-        return str(after["path"])
-    lines = after.get("lines") or [after]
-    return shorten(str(lines[0].get("content", "")), 120)
-
-
 # --- a person decides -----------------------------------------------------------------------------
 
 
@@ -254,13 +246,7 @@ def accept(
         held = _held(proposal)
         wanted = {**held.after, **_stored(after)} if after is not None else held.after
         last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
-        if held.record_type not in APPLY:
-            # `hold` and imports take none of them; a row of another version of Beacon may be one.
-            said = _(
-                "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
-            )
-            raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
-        applied = APPLY[held.record_type].carry_out(held, wanted, by, seen)
+        applied = carry_out(held, wanted, by, seen)
         edited = wanted if wanted != held.after else {}
         fields = {
             "edited": edited,
@@ -270,11 +256,25 @@ def accept(
         }
         held = _decide(held, Proposal.State.ACCEPTED, by, **fields)
         Activity.log(
-            held.owner, by, "proposal-accepted", subject=held, label=label_of(held),
+            held.owner, by, "proposal-accepted", subject=held, label=held.label,
             edited=_("yes") if edited else "",
         )  # fmt: skip
     _tell(proposal, held)
     return applied
+
+
+def carry_out(held: Proposal, wanted: Mapping[str, Any], by: Actor, seen: str) -> Applied:
+    """Store what is wanted of the proposal, in the caller's transaction; its row stays as it is.
+
+    `memory.reviewing.preview` calls it, too, and rolls back.  Raises as `accept` does.
+    """
+    if held.record_type not in APPLY:
+        # `hold` and imports take none of them; a row of another version of Beacon may be one.
+        said = _(
+            "This Beacon does not know how to store a “%(kind)s”. Reject the proposal instead."
+        )
+        raise MemoryRefused(said % {"kind": shorten(held.record_type, 40)})
+    return APPLY[held.record_type].carry_out(held, wanted, by, seen)
 
 
 def _written(held: Proposal, applied: Applied, by: Actor, last: int) -> list[list[Any]]:
@@ -296,7 +296,7 @@ def reject(proposal: Proposal, *, by: Actor, why: str = "", at: datetime | None 
         fields = {"decision_reason": reason, "decided_at": at or timezone.now()}
         held = _decide(_held(proposal), Proposal.State.REJECTED, by, **fields)
         Activity.log(
-            held.owner, by, "proposal-rejected", subject=held, label=label_of(held), why=reason
+            held.owner, by, "proposal-rejected", subject=held, label=held.label, why=reason
         )
     _tell(proposal, held)
 
@@ -327,7 +327,7 @@ def wait_again(held: Proposal, *, by: Actor) -> None:
     # One that was decided long ago would expire at once: it has a day at least.
     held.expires_at = max(held.expires_at, timezone.now() + timedelta(days=1))
     held.save(update_fields=[*_DECISION, "expires_at"])
-    Activity.log(held.owner, by, "proposal-put-back", subject=held, label=label_of(held))
+    Activity.log(held.owner, by, "proposal-put-back", subject=held, label=held.label)
 
 
 _UNDECIDED: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What makes an agent's write risky, in the words that a person reads on the Review page.
+"""What makes an agent's write risky (`memory.reviewing.risk_codes` has the words for it).
 
 Only what can be told for sure from the texts and the rows: where it came from, whose lines it
 takes out, whether the owner said what it says of them, and whether it gives orders.
@@ -12,18 +12,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from memory.actors import REFLECTOR, RESEARCH, Actor
 from memory.file_texts.summaries import by_rule, line_of
 from memory.models import MemoryFile, Message, Note, Remembered, Revision, Trust, User
+from memory.reviewing.risk_codes import Risk
 from memory.texts.diff import edits, lines_of
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import match_key, one_line, shorten
 
 IDENTITY_FILE = "facts/user.md"
 LEAST_QUOTED = 3  # letters and digits: less stands in every message
-MOST_SHOWN = 60  # characters of a line that a reason names
+MOST_SHOWN = 60  # characters of a line that a risk names
 
 QUOTED = re.compile(
     r"“([^”\n]+)”|\"([^\"\n]+)\"|«([^»\n]+)»|„([^“”\n]+)[“”]|「([^」\n]+)」|『([^』\n]+)』"
@@ -77,9 +76,9 @@ def _content(target: Any) -> str:
     return str(target.content) if target is not None else ""
 
 
-def reasons(write: Write) -> list[str]:
+def found(write: Write) -> list[Risk]:
     """Return why the write is risky, the gravest first; an empty list means that it is not."""
-    found = [
+    risks = [
         _trust_of(write),
         _kind_of(write),
         _orders(write.new_texts),
@@ -87,39 +86,28 @@ def reasons(write: Write) -> list[str]:
         _contradicts(write),
         _says_of_owner(write),
     ]
-    return [reason for reason in found if reason]
+    return sorted(filter(None, risks), key=lambda risk: risk.danger)
 
 
-def _trust_of(write: Write) -> str:
+def _trust_of(write: Write) -> Risk | None:
     if write.trust == Trust.QUARANTINED:
-        return _("it comes from text that is quarantined")
+        return Risk("quarantined")
     if write.trust == Trust.EXTERNAL and write.leaves_topic:
-        if write.by in (RESEARCH, REFLECTOR):
-            return _(
-                "it rests on pages or documents that were read, and would be used outside its topic"
-            )
-        return _(
-            "its writer was shown text from web pages just before, and it would be used outside "
-            "a topic"
-        )
-    return ""
+        return Risk("external-run" if write.by in (RESEARCH, REFLECTOR) else "external")
+    return None
 
 
-def _kind_of(write: Write) -> str:
-    if write.kind == "rule":
-        return _("it is a rule, which every answer and run would follow")
-    if write.kind == "soul":
-        return _("it changes who the agent is")
-    return ""
+def _kind_of(write: Write) -> Risk | None:
+    return {"rule": Risk("rule"), "soul": Risk("identity")}.get(write.kind)
 
 
-def _orders(texts: Iterable[str]) -> str:
-    """Return what smells of instructions; lines are read one by one and together."""
+def _orders(texts: Iterable[str]) -> Risk | None:
+    """Return the prompt injection that the texts hold; lines are read one by one and together."""
     texts = list(texts)
     for text in (*texts, "\n".join(texts)):
         if smell := smells_of_instructions(text):
-            return _("it smells of instructions: it %(smell)s") % {"smell": smell}
-    return ""
+            return Risk("injection", {"smell": smell})
+    return None
 
 
 # --- whose lines it takes out ---------------------------------------------------------------------
@@ -141,20 +129,17 @@ def _bare(text: str) -> list[str]:
     return [line.rstrip() for line in lines_of(text) if line.strip()]
 
 
-def _takes_out(write: Write) -> str:
+def _takes_out(write: Write) -> Risk | None:
     """Return that the write changes or takes out what a person wrote."""
     if isinstance(write.target, MemoryFile):
         lines = persons_lines_gone(write.target, write.after)
         if lines:
-            told = {"line": shorten(lines[0], MOST_SHOWN).replace(";", ","), "n": len(lines)}
-            one = _("it changes a line of yours, “%(line)s”")
-            many = _("it changes %(n)d lines of yours, the first is “%(line)s”")
-            return (one if len(lines) == 1 else many) % told
+            return Risk("persons-lines", {"line": shorten(lines[0], MOST_SHOWN), "n": len(lines)})
     elif isinstance(write.target, Note) and write.target.kind not in Note.IDENTITY:
         note = write.target
         if note.edited_by_person or note.trust == Trust.OWNER:
-            return _("it replaces a note that you wrote, or said that it holds")
-    return ""
+            return Risk("persons-note")
+    return None
 
 
 def persons_lines_gone(file: MemoryFile, after: str) -> list[str]:
@@ -201,10 +186,10 @@ def _persons_versions(file: MemoryFile, versions: set[int]) -> set[int]:
 # --- what contradicts a line that stands ----------------------------------------------------------
 
 
-def _contradicts(write: Write) -> str:
+def _contradicts(write: Write) -> Risk | None:
     """Return that a line gives a key of the fact files another value, and leaves the old beside it."""
     if not write.file_path.startswith("facts/"):
-        return ""
+        return None
     before = _content(write.target)
     had = _keyed(_bare(before))
     stay = set(_bare(write.after))
@@ -212,9 +197,8 @@ def _contradicts(write: Write) -> str:
         for key, (value, _line) in _keyed([line]).items():
             old = had.get(key)
             if old and old[0] != value and old[1] in stay:
-                told = shorten(old[1].strip(), MOST_SHOWN).replace(";", ",")
-                return _("it says otherwise than “%(line)s”, which stays") % {"line": told}
-    return ""
+                return Risk("contradiction", {"line": shorten(old[1].strip(), MOST_SHOWN)})
+    return None
 
 
 def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -229,18 +213,17 @@ def _keyed(lines: Iterable[str]) -> dict[str, tuple[str, str]]:
 # --- what it says of the owner --------------------------------------------------------------------
 
 
-def _says_of_owner(write: Write) -> str:
+def _says_of_owner(write: Write) -> Risk | None:
     """Return that the write says of the owner what they did not say in these words."""
     if write.file_path != IDENTITY_FILE:
-        return ""
+        return None
     by_itself = line_of(by_rule(IDENTITY_FILE, write.after))
     for line in added_lines(_content(write.target), write.after):
         if line == by_itself:
             continue  # the summary, made from the lines below it, which are looked at themselves
         if _states(line) and not _is_said(write, line):
-            told = {"line": shorten(line.strip(), MOST_SHOWN).replace(";", ",")}
-            return _("it says of you “%(line)s”, and quotes no words of yours for it") % told
-    return ""
+            return Risk("about-owner", {"line": shorten(line.strip(), MOST_SHOWN)})
+    return None
 
 
 def _states(line: str) -> bool:

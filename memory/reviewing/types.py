@@ -40,8 +40,8 @@ class Overtaken(MemoryRefused):
     def __init__(self, label: str, merge: Merge, *, token: str) -> None:
         super().__init__(
             _(
-                "“%(label)s” was changed since this was proposed, in the same place. Nothing was "
-                "saved: look at both, write what holds, and save that."
+                "“%(label)s” changed in the same lines after this was proposed. Nothing was saved. "
+                "Compare both texts, then save the one you want."
             )
             % {"label": label}
         )

@@ -197,3 +197,22 @@ def smells_of_instructions(text: str) -> str:
         if pattern.search(seen):
             return reason
     return ""
+
+
+def instruction_spans(text: str) -> list[tuple[int, int]]:
+    """Return where `text` looks like orders to its reader, to mark the words: begin and end, in order.
+
+    Where only its normal form shows it (hidden or look-alike characters) that is the whole text.
+    """
+    seen = text[:LONGEST].replace("’", "'")
+    found = [match.span() for match in _SMUGGLED.finditer(seen)]
+    for _reason, pattern in _PATTERNS:
+        found += [match.span() for match in pattern.finditer(seen)]
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(found):
+        begin += len(seen[begin:end]) - len(seen[begin:end].lstrip(" \t\n.,:;!?"))
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((begin, end))
+    return spans or ([(0, len(text))] if smells_of_instructions(text) else [])

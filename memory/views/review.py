@@ -24,7 +24,7 @@ from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
 from memory.models import Proposal
 from memory.reviewing import acts as review_acts
-from memory.reviewing import levels
+from memory.reviewing import danger, levels, outdated
 from memory.reviewing import page as review_page
 from memory.reviewing import review as reviewing
 from memory.reviewing.types import TRASH, Overtaken
@@ -35,11 +35,15 @@ from memory.texts.days import moment_of
 @login_required
 @vary_on_headers("HX-Request")
 def review_list(request: BeaconRequest) -> HttpResponse:
-    """Show what waits for the person, the oldest first, or what was decided."""
+    """Show what waits for the person, the most dangerous first, or what was decided."""
     wanted = review_page.Wanted.of(request.GET)
     found = review_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    by_danger = {}
+    if wanted.is_waiting and found.rows:
+        by_danger = danger.counts(review_page.rows_of(request.user, wanted))
     context = {
         "rows": found.rows,
+        "groups": review_page.groups(found.rows, by_danger) if by_danger else [],
         "next_cursor": found.next_cursor,
         "wanted": wanted,
         "counts": review_page.counts(request.user),
@@ -67,9 +71,14 @@ def proposal(request: BeaconRequest, pk: UUID) -> HttpResponse:
 
 
 def _page(request: BeaconRequest, found: Proposal, **more: Any) -> HttpResponse:
+    row = review_page.whole(request.user, found)
+    if row.conflict and "conflict" not in more and "problem" not in more:
+        mine = {"content": row.conflict.merge.text()}
+        fields = review_page.edit_fields(found, mine)
+        more = {"conflict": row.conflict, "fields": fields, "is_open": True, **more}
     context = {
         "proposal": found,
-        "row": review_page.whole(request.user, found),
+        "row": row,
         "fields": review_page.edit_fields(found),
         "target_url": review_page.target_url(found),
         "next": next_of(request),
@@ -86,6 +95,9 @@ def proposal_accept(request: BeaconRequest, pk: UUID) -> HttpResponse:
     names = [name for name, *_rest in review_page.edit_fields(found)]
     typed = review_page.typed_of(request.POST, names)
     after = review_page.edited(found, typed) if "edit" in request.POST else {}
+    if "newer" in request.POST:
+        behind = outdated.outdated(request.user, [found]).get(found.pk, [])
+        after = outdated.with_newer_texts(found, behind)
     token = request.POST.get("seen", "")
     try:
         applied = reviewing.accept(found, by=request.actor, after=after or None, seen=token)

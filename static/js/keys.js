@@ -31,7 +31,12 @@
     } else element.click();
   };
 
-  const rows = () => [...(document.querySelector("main [data-rows]")?.children ?? [])].filter(shown);
+  // data-rows may name its rows, if they are in groups.
+  const rows = () => {
+    const list = document.querySelector("main [data-rows]");
+    const named = list?.dataset.rows;
+    return [...((named ? list.querySelectorAll(named) : list?.children) ?? [])].filter(shown);
+  };
   const here = () => rows().find((row) => row.classList.contains("here"));
 
   // Of a row's links the marked one, wherever in the row it stands; none that leads to a deletion.

@@ -19,7 +19,7 @@ def looked_back(run: Run) -> None:
     held = review.hold(
         owner, "file", by=REFLECTOR, source=run.source, before={},
         after={"path": MONTH, "content": f"# 2026-11 Episodes\n\n{ENTRY}\n", "entry": ENTRY},
-        why="", held="it rests on pages or documents that were read, and would be used outside its topic",
+        why="", held="it comes from pages or documents that Beacon read, and would be used outside its topic",
     )  # fmt: skip
     refused = "facts/memory.md was changed meanwhile. Version 2, as it stands:\n# Memory\n"
     Reflection.objects.update_or_create(

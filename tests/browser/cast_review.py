@@ -15,7 +15,8 @@ from memory.models import Conflict, Proposal
 from memory.noting import writing as notes
 from memory.observing import write_observation
 from memory.reviewing import refusing, review
-from memory.reviewing.risks import Write, reasons
+from memory.reviewing.risk_codes import Held
+from memory.reviewing.risks import Write, found
 
 AGENT = Actor("agent", "desk")
 MEMORY = "facts/memory.md"
@@ -93,7 +94,7 @@ def _file(owner: Any, after: str, why: str, texts: list[str] | None = None) -> P
     write = Write(owner, "file", REFLECTOR, "external", True, texts or [], target=file, after=after)
     return review.hold(
         owner, "file", by=REFLECTOR, source="run:1", before={"content": file.content},
-        after={"path": MEMORY, "content": after}, why=why, held="; ".join(reasons(write)),
+        after={"path": MEMORY, "content": after}, why=why, held=Held(found(write)),
         target_id=file.pk, version_seen=file.version,
     )  # fmt: skip
 

@@ -42,5 +42,4 @@ def empty() -> list[tuple[str, str]]:
 
 
 def _conflict(visitor: Visitor) -> None:
-    visitor.press("Accept")
     visitor.page.locator(".merge-hunk").first.wait_for()

@@ -45,7 +45,7 @@ def proposed_file(owner: Any, line: str, path: str = MEMORY, **more: Any) -> Pro
             "before": {"content": file.content},
             "after": {"path": path, "content": after},
             "why": "it was in the report",
-            "held": "it rests on pages or documents that were read, and would be used outside its topic",
+            "held": "it comes from pages or documents that Beacon read, and would be used outside its topic",
             "target_id": file.pk,
             "version_seen": file.version,
             **more,
