@@ -72,9 +72,10 @@ def merge(
     """Make one summary note of at least two active notes, which it supersedes (R198).
 
     It has the strictest sensitivity and lock, the union of tags and evidence, the lowest trust and
-    confidence, and is stable: it stays until deleted (R199).  `trust` is its merger's: it bounds the note's.  `content` is what it says; without
-    it a model writes it, or the texts are put one after the other.  One transaction: on any
-    failure nothing has changed.
+    confidence, and is stable: it stays until deleted (R199).  `trust` is how far to believe who merges
+    them: the summary is believed no further.  `content` is what it says; without it a model writes
+    it, or the texts are put one after the other.  One transaction: on any failure nothing has
+    changed.
     Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by id), or
     since it was read for the text.
     """

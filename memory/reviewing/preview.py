@@ -26,9 +26,10 @@ _TEXTS = ("content", "text", "value", "title")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one record: `act` is create, change, replace, trash, restore or vouch.
+    """What becomes of one record: `act` is create, change, replace, merge, trash, restore or vouch.
 
-    `before` and `after` are its whole text; to vouch leaves the text and makes it the person's own.
+    `before` and `after` are its whole text, of a merge `before` is that of all merged notes; to
+    vouch leaves the text and makes it the person's own.
     `category` is that of an observation.
     """
 
@@ -107,36 +108,38 @@ def changes_since(last: int, records: Sequence[Remembered], by: Actor) -> list[C
     by_record: dict[Any, list[Revision]] = {}
     for revision in made.order_by("id"):
         by_record.setdefault(revision.record_id, []).append(revision)
-    replaced = _replaced(by_record)
+    replaced = _replaced(by_record, records)
+    gone = {older.pk for olders in replaced.values() for older in olders}
     changes = []
     for record in records:
         revisions = by_record.pop(record.pk, [])
-        if revisions and record.pk not in replaced.values():
-            changes.append(_change(record, revisions, replaced, records))
+        if revisions and record.pk not in gone:
+            changes.append(_change(record, revisions, replaced.get(str(record.pk), [])))
     return changes
 
 
-def _replaced(by_record: Mapping[Any, Sequence[Revision]]) -> dict[str, Any]:
-    """Return which record each new one replaces, by the new one's key."""
-    return {
-        str(revision.after["superseded_by_id"]): key
-        for key, revisions in by_record.items()
-        for revision in revisions
-        if revision.after.get("superseded_by_id")
-    }
+def _replaced(
+    by_record: Mapping[Any, Sequence[Revision]], records: Sequence[Remembered]
+) -> dict[str, list[Remembered]]:
+    """Return which records each new one replaces, by the new one's key; a merge replaces several."""
+    found: dict[str, list[Remembered]] = {}
+    for record in records:
+        for revision in by_record.get(record.pk, ()):
+            if key := revision.after.get("superseded_by_id"):
+                found.setdefault(str(key), []).append(record)
+    return found
 
 
 def _change(
     record: Remembered,
     revisions: Sequence[Revision],
-    replaced: Mapping[str, Any],
-    records: Sequence[Remembered],
+    olders: Sequence[Remembered],
 ) -> Change:
     before, after = _text_of(revisions[0].before, record), _text_of(revisions[-1].after, record)
     act = "change"
-    if str(record.pk) in replaced:
-        older = next(one for one in records if one.pk == replaced[str(record.pk)])
-        act, before = "replace", _text_of({}, older)
+    if olders:
+        act = "replace" if len(olders) == 1 else "merge"
+        before = "\n\n".join(_text_of({}, older) for older in olders)
     elif revisions[0].version == 1:
         act, before = "create", ""
     elif "trashed_at" in revisions[-1].after:

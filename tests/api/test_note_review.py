@@ -219,7 +219,12 @@ def test_a_person_sees_what_would_change(agent: Program, client_of: Any, alice: 
     page = client_of(alice).get("/review/")
     text = page.content.decode()
 
-    for words in ("log → rule", "would be moved to Trash", "A merge of 2 notes"):
+    for words in (
+        "log → rule",
+        "moves to Trash",
+        "replaces the notes it merges",
+        "A merge of 2 notes",
+    ):
         assert words in text
     for proposal in review.waiting(alice):
         shown = client_of(alice).get(proposal.get_absolute_url()).content.decode()

@@ -21,7 +21,7 @@ from memory.observing import write_observation
 from memory.reviewing import page as review_page
 from memory.reviewing import review
 from memory.reviewing.preview import Preview, changes_since, preview
-from memory.reviewing.types import Overtaken
+from memory.reviewing.types import MERGE, TRASH, Overtaken
 from tests.memory.review_cast import AGENT, MEMORY, USER, proposed_file, proposed_note
 
 pytestmark = pytest.mark.django_db
@@ -113,6 +113,37 @@ def observations(owner: Any) -> Proposal:
     )  # fmt: skip
 
 
+def a_merge(owner: Any) -> Proposal:
+    old = [
+        notes.write_note(owner, "log", text, by=AGENT)
+        for text in ("Fares fall.\n\nSeats are few.", "Trains are late.")
+    ]
+    content = "Fares fall, seats are few, trains are late."
+    versions = {str(one.pk): one.version for one in old}
+    return review.hold(
+        owner, "note", by=AGENT, source="run:1", before={}, why="", held="x",
+        after={"act": MERGE, "kind": "summary", "content": content, "versions": versions},
+    )  # fmt: skip
+
+
+def a_deletion(owner: Any) -> Proposal:
+    old = notes.write_note(owner, "log", "Fares fall.\n\nSeats are few.", by=AGENT)
+    before = {"content": old.content}
+    return review.hold(
+        owner, "note", by=AGENT, source="run:1", before=before, why="", held="x",
+        after={"act": TRASH, "kind": "log", **before}, target_id=old.pk, version_seen=old.version,
+    )  # fmt: skip
+
+
+def a_changed_kind(owner: Any) -> Proposal:
+    old = notes.write_note(owner, "log", "Fares fall.", by=AGENT)
+    before = {"kind": "log", "content": old.content}
+    return review.hold(
+        owner, "note", by=AGENT, source="run:1", before=before, why="", held="x",
+        after={**before, "kind": "decision"}, target_id=old.pk, version_seen=old.version,
+    )  # fmt: skip
+
+
 # --- what became of the target --------------------------------------------------------------------
 
 
@@ -182,7 +213,7 @@ def full(owner: Any) -> None:
 
 KINDS = [
     a_changed_file, a_line_at_the_end, an_entry, a_new_month, a_new_note, a_rule,
-    a_superseding_note, a_soul, observations,
+    a_superseding_note, a_soul, observations, a_merge, a_deletion, a_changed_kind,
 ]  # fmt: skip
 STATES = [
     same, changed_elsewhere, changed_in_place, there_already, made_since, locked, trashed, gone, full,
@@ -270,3 +301,32 @@ def test_a_conflict_is_shown_before_anything_is_pressed(alice: Any):
     changed_in_place(alice)
     row = card(alice, proposal)
     assert row.conflict is not None and "Nagoya" in row.conflict.theirs
+
+
+def test_merged_notes_are_shown_with_the_text_that_replaces_all_of_them(alice: Any):
+    row = card(alice, a_merge(alice))
+    assert (row.title, row.act) == ("A merge of 2 notes", "replaces the notes it merges")
+    assert row.preview is not None
+    (change,) = row.preview.changes
+    assert "Seats are few." in change.before and "Trains are late." in change.before
+    assert change.after == "Fares fall, seats are few, trains are late."
+
+
+def test_a_deletion_is_shown_as_the_text_that_goes(alice: Any):
+    row = card(alice, a_deletion(alice))
+    assert row.act == "moves to Trash"
+    assert {piece.kind for one in row.rows for piece in one.pieces} == {"old"}
+
+
+def test_a_merge_of_a_note_that_changed_since_says_so_and_offers_no_accepting(alice: Any):
+    proposal = a_merge(alice)
+    changed_elsewhere(alice)
+    row = card(alice, proposal)
+    assert row.preview is not None and row.preview.problem
+    assert row.act == "merge"
+
+
+def test_a_changed_kind_is_shown_beside_the_text_that_stays(alice: Any):
+    row = card(alice, a_changed_kind(alice))
+    assert row.act == "replaces the current one"
+    assert ("kind", "log → decision") in row.details
