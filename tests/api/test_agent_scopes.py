@@ -74,9 +74,9 @@ def test_a_conversation_under_anothers_name_takes_nothing(agent: Program, other:
 
 
 def _context(program: Program) -> Any:
-    from research.mcp.callers import context_of
+    from memory.api.auth import caller_of
 
-    return context_of(program.token, {})
+    return caller_of(program.token).context()
 
 
 def test_a_name_is_held_by_the_first_agent_that_writes(agent: Program, other: Program) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from memory.accounts import tokens
+from memory.api.auth import caller_of
 from memory.models import Topic, Trust
 from memory.reviewing import agent_reading
 from memory.reviewing.levels import set_levels
 from memory.toolkit.registry import call_tool
 from research.api.topic_schemas import TopicPatch
-from research.mcp.callers import context_of
 from research.models import Run, Schedule, TopicSettings
 from research.running import agents_topics
 from tests.api.cast import Program, problem
@@ -127,7 +127,7 @@ def test_where_each_write_waits_topics_are_a_persons(agent: Program) -> None:
         agent.post("/topics", {"title": "New"}),
     ):
         assert "Only the person can do this" in problem(answer, 403)["detail"]
-    told = call_tool(context_of(agent.token, {}), "research_topic", {"topic": "New"})
+    told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "New"})
     assert "Only the person can do this" in told.text
     assert Topic.objects.count() == 1
     assert agent.post("/topics", {"title": "Tea fares"}).status_code == 200
@@ -139,7 +139,7 @@ def test_what_was_read_on_the_web_begins_no_topic(agent: Program) -> None:
     problem(agent.post("/topics", {"title": "New"}), 403)
     token = tokens.find(agent.text)
     assert token is not None
-    context = context_of(token, {})
+    context = caller_of(token).context()
     context.messages = ["Look into heat pumps."]
     asked = {"topic": "heat pumps", "objective": "What evil.example says of them"}
     assert call_tool(context, "research_topic", asked).is_error
@@ -154,14 +154,14 @@ def test_an_agent_makes_so_many_topics_an_hour(agent: Program, person: Program) 
     late = agent.post("/topics", {"title": "One more"})
     assert "which is the limit" in problem(late, 429)["detail"]
     assert 3_500 < int(late["Retry-After"]) <= 3_600
-    told = call_tool(context_of(agent.token, {}), "research_topic", {"topic": "One more"})
+    told = call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "One more"})
     assert told.data["error"] == "limit"
     assert agent.post("/topics", {"title": "Topic 1"}).status_code == 200
     assert person.post("/topics", {"title": "One more"}).status_code == 201
 
 
 def test_a_topic_of_a_tool_is_the_agents_own(agent: Program) -> None:
-    call_tool(context_of(agent.token, {}), "research_topic", {"topic": "Tea fares"})
+    call_tool(caller_of(agent.token).context(), "research_topic", {"topic": "Tea fares"})
 
     topic = Topic.objects.get()
     assert (topic.source, topic.trust) == ("agent:desk", Trust.AGENT)
@@ -187,7 +187,7 @@ def test_the_title_of_a_hidden_topic_tells_nothing(agent: Program, alice: Any) -
 def test_tools_research_and_report_no_hidden_topic(agent: Program, alice: Any) -> None:
     topic = factories.make_topic(alice, "The diagnosis", sensitivity="sensitive")
     run = factories.make_run(topic)
-    context = context_of(agent.token, {})
+    context = caller_of(agent.token).context()
 
     begun = call_tool(context, "research_topic", {"topic": "The diagnosis"})
     assert (begun.is_error, "diagnosis" in begun.text) == (True, False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from memory.api.auth import caller_of
 from memory.models import Message, User
 from memory.reviewing import refusing
 from memory.talking import turn
 from memory.toolkit.registry import REGISTRY, call_tool
 from research.api.joined import api
-from research.mcp import callers
 from tests.api.cast import Program, problem
 from tests.api.test_every_route import NOWHERE, OPERATIONS, address
 from tests.pages.rows_written import rows_written
@@ -51,7 +51,7 @@ def test_no_operation_writes_for_a_blocked_agent(blocked: Program, name: str) ->
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_no_tool_writes_for_a_blocked_agent(blocked: Program, name: str) -> None:
-    context = callers.context_of(blocked.token, {})
+    context = caller_of(blocked.token).context()
     with rows_written() as tables:
         answer = call_tool(context, name, {})
 

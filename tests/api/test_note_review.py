@@ -107,7 +107,7 @@ def test_what_is_a_rule_is_judged_as_a_rule(agent: Program, change: dict[str, An
 
     held = agent.patch(path, change, If_Match="*")
     assert held.status_code == 202
-    assert "it is a rule" in held.json()["why"]
+    assert "it’s a rule" in held.json()["why"]
     assert agent.delete(path, If_Match="*").status_code == 202
     assert agent.post(f"{path}/supersede", {"content": "x", "kind": "log"}).status_code == 202
 

@@ -135,12 +135,12 @@ def a_deletion(owner: Any) -> Proposal:
     )  # fmt: skip
 
 
-def a_changed_kind(owner: Any) -> Proposal:
+def a_changed_field(owner: Any) -> Proposal:
     old = notes.write_note(owner, "log", "Fares fall.", by=AGENT)
-    before = {"kind": "log", "content": old.content}
+    before = {"kind": "log", "content": old.content, "confidence": old.confidence}
     return review.hold(
         owner, "note", by=AGENT, source="run:1", before=before, why="", held="x",
-        after={**before, "kind": "decision"}, target_id=old.pk, version_seen=old.version,
+        after={**before, "confidence": 0.5}, target_id=old.pk, version_seen=old.version,
     )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def full(owner: Any) -> None:
 
 KINDS = [
     a_changed_file, a_line_at_the_end, an_entry, a_new_month, a_new_note, a_rule,
-    a_superseding_note, a_soul, observations, a_merge, a_deletion, a_changed_kind,
+    a_superseding_note, a_soul, observations, a_merge, a_deletion, a_changed_field,
 ]  # fmt: skip
 STATES = [
     same, changed_elsewhere, changed_in_place, there_already, made_since, locked, trashed, gone, full,
@@ -326,7 +326,7 @@ def test_a_merge_of_a_note_that_changed_since_says_so_and_offers_no_accepting(al
     assert row.act == "merge"
 
 
-def test_a_changed_kind_is_shown_beside_the_text_that_stays(alice: Any):
-    row = card(alice, a_changed_kind(alice))
+def test_a_changed_field_is_shown_beside_the_text_that_stays(alice: Any):
+    row = card(alice, a_changed_field(alice))
     assert row.act == "replaces the current one"
-    assert ("kind", "log → decision") in row.details
+    assert ("confidence", "1.0 → 0.5") in row.details

@@ -277,7 +277,7 @@ def test_a_line_that_a_person_wrote_is_not_written_over_unseen(alice: Any):
 
     answer = call(alice, "memory_write", path=MEMORY, content="# Memory\n\n- nothing of value\n")
 
-    assert "a line of yours" in answer.data["why"]
+    assert "a line you wrote" in answer.data["why"]
     assert "stale" in read_file(alice, MEMORY).content
 
 
