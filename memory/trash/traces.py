@@ -315,6 +315,7 @@ def _forget_here(traces: Traces) -> None:
     _forget_snapshot_copies(traces)
     mine = Q(owner_id=traces.owner_id)
     Proposal.forget(mine & Q(pk__in=_with(Proposal, traces, "before", "after", "edited", "reason")))
+    _forget_why_held(traces)
     answers = ApiAnswer.objects.filter(token__agent__owner_id=traces.owner_id)
     answers.filter(traces.find("body")).delete()
     calls = ModelCall.objects.filter(mine, created__gte=traces.since)
@@ -368,6 +369,15 @@ def _forget_snapshot_copies(traces: Traces) -> None:
         for one in rows.filter(related_to__overlap=traces.ids):
             left = [key for key in one.related_to if str(key) not in traces.ids]
             SnapshotItem.objects.filter(pk=one.pk).update(related_to=left)
+
+
+def _forget_why_held(traces: Traces) -> None:
+    """Redact why other proposals are held where that quotes what was deleted; the codes stay."""
+    rows = Proposal.objects.filter(owner_id=traces.owner_id).annotate(said=as_text("risks"))
+    for proposal in rows.filter(traces.find("held_because", "said")):
+        proposal.held_because = traces.without(proposal.held_because)
+        proposal.risks = [{**traces.without(one), "code": one["code"]} for one in proposal.risks]
+        proposal.save(update_fields=["held_because", "risks"])
 
 
 def _forget_reasons(traces: Traces) -> None:

@@ -112,7 +112,7 @@ def test_a_topic_that_gives_orders_is_refused(agent: Program, field: str, level:
     set_levels(agent.owner, {"default": level}, by=agent.owner.actor)
 
     told = problem(agent.patch(path, {field: ORDER}, If_Match="*"), 403)
-    assert "it smells of instructions" in told["detail"]
+    assert "prompt injection" in told["detail"]
     problem(agent.post("/topics", {"title": "New", field: ORDER}), 403)
     assert Topic.objects.count() == 1
 

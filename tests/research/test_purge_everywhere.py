@@ -44,6 +44,7 @@ from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records.undoing import undo
 from memory.reviewing import review
+from memory.reviewing.risk_codes import Held, Risk
 from memory.scratchpads.entries import set_value
 from memory.talking import conversation
 from memory.talking import turn as conversation_turn
@@ -356,4 +357,23 @@ def test_emptying_the_trash_takes_the_copies_of_all_that_lay_there(
     emptied = trash_page.empty(alice, typed=trash_page.word(), by=alice.actor)
 
     assert (emptied.gone, emptied.kept, emptied.left) == (4, 0, 0)
+    assert found() - STAYS == set()
+
+
+def test_why_another_proposal_is_held_no_longer_quotes_what_was_deleted(
+    alice: User, settings: Any, tmp_path: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
+    note = _note(alice)
+    held = Held([Risk("contradiction", {"line": WORDS}), Risk("every-write")])
+    proposal = review.hold(
+        alice, "note", by=AGENT, source="session:1", before={}, why="", held=held,
+        after={"kind": "log", "content": "Fares rise on Fridays."},
+    )  # fmt: skip
+    note.trash(by=alice.actor)
+
+    _purge(note, alice, django_capture_on_commit_callbacks)
+
+    proposal.refresh_from_db()
+    assert [risk["code"] for risk in proposal.risks] == ["contradiction", "every-write"]
     assert found() - STAYS == set()
