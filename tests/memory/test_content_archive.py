@@ -64,7 +64,7 @@ def test_items_and_snapshots_come_along_and_are_restored_as_they_were(
     assert imported(path, bob)["snapshot-items"].new == 2
     assert held(bob) == held(alice)
 
-    ContentItem.objects.of(bob).filter(title="A").get().purge(by=bob.actor)
+    ContentItem.objects.of(bob).filter(title="A").get().trash(by=bob.actor)
     restored = restore_snapshot(Snapshot.objects.of(bob).get(), by=bob.actor)
 
     assert held(bob) == held(alice)
