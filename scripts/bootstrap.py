@@ -186,10 +186,13 @@ def faults(rest: list[str]) -> None:
 
 def _of_other_folders() -> list[str]:
     """Return the files beside tests/faults that print a line, or hold a guard's test."""
-    guards = (ROOT / "tests" / "faults" / "guards.py").read_text(encoding="utf-8")
-    found = set(re.findall(r"\btests/[\w/]+\.py\b", guards))
-    found.update(_that_hold("mark.faults"))
+    found = _named_in("tests/faults/guards.py") | {*_that_hold("mark.faults")}
     return sorted(name for name in found if not name.startswith("tests/faults/"))
+
+
+def _named_in(table: str) -> set[str]:
+    """Return the test files that a table of tests names."""
+    return set(re.findall(r"\btests/[\w/]+\.py\b", (ROOT / table).read_text(encoding="utf-8")))
 
 
 def _that_hold(mark: str) -> list[str]:
@@ -205,7 +208,8 @@ def attacks(rest: list[str]) -> None:
     With `--write` the table goes into docs/reliability.md.
     """
     need_chromium()
-    measure("attacks", rest, *_that_hold("mark.attacks"))
+    found = _named_in("tests/attacks/classes.py") | {*_that_hold("mark.attacks")}
+    measure("attacks", rest, *sorted(found))
 
 
 def measure(suite: str, rest: list[str], *choice: str) -> None:

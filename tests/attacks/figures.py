@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.attacks.classes import sink_of
 from tests.faults import figures as faults
 
 BEGIN, END = "<!-- attacks: begin -->", "<!-- attacks: end -->"
@@ -31,9 +32,12 @@ class Counts(NamedTuple):
 
 
 def lines_of(reports: Iterable[Any]) -> dict[str, Counts]:
-    """Return the sum of each sink, of all tests that spoke of it."""
+    """Return the sum of each sink: what its tests counted, and those that are one try each."""
     found: dict[str, Counter[str]] = {}
     for report in reports:
+        if report.when == "call" and (sink := sink_of(getattr(report, "nodeid", ""))):
+            here = {"tried": 1, "neutralised": int(report.passed), "run": int(report.failed)}
+            found.setdefault(sink, Counter()).update(here)
         for name, value in getattr(report, "user_properties", ()):
             if name == NAME and report.when == "call":
                 sink, *numbers = value
