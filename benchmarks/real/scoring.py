@@ -1,0 +1,113 @@
+"""How much of what truly changed is told, and how much of what is told is true (as in TREC's temporal summarization)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.real.documents import Step, Topic, Truth, Version
+from benchmarks.real.patterns import tells
+
+Item = tuple[str, str, str]  # status, sentence, quote
+Engine = Callable[[Topic, Sequence[Version]], list[Item]]
+ANNOUNCED = ("new", "changed", "gone", "contradicted")
+
+
+@dataclass
+class Score:
+    """What was counted over some steps.  Shares are of 1; one without a base is None."""
+
+    truths: int = 0
+    told: int = 0
+    in_place: int = 0
+    in_place_told: int = 0
+    right_status: int = 0
+    late: int = 0
+    items: int = 0
+    true_items: int = 0
+    repeats: int = 0
+    old: int = 0
+    steps: int = 0
+    silent: int = 0
+    by_status: dict[str, list[int]] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    noise: list[str] = field(default_factory=list)
+
+    def add(self, other: Score) -> None:
+        """Count another score in."""
+        for name, value in vars(other).items():
+            if isinstance(value, dict):
+                for status, (right, all_) in value.items():
+                    had = self.by_status.get(status, [0, 0])
+                    self.by_status[status] = [had[0] + right, had[1] + all_]
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+    def share(self, part: str, base: str) -> float | None:
+        """One count over another."""
+        return getattr(self, part) / getattr(self, base) if getattr(self, base) else None
+
+
+def replay(topic: Topic, versions: Sequence[Version], engine: Engine) -> Score:
+    """Give the engine one version after the other, and score what it tells of each step."""
+    total = Score()
+    earlier: list[Truth] = []  # of earlier steps
+    untold: list[Truth] = []
+    for number, step in enumerate(topic.steps, start=1):
+        told = engine(topic, versions[: number + 1])
+        items = [item for item in told if item[0] in ANNOUNCED]
+        score, missing = score_step(step, items, earlier)
+        late = [truth for truth in untold if any(_is_told(truth, item) for item in items)]
+        score.late = len(late)
+        day = versions[number].date
+        score.missed = [f"{topic.name} {day}: {line}" for line in score.missed]
+        score.noise = [f"{topic.name} {day}: {line}" for line in score.noise]
+        total.add(score)
+        earlier += step.truths
+        untold = [truth for truth in untold if truth not in late] + missing
+    return total
+
+
+def score_step(
+    step: Step, items: Sequence[Item], earlier: Iterable[Truth] = ()
+) -> tuple[Score, list[Truth]]:
+    """Score the items of one step; also return the truths that none of them tells."""
+    score = Score(truths=len(step.truths), items=len(items), steps=1)
+    score.in_place = sum(truth.is_in_place for truth in step.truths)
+    score.silent = int(bool(step.truths) and not items)
+    told: dict[Truth, set[str]] = {}
+    for item in items:
+        matched = [truth for truth in step.truths if _is_told(truth, item)]
+        is_minor = tells(_text(item), step.minor)
+        right, all_ = score.by_status.get(item[0], [0, 0])
+        is_right = any(item[0] in truth.statuses for truth in matched) or (is_minor and not matched)
+        score.by_status[item[0]] = [right + is_right, all_ + 1]
+        if matched or is_minor:
+            score.true_items += 1
+            score.repeats += bool(matched) and all(truth in told for truth in matched)
+        else:
+            is_old = any(_is_told(truth, item) for truth in earlier)
+            score.old += is_old
+            why = "old" if is_old else "not news" if tells(_text(item), step.not_news) else "noise"
+            score.noise.append(f"[{why}] {item[0]}: {_short(item)}")
+        for truth in matched:
+            told.setdefault(truth, set()).add(item[0])
+    score.told = len(told)
+    score.in_place_told = sum(truth.is_in_place for truth in told)
+    score.right_status = sum(bool(found & set(truth.statuses)) for truth, found in told.items())
+    missing = [truth for truth in step.truths if truth not in told]
+    score.missed = [f"{'|'.join(truth.statuses)}: {truth.sentence}" for truth in missing]
+    return score, missing
+
+
+def _is_told(truth: Truth, item: Item) -> bool:
+    return tells(_text(item), truth.patterns)
+
+
+def _text(item: Item) -> str:
+    return f"{item[1]} {item[2]}"
+
+
+def _short(item: Item) -> str:
+    text = " ".join((item[1] or item[2]).split())
+    return text if len(text) <= 160 else f"{text[:157]}..."
