@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -170,6 +172,39 @@ def test_the_plain_diffs_tell_lines_and_blocks():
         ("changed", "new line", "old line"),
         ("new", "more", ""),
     ]
+
+
+def test_beacon_compares_known_documents_and_searches_new_ones(monkeypatch: pytest.MonkeyPatch):
+    asked: dict[str, list] = {}
+
+    def outcome(pages, facts, struck=()):
+        asked["known"] = [(page.text, page.previous, page.published_at) for page in pages]
+        return SimpleNamespace(
+            changes=[SimpleNamespace(status="gone", sentence="Pears", quote="p")]
+        )
+
+    def find(readings, *, topic, limit):
+        asked["added"] = [(page.text, page.previous, str(page.published_at)) for page in readings]
+        return [SimpleNamespace(sentence=f"{topic}: a shop opened.", quote="A shop opened.")]
+
+    selection = SimpleNamespace(Reading=SimpleNamespace, find=find)
+    rereading = SimpleNamespace(outcome=outcome)
+    for name, module in (("claims", selection), ("deltas", rereading)):
+        child = {"claims": "selection", "deltas": "rereading"}[name]
+        package = ModuleType(f"research.{name}")
+        setattr(package, child, module)
+        monkeypatch.setitem(sys.modules, f"research.{name}", package)
+        monkeypatch.setitem(sys.modules, f"research.{name}.{child}", module)
+    versions = [
+        Version("2026-01-01", "1", (Document("prices.md", "pears"),)),
+        Version("2026-01-02", "2", (Document("prices.md", "none"), Document("n.md", "A shop"))),
+    ]
+
+    told = engines.beacon(_topic([]), versions)
+
+    assert asked["known"] == [("none", "pears", None)]
+    assert asked["added"] == [("A shop", "", "2026-01-02 00:00:00+00:00")]
+    assert told == [("gone", "Pears", "p"), ("new", "Fruit: a shop opened.", "A shop opened.")]
 
 
 def test_the_command_reads_versions_from_a_repository(
