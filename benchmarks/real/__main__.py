@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.real import documents, engines
 from benchmarks.real.scoring import Score, replay
 
-COLUMNS = "| | true changes | told | in place | on new pages | right status | late | items | true news | old | repeated | silent steps |"
+COLUMNS = "| | true changes | told | in place | on new pages | right status | late | items | words an item | true news | old | repeated | silent steps |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except documents.NotFetched as why:
         print(why, file=sys.stderr)
         return 1
-    print(f"{len(listed)} topics, half: {chosen.half}\n\n{COLUMNS}\n{'|---' * 12}|")
+    print(f"{len(listed)} topics, half: {chosen.half}\n\n{COLUMNS}\n{'|---' * 13}|")
     for name in chosen.engine or list(engines.ENGINES):
         started, total = time.perf_counter(), Score()
         for topic, versions in read:
@@ -60,6 +60,7 @@ def row(name: str, score: Score) -> str:
         _percent(score.share("right_status", "told")),
         str(score.late),
         str(score.items),
+        f"{score.words / score.items:.0f}" if score.items else "",
         _percent(score.share("true_items", "items")),
         _percent(score.share("old", "items")),
         str(score.repeats),

@@ -108,4 +108,7 @@ def _set_up_django() -> None:
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
+    # The settings want addresses; nothing listens there, so a query would fail at once.
+    os.environ.setdefault("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
     django.setup()

@@ -24,6 +24,7 @@ class Score:
     right_status: int = 0
     late: int = 0
     items: int = 0
+    words: int = 0
     true_items: int = 0
     repeats: int = 0
     old: int = 0
@@ -74,6 +75,7 @@ def score_step(
     """Score the items of one step; also return the truths that none of them tells."""
     score = Score(truths=len(step.truths), items=len(items), steps=1)
     score.in_place = sum(truth.is_in_place for truth in step.truths)
+    score.words = sum(len(_text(item).split()) for item in items)
     score.silent = int(bool(step.truths) and not items)
     told: dict[Truth, set[str]] = {}
     for item in items:

@@ -119,6 +119,7 @@ def test_a_step_is_scored_by_what_is_told_and_what_is_true():
     assert (score.told, score.truths, score.in_place_told, score.in_place) == (2, 3, 1, 2)
     assert (score.true_items, score.items, score.repeats) == (4, 6, 1)
     assert score.right_status == 2
+    assert score.words == 24
     assert score.by_status == {"changed": [1, 2], "new": [2, 4]}
     assert missing == [PEARS]
     assert score.noise == [
@@ -239,7 +240,7 @@ added = [["new", "A shop opened.", "shop & opened"]]
     assert read[0].documents[0].title == "Prices"
     assert ended == 0
     assert (
-        "| **blocks** | 3 | 100 % | 100 % | 100 % | 100 % | 0 | 3 | 100 % |"
+        "| **blocks** | 3 | 100 % | 100 % | 100 % | 100 % | 0 | 3 | 4 | 100 % |"
         in capsys.readouterr().out
     )
 
