@@ -100,7 +100,8 @@ def _readings(versions: Sequence[Version], reading: Any) -> tuple[list[Any], lis
 
 def _as_item(told: Any, status: str) -> Item:
     sentence = getattr(told, "sentence", "") or getattr(told, "text", "")
-    return status, str(sentence), str(getattr(told, "quote", "") or "")
+    quote = getattr(told, "quote", "") or getattr(told, "previous_text", "")
+    return status, str(sentence), str(quote or "")
 
 
 def _set_up_django() -> None:

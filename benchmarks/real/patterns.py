@@ -39,9 +39,14 @@ def tells(text: str, patterns: tuple[str, ...]) -> bool:
 @lru_cache(maxsize=4_096)
 def folded(text: str) -> str:
     """The text without markup and case, with its dates once more as YYYY-MM-DD."""
-    plain = re.sub(r"[*`\[\]]", "", text).replace("’", "'").casefold()
-    plain = " ".join(plain.split())
+    plain = folded_plain(text)
     return " ".join([plain, *_dates(plain)])
+
+
+def folded_plain(text: str) -> str:
+    """The text without markup, case and line breaks."""
+    plain = re.sub(r"[*`\[\]]", "", text).replace("’", "'").casefold()
+    return " ".join(plain.split())
 
 
 def _dates(text: str) -> Iterator[str]:
@@ -58,7 +63,7 @@ def _dates(text: str) -> Iterator[str]:
 @lru_cache(maxsize=4_096)
 def _part(part: str) -> re.Pattern[str]:
     # "18.3" is in neither "18.30", "18.3.1" nor "118.3".
-    wanted = " ".join(re.sub(r"[*`\[\]]", "", part).replace("’", "'").casefold().split())
+    wanted = folded_plain(part)
     is_short = len(wanted) <= _SHORT and wanted.isascii() and wanted.isalpha()
     before = r"(?<!\d)(?<!\d\.)" if wanted[0].isdigit() else r"\b" if is_short else ""
     after = r"(?!\d)(?!\.\d)" if wanted[-1].isdigit() else r"\b" if is_short else ""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.real.documents import Step, Topic, Truth, Version
-from benchmarks.real.patterns import tells
+from benchmarks.real.patterns import folded_plain, tells
 
 Item = tuple[str, str, str]  # status, sentence, quote
 Engine = Callable[[Topic, Sequence[Version]], list[Item]]
 ANNOUNCED = ("new", "changed", "gone", "contradicted")
+QUOTABLE = 20  # characters: what is shorter can stand in a text by chance
 
 
 @dataclass
@@ -57,7 +58,8 @@ def replay(topic: Topic, versions: Sequence[Version], engine: Engine) -> Score:
     for number, step in enumerate(topic.steps, start=1):
         told = engine(topic, versions[: number + 1])
         items = [item for item in told if item[0] in ANNOUNCED]
-        score, missing = score_step(step, items, earlier)
+        before, after = (_all_text(versions[place]) for place in (number - 1, number))
+        score, missing = score_step(step, items, earlier, before, after)
         late = [truth for truth in untold if any(_is_told(truth, item) for item in items)]
         score.late = len(late)
         day = versions[number].date
@@ -70,9 +72,16 @@ def replay(topic: Topic, versions: Sequence[Version], engine: Engine) -> Score:
 
 
 def score_step(
-    step: Step, items: Sequence[Item], earlier: Iterable[Truth] = ()
+    step: Step,
+    items: Sequence[Item],
+    earlier: Iterable[Truth] = (),
+    before: str = "",
+    after: str = "",
 ) -> tuple[Score, list[Truth]]:
-    """Score the items of one step; also return the truths that none of them tells."""
+    """Score the items of one step; also return the truths that none of them tells.
+
+    `before` and `after` are the texts of all documents at both ends of the step.
+    """
     score = Score(truths=len(step.truths), items=len(items), steps=1)
     score.in_place = sum(truth.is_in_place for truth in step.truths)
     score.words = sum(len(_text(item).split()) for item in items)
@@ -80,18 +89,16 @@ def score_step(
     told: dict[Truth, set[str]] = {}
     for item in items:
         matched = [truth for truth in step.truths if _is_told(truth, item)]
-        is_minor = tells(_text(item), step.minor)
+        false = "" if matched else _why_false(item, step, earlier, before, after)
         right, all_ = score.by_status.get(item[0], [0, 0])
-        is_right = any(item[0] in truth.statuses for truth in matched) or (is_minor and not matched)
+        is_right = any(item[0] in truth.statuses for truth in matched) or not (matched or false)
         score.by_status[item[0]] = [right + is_right, all_ + 1]
-        if matched or is_minor:
+        if false:
+            score.old += false == "old"
+            score.noise.append(f"[{false}] {item[0]}: {_short(item)}")
+        else:
             score.true_items += 1
             score.repeats += bool(matched) and all(truth in told for truth in matched)
-        else:
-            is_old = any(_is_told(truth, item) for truth in earlier)
-            score.old += is_old
-            why = "old" if is_old else "not news" if tells(_text(item), step.not_news) else "noise"
-            score.noise.append(f"[{why}] {item[0]}: {_short(item)}")
         for truth in matched:
             told.setdefault(truth, set()).add(item[0])
     score.told = len(told)
@@ -102,8 +109,26 @@ def score_step(
     return score, missing
 
 
+def _why_false(item: Item, step: Step, earlier: Iterable[Truth], before: str, after: str) -> str:
+    # An empty answer is a true, minor item.  A quote decides before a pattern: those of minor are wide.
+    quote = folded_plain(item[2] or item[1])
+    if len(quote) >= QUOTABLE and item[0] == "new" and quote in before:
+        return "old"
+    if len(quote) >= QUOTABLE and item[0] == "gone" and quote in after:
+        return "still there"
+    if tells(_text(item), step.minor):
+        return ""
+    if any(_is_told(truth, item) for truth in earlier):
+        return "old"
+    return "not news" if tells(_text(item), step.not_news) else "noise"
+
+
 def _is_told(truth: Truth, item: Item) -> bool:
     return tells(_text(item), truth.patterns)
+
+
+def _all_text(version: Version) -> str:
+    return folded_plain("\n".join(document.text for document in version.documents))
 
 
 def _text(item: Item) -> str:

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.real import __main__ as command
 from benchmarks.real import documents, engines
 from benchmarks.real.documents import Document, Step, Topic, Truth, Version
-from benchmarks.real.patterns import tells
+from benchmarks.real.patterns import folded_plain, tells
 from benchmarks.real.scoring import replay, score_step
 
 TOPICS = documents.topics()
@@ -126,6 +126,27 @@ def test_a_step_is_scored_by_what_is_told_and_what_is_true():
         "[not news] new: The address of the page changed.",
         "[noise] changed: Unrelated.",
     ]
+
+
+def test_a_new_item_that_was_there_before_is_old_and_a_gone_one_that_is_still_there_is_false():
+    text = "# Prices\nPlums are **ripe** in September.\nPears are sold by the pound."
+    plums = ("new", "Plums", "Plums are ripe in September.")
+    pound = ("gone", "Gone", "pears are sold by the pound.")
+    step = Step((APPLE,), minor=("plums", "pound"))
+
+    score, _missing = score_step(step, [plums, pound], (), *[folded_plain(text)] * 2)
+
+    assert (score.true_items, score.old) == (0, 1)
+    assert score.noise == ["[old] new: Plums", "[still there] gone: Gone"]
+    assert score.by_status == {"new": [0, 1], "gone": [0, 1]}
+
+
+def test_a_true_change_may_quote_a_line_that_only_moved():
+    moved = ("changed", "Apples 3: status Scheduled", "a line of twenty characters")
+
+    score, _missing = score_step(Step((APPLE,)), [moved], (), moved[2], moved[2])
+
+    assert (score.told, score.right_status, score.old) == (1, 1, 0)
 
 
 def test_a_wrong_status_is_told_but_not_right():
