@@ -30,11 +30,12 @@ _DELTA = {
     "new": ("new", "+", _("New")),
     "changed": ("changed", "≠", _("Changed")),
     "contradicted": ("contra", "!", _("Contradicted")),
+    "gone": ("gone", "−", _("Gone")),
     "confirmed": ("confirmed", "✓", _("Confirmed")),
     "returning": ("info", "↺", _("Returning")),
     "known": ("known", "=", _("Known")),
 }
-_QUIET = ("quiet-tag", "·", _("Gone quiet"))
+_QUIET = ("quiet-tag", "·", _("Not mentioned"))
 
 
 @register.simple_tag

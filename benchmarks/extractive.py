@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from research.extracts.extractive import Finding, Reading, find, near_duplicates
+from research.claims.duplicates import near_duplicates
+from research.claims.selection import Finding, Reading, find
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "beacon_site.settings")
 from beacon_site.providers.sample import SAMPLE_TOPIC, articles, read_article

@@ -45,8 +45,9 @@ LAYERS = {
         urls
     """,
     "research": """
-        models comparing links palette apps
-        extracts outbox budgets activity
+        models claims links palette apps
+        comparing
+        outbox budgets activity
         schedules admin_notices figures recall_kinds first_steps frame account_end mcp
         topic_settings archive_kinds admin
         sources working
@@ -181,8 +182,8 @@ def test_no_module_leads_back_to_itself():
     [
         ("memory/texts", ("memory.texts", "beacon_site.providers")),
         ("memory/file_texts", ("memory.file_texts", "memory.texts", "memory.errors")),
-        ("research/comparing", ("research.comparing", "memory.texts")),
-        ("research/extracts", ("research.extracts", "research.comparing", "memory.texts")),
+        ("research/claims", ("research.claims", "memory.texts")),
+        ("research/comparing", ("research.comparing", "research.claims", "memory.texts")),
     ],
 )
 def test_what_only_handles_text_knows_no_record(folder: str, may: tuple[str, ...]):

@@ -144,14 +144,19 @@ class SampleSearch:
 
 @dataclass(frozen=True, slots=True)
 class SampleFetcher:
-    """Opens the bundled articles, under any spelling of their addresses."""
+    """Opens the bundled articles, under any spelling of their addresses.
+
+    A page that changes from batch to batch is as it was in `batch`.
+    """
+
+    batch: int = REPEATS_ONLY
 
     def fetch(self, url: str) -> WebPage:
         """Return the article at `url`; `final_url` is its address as published.
 
         Raises ProviderRejected for every other address.
         """
-        article = _articles_by_key().get(_key(url))
+        article = _article_at(url, self.batch)
         if article is None:
             raise ProviderRejected(
                 _(
@@ -248,6 +253,13 @@ def _stems(text: str) -> frozenset[str]:
 @cache
 def _articles_by_key() -> dict[str, Article]:
     return {_key(article.url): article for article in articles()}
+
+
+def _article_at(url: str, batch: int) -> Article | None:
+    """Return the article at an address as it was in a batch: the latest version until then."""
+    versions = [article for article in articles() if _key(article.url) == _key(url)]
+    until = [article for article in versions if article.batch <= batch]
+    return max(until or versions, key=lambda article: article.batch, default=None)
 
 
 def _key(url: str) -> str:

@@ -20,6 +20,13 @@ from memory.models.history import OwnedQuerySet, Revision
 
 ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
 
+
+def page_of(address: str) -> str:
+    """Return what names a page in all its versions: a document's address without its version."""
+    named = ADDRESS.fullmatch(address)
+    return f"library:{named.group(1)}" if named else address
+
+
 # The folder's documents are ranked among themselves: everyone reads them, and nobody's own
 # documents may show through in what their words count.
 OWN, FOLDER = "librarydocument", "libraryfolder"

@@ -227,7 +227,8 @@ def save(
         begins_anew = expires_at is not None and not topic.memory_is_live(at)
         if begins_anew:
             SeenUrl.objects.filter(topic=topic).delete()
-        merge_seen_urls(topic, [item.url for item in returned], number=number, at=at)
+        found = [item.url for item in returned if item.by_search]
+        merge_seen_urls(topic, found, number=number, at=at)
         keep_sources(topic, returned, number=number, at=at)
         update: dict[str, Any] = {}
         if expires_at is not None:

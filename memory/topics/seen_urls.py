@@ -25,6 +25,7 @@ class ReturnedUrl:
     published_at: date | None = None
     was_read: bool = False
     was_cited: bool = False
+    by_search: bool = True  # or read again because facts rest on it
 
 
 def merge_seen_urls(topic: Topic, urls: Sequence[str], *, number: int, at: datetime) -> None:

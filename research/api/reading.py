@@ -44,7 +44,7 @@ class ReadRunOut(BaseModel):
 class MergedItemOut(BaseModel):
     """One fact over all unread runs: as it was before the first of them, and as it is now."""
 
-    status: str = Field(description="new, changed, contradicted, confirmed or gone quiet.")
+    status: str = Field(description="new, changed, contradicted, gone, confirmed or gone quiet.")
     sentence: str
     previous: str
     quote: str

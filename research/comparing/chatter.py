@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from research.comparing.candidates import is_chatter
+from research.claims.candidates import is_chatter
 from research.comparing.cues import NO_FACT
 
 _OPINION = re.compile(

@@ -15,11 +15,11 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from research.claims.terms import terms
 from research.comparing.chatter import chatter
 from research.comparing.pairing import Context, Scene, relate
 from research.comparing.slots import Slots, slots
 from research.comparing.states import FOREMOST, NOT_YET
-from research.comparing.terms import terms
 from research.comparing.values import Features, by_numbers, by_values, tells_same
 from research.comparing.vector_weights import WITH_VECTORS
 from research.comparing.weights import Weights

@@ -8,11 +8,11 @@ from datetime import date
 
 from memory.texts.normal_form import normal_form
 from memory.texts.text import match_key, one_line, without_citations
+from research.claims.terms import STOP_WORDS, terms
 from research.comparing.amounts import Amount, amounts
 from research.comparing.cues import cues
 from research.comparing.moments import Moment, moments
 from research.comparing.statements import MONTHS, states_of
-from research.comparing.terms import STOP_WORDS, terms
 
 _NAME = re.compile(r"\b(?:[A-ZÄÖÜÉ][\w'’-]*[\w]|[a-z]*\d*[A-Z]\w*)")
 _LATIN = re.compile(r"[^\W\d_]{4,}")

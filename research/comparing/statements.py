@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from memory.texts.normal_form import normal_form
 from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line, without_citations
+from research.claims.terms import is_wide_text, terms
 from research.comparing.states import ONE_HOLDER, STATES
-from research.comparing.terms import is_wide_text, terms
 
 MONTHS = {
     name: number

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import SequenceMatcher
 
+from research.claims.terms import STOP_WORDS
 from research.comparing.slots import Slots
 from research.comparing.states import ONE_HOLDER
-from research.comparing.terms import STOP_WORDS
 from research.comparing.values import Features
 
 _MARKS = '.,;:!?()"“”'

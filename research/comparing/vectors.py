@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from research.comparing.terms import STOP_WORDS
+from research.claims.terms import STOP_WORDS
 from research.comparing.values import Features
 
 # Between the first two cosines a word counts as found in part; below the third it is not there.

@@ -6,8 +6,8 @@ from django.utils.translation import gettext as _
 
 from memory.texts.text import as_data
 from memory.toolkit.types import ToolContext, ToolResult, refused
-from research.extracts import extractive
-from research.extracts.extractive import Reading
+from research.claims.duplicates import near_duplicates
+from research.claims.selection import Reading
 from research.models import Hit
 from research.working.stepping import Work
 
@@ -47,7 +47,7 @@ def set_aside_if_repeated(work: Work, hit: Hit) -> None:
     rows = work.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
     # By order of reading, not by date: what was cited already stays a source.
     read = [*rows.exclude(pk=hit.pk).order_by("place"), hit]
-    repeated = extractive.near_duplicates([_page(one, n) for n, one in enumerate(read)])
+    repeated = near_duplicates([_page(one, n) for n, one in enumerate(read)])
     original = repeated.get(len(read) - 1)
     if original is not None:
         hit.reading = Hit.Reading.NEAR_DUPLICATE

@@ -8,7 +8,7 @@ sure of may be put to a model.  Data flow: findings -> `compare` with current an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from django.utils.translation import gettext as _
 from memory.texts.canonical import domain_of
 from memory.texts.text import match_key, without_citations
 from memory.topics.memory import KnownFact
+from research.claims.compare import is_same_subject
 from research.comparing.matching import match
 from research.comparing.relating import SURE, Comparison, Told, Verdict
 from research.models import DeltaItem, Schedule
@@ -65,7 +66,8 @@ class Change:
     @property
     def is_remembered(self) -> bool:
         """Whether it is news that memory takes up, told or (by the topic's intent) not."""
-        return self.status in DeltaItem.LISTED and not self.is_unsupported
+        is_news = self.status in DeltaItem.LISTED and self.status != Status.GONE
+        return is_news and not self.is_unsupported
 
     @property
     def replaces(self) -> str:
@@ -134,8 +136,7 @@ def compare(
     is not certain enough to give the old one up; one that denies a fact, or tells another value for
     the same time, is contradicted, and both stay.  Any other is new.  What several findings tell is
     told once: who says it again is cited with the first.  A fact that one source confirms and another
-    changes is changed.  Current facts that nothing spoke of have gone quiet.  `checked` is the day
-    on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
+    changes is changed.  `checked` is the day on which the facts were looked at last, `embed` gives vectors where there are some, `second` is
     asked of what the comparison is not sure of.
     """
     said, dropped = _once(found, struck)
@@ -150,24 +151,19 @@ def compare(
                 continue
             confirmed.add(change.previous_id)
         kept.append(change)
-    spoken_of = replaced | confirmed
-    kept += [
-        Change(
-            Status.GONE_QUIET,
-            fact.text,
-            previous_id=fact.id,
-            previous_text=fact.text,
-            previous_source=source_of(fact),
-        )
-        for fact in facts
-        if fact.id not in spoken_of
-    ]
+    return in_order(kept), dropped
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """Return changes by status, the listed ones first."""
     order: dict[str, int] = {status: place for place, status in enumerate(_ORDER)}
-    kept.sort(key=lambda change: order[change.status])
-    return kept, dropped
+    return sorted(changes, key=lambda change: order[change.status])
 
 
-_ORDER = (Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.CONFIRMED, Status.GONE_QUIET)
+_ORDER = (
+    Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.GONE, Status.CONFIRMED,
+    Status.GONE_QUIET,
+)  # fmt: skip
 
 
 def _once(found: Sequence[Statement], struck: Sequence[str]) -> tuple[list[Statement], int]:
@@ -207,7 +203,7 @@ def _judged(
     news: dict[int, Change] = {}
     moved: dict[int, Change] = {}
     for number, statement in enumerate(said):
-        rule = verdicts[number]
+        rule = _in_doubt_new(verdicts[number], statement, against)
         verdict = opinions.verdicts.get(number, rule)
         # What repeats an earlier sentence says what that one was found to say.
         change = news.get(rule.place - len(facts)) or _told_again(
@@ -225,6 +221,16 @@ def _judged(
             news[number] = change
     _doubt_rivals(changes)
     return changes
+
+
+def _in_doubt_new(verdict: Verdict, statement: Statement, against: _Against) -> Verdict:
+    """Return the verdict, or "new" for a change without the same subject and another value."""
+    if verdict.status not in ("changed", "contradicted"):
+        return verdict
+    fact = against.facts[verdict.place]
+    if is_same_subject(statement.bare, without_citations(fact.text)):
+        return verdict
+    return Verdict("new", near=verdict.place, near_share=verdict.share)
 
 
 def _change(statement: Statement, verdict: Verdict, against: _Against) -> Change:

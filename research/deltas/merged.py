@@ -18,7 +18,10 @@ from memory.texts import text
 from research.models import DeltaItem
 
 Status = DeltaItem.Status
-ORDER = (Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.CONFIRMED, Status.GONE_QUIET)
+ORDER = (
+    Status.CONTRADICTED, Status.CHANGED, Status.NEW, Status.GONE, Status.CONFIRMED,
+    Status.GONE_QUIET,
+)  # fmt: skip
 _TELLING = DeltaItem.LISTED
 # A list of topics with many unread reports asks for the same sentences over and over.
 match_key = lru_cache(maxsize=20_000)(text.match_key)
@@ -32,6 +35,7 @@ class Merged:
     now: str = ""
     is_new: bool = False
     was_confirmed: bool = False
+    is_gone: bool = False
     against: DeltaItem | None = None  # the contradiction that stands
     items: list[DeltaItem] = field(default_factory=list)
 
@@ -40,6 +44,8 @@ class Merged:
         """Return what became of it over all the runs."""
         if self.against is not None:
             return Status.CONTRADICTED
+        if self.is_gone:
+            return Status.GONE
         if self.is_new:
             return Status.NEW
         if match_key(self.now) != match_key(self.before):
@@ -96,6 +102,8 @@ class Merged:
         """Go on to what a run said of the fact."""
         speaks_of_it = self.against is None or not self._is_about_the_other_side(item)
         self.items.append(item)
+        if item.status != Status.GONE_QUIET:
+            self.is_gone = item.status == Status.GONE
         if item.status == Status.CONTRADICTED:
             self.against = item
         elif item.status == Status.CHANGED:

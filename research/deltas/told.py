@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from beacon_site.providers import embeddings
+from beacon_site.providers.embeddings import LOCAL, EmbedderProfile
 from beacon_site.providers.errors import ProviderError
 from memory.outside import embedders
 from memory.texts.text import one_line
+from research.claims.selection import Embed as SentenceEmbed
+from research.claims.selection import Reading
 from research.deltas.delta import Statement
-from research.extracts.extractive import Reading
 
 if TYPE_CHECKING:
     from research.comparing.vectors import Embed
@@ -66,3 +68,14 @@ def local_vectors() -> Embed | None:
         logger.warning("facts compared without vectors", why=str(exc))
         return None
     return read
+
+
+def sentence_vectors() -> SentenceEmbed | None:
+    """Return what makes one vector of each text on this machine, for ranking.
+
+    None if it isn't installed or vectors are turned off: findings are then ranked by words.
+    """
+    if local_vectors() is None:
+        return None
+    embedder = embeddings.get_embedder(EmbedderProfile(LOCAL))
+    return embedder.embed if embedder is not None else None

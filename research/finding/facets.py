@@ -14,7 +14,7 @@ from datetime import date, datetime
 from typing import Protocol
 
 from memory.texts.text import match_key, one_line
-from research.comparing.terms import STOP_WORDS, is_wide_text
+from research.claims.terms import STOP_WORDS, is_wide_text
 
 MOST_QUERIES = 6
 LONGEST_QUERY = 400

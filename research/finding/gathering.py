@@ -20,12 +20,13 @@ from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchOptions, SearchProvider
+from memory.documents import folder as library_folder
 from memory.documents import library
 from memory.models import SeenUrl, Source
 from memory.outside import connections
 from memory.reviewing import refused
 from memory.texts.canonical import canonical_url, is_in_domain
-from research.finding import fusion, hits, searching
+from research.finding import fusion, hits, known_pages, searching
 from research.finding.searching import TRIES, Asked, Gate, Network
 from research.models import Hit, TopicSettings
 from research.topic_settings import standing_rules
@@ -112,6 +113,9 @@ def services_of(work: Work, queries: list[str]) -> list[Service]:
     """
     ready, lacking = [], []
     for name in connections.search_services(work.settings.services):
+        if name == "library":
+            # A run looks at the watched folder itself: what was changed a moment ago counts.
+            library_folder.look_if_due(every=0)
         if name == "feeds" and not work.settings.feeds:
             lacking.append(_("the topic names no feed"))
         elif name == "library" and library.is_empty(work.topic.owner):
@@ -263,12 +267,13 @@ def filter_seen(work: Work) -> StepResult:
     that is always checked and was seen before.
     """
     obeying.add_pages(work)
+    known_pages.add_pages(work)
     found = list(work.run.hits.all())
     tell(work, found)
     _put_in_order(work, found)
     for place, hit in enumerate(found, start=1):
         hit.place = place
-    counts = Counter(hit.state for hit in found)
+    counts = Counter(hit.state for hit in found if hit.service != known_pages.SERVICE)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
     left_out = obeying.left_out(work.settings, found)

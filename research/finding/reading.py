@@ -20,13 +20,15 @@ from beacon_site.providers.errors import ProviderError, ProviderRejected
 from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
 from memory.documents import library
 from memory.models import ContentItem, Trust
+from memory.models.library import page_of
 from memory.texts import injection
 from memory.texts.text import clean
 from research.budgets.depth import depth_of
-from research.comparing import duplicates
-from research.extracts.extractive import Reading
+from research.claims import duplicates
+from research.claims.selection import Reading
+from research.finding import known_pages
 from research.models import Hit
-from research.working import explored, obeying
+from research.working import explored, given, obeying
 from research.working.stepping import StepResult, Work
 
 logger = structlog.get_logger(__name__)
@@ -34,11 +36,12 @@ logger = structlog.get_logger(__name__)
 MOST_TEXT = (
     200_000  # characters of one page that are kept; how far it is read: research.budgets.depth
 )
+_READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
 AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
 
 
 def read(work: Work) -> StepResult:
-    """Read the new and returning pages, as many as the budget allows.
+    """Read the new and returning pages, as many as the budget allows, and known ones again.
 
     A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
     """
@@ -50,20 +53,30 @@ def read(work: Work) -> StepResult:
     done = len(wanted) - len(left)
     # Documents of the library come over database connections, of which there are few.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
+    versions: dict[str, list[str]] = dict(work.step.output.get("versions", {}))
     for outcome in work.each_of(calls, at_once=at_once):
         hit = left[outcome.place]
         done += 1
         with transaction.atomic():  # the page is kept only while the run is held
-            keep(work, hit, outcome.get)
+            keep(work, hit, partial(noting_version, outcome.get, hit, versions))
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},
+                output={"versions": versions},
                 read=done,
                 pages=len(wanted),
             )
         if hit.content_item is not None:  # other pages are still on their way
             marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
-    return _read(work, wanted, marks)
+    return _read(work, wanted, marks, versions)
+
+
+def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, list[str]]) -> WebPage:
+    """Return the page, and note what its server calls this version of it."""
+    page = get()
+    if page.etag or page.last_modified:
+        versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
+    return page
 
 
 def _to_read(work: Work) -> list[Hit]:
@@ -71,13 +84,20 @@ def _to_read(work: Work) -> list[Hit]:
 
     Of a deep run those that its tracks opened, and what is always checked.
     """
-    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING)
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
     always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
     if explored.opened(work):
-        hits = [hit for hit in hits if hit.reading != Hit.Reading.NOT_READ or hit.pk in always]
-    hits.sort(key=lambda hit: (hit.pk not in always, hit.state == Hit.State.RETURNING))
-    return hits[: work.budget.pages]
+        opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
+        again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
+        asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
+        hits = [*opened, *asked]
+    first = [hit for hit in hits if hit.pk in always]
+    new = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.NEW]
+    new += [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.RETURNING]
+    known = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.KNOWN]
+    # Reading known pages again takes nothing from the budget of new ones.
+    return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
 
 
 def page_fetcher() -> PageFetcher:
@@ -86,15 +106,21 @@ def page_fetcher() -> PageFetcher:
 
 
 def fetching(work: Work, hits: Sequence[Hit]) -> list[Callable[[], WebPage]]:
-    """Return what fetches the page of each hit, from wherever it lies."""
+    """Return what fetches the page of each hit; known pages only if they have changed."""
     fetcher = get_fetcher()
-    return [partial(_fetch, hit, fetcher, work) for hit in hits]
+    calls = []
+    for hit in hits:
+        plain = partial(_fetch, hit, fetcher, work)
+        is_known = hit.state in _READ_BEFORE
+        calls.append(known_pages.conditional(work, hit, fetcher, plain) if is_known else plain)
+    return calls
 
 
 def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
     """Fetch one page from where it lies: the sample, the library, or the web."""
     if sample.is_sample_url(hit.link):
-        return sample.SampleFetcher().fetch(hit.link)
+        memory = given.known(work)
+        return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
         return library.text_of(work.topic.owner, hit.link)
     return fetcher.fetch(hit.link)
@@ -128,7 +154,11 @@ def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
 
 
 def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
-    """Store the page's text, for the person who asks what was read."""
+    """Store the page's text, for the person who asks what was read; once while it doesn't change."""
+    if hit.state in _READ_BEFORE:
+        last = known_pages.last_versions(work, [hit]).get(page_of(hit.link))
+        if last is not None and last.content == text and last.url == hit.link:
+            return last
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
     item: ContentItem = ContentItem.objects.create(
         owner=work.topic.owner,
@@ -147,10 +177,13 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
     return item
 
 
-def _read(work: Work, wanted: list[Hit], marks: dict[int, set[int]]) -> StepResult:
+def _read(
+    work: Work, wanted: list[Hit], marks: dict[int, set[int]], versions: dict[str, list[str]]
+) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
     most = depth_of(work.settings).text
-    repeated = duplicates.near_duplicates([_reading(hit, most) for hit in read_hits], marks)
+    new_hits = [hit for hit in read_hits if hit.state == Hit.State.NEW]
+    repeated = duplicates.near_duplicates([_reading(hit, most) for hit in new_hits], marks)
     by_place = {hit.place: hit for hit in read_hits}
     for place, of in repeated.items():
         hit = by_place[place]
@@ -167,26 +200,35 @@ def _read(work: Work, wanted: list[Hit], marks: dict[int, set[int]]) -> StepResu
             )
             % {"count": set_aside}
         )
-    failed = sum(hit.reading == Hit.Reading.FAILED for hit in wanted)
-    _say_what_was_left(work, len(wanted))
+    # A known page that can't be read again is no news: the report says which facts weren't checked.
+    new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
+    failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
+    _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
     warning = ""
     if failed:
         warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
             "failed": failed,
-            "all": len(wanted),
+            "all": len(new),
         }
         work.run.warn(warning)
+    again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
+    counts = {
+        "read": len(read_hits), "read_again": again, "failed": failed,
+        "near_duplicates": len(repeated),
+    }  # fmt: skip
     return StepResult(
-        {"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
-        detail=_in_words(len(read_hits), len(repeated)),
-        counts={"read": len(read_hits), "failed": failed, "near_duplicates": len(repeated)},
+        {**counts, "versions": versions},
+        detail=_in_words(len(read_hits), again, len(repeated)),
+        counts=counts,
         warning=warning,
         of_run={"read_count": len(read_hits)},
     )
 
 
-def _in_words(pages: int, same: int) -> str:
+def _in_words(pages: int, again: int, same: int) -> str:
     read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
+    if again:
+        read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
     aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
     return f"{read}, {aside % {'n': same}}"
 
@@ -206,8 +248,12 @@ def _say_what_was_left(work: Work, wanted: int) -> None:
         )
 
 
-def _reading(hit: Hit, most: int) -> Reading:
-    """Return the first `most` characters of a page as they are written from."""
+def _reading(hit: Hit, most: int, previous: str = "") -> Reading:
+    """Return the first `most` characters of a page as they are written from.
+
+    A page that was read before is returned whole, beside its last version.
+    """
+    most = MOST_TEXT if previous else most
     text = hit.content_item.content[:most] if hit.content_item else hit.snippet
     return Reading(
         number=hit.place,
@@ -218,6 +264,7 @@ def _reading(hit: Hit, most: int) -> Reading:
         snippet=hit.snippet,
         published_at=hit.published_at,
         is_judged=hit.reading == Hit.Reading.READ,
+        previous=previous,
     )
 
 
@@ -230,7 +277,8 @@ def readings(work: Work) -> list[Reading]:
     known and blocked ones are left out.  Of a deep run only pages: those that its tracks opened,
     and what is always checked.
     """
-    hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    hits = work.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
     unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
     hits = hits.exclude(reading__in=unwanted).select_related("content_item")
     usable, snippets = [], 0
@@ -242,4 +290,9 @@ def readings(work: Work) -> list[Reading]:
             usable.append(hit)
             snippets += 1
     most = depth_of(work.settings).text
-    return [_reading(hit, most) for hit in usable]
+    versions: dict[str, str] = {}
+    if given.known(work):
+        read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
+        last = known_pages.last_versions(work, known_pages.known_of(work, read))
+        versions = {name: item.content for name, item in last.items()}
+    return [_reading(hit, most, versions.get(page_of(hit.link), "")) for hit in usable]

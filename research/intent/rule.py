@@ -16,7 +16,7 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 
 from memory.texts.text import shorten
-from research.comparing.terms import terms
+from research.claims.terms import terms
 from research.intent.kinds import KINDS, Kind
 
 # Words that frame a wish and name nothing.

@@ -266,9 +266,10 @@ class DeltaItem(models.Model):
         CONFIRMED = "confirmed", gettext_lazy("Confirmed")
         CHANGED = "changed", gettext_lazy("Changed")
         CONTRADICTED = "contradicted", gettext_lazy("Contradicted")
-        GONE_QUIET = "gone quiet", gettext_lazy("Gone quiet")
+        GONE = "gone", gettext_lazy("Gone")
+        GONE_QUIET = "gone quiet", gettext_lazy("Not mentioned")
 
-    LISTED = (Status.NEW, Status.CHANGED, Status.CONTRADICTED)
+    LISTED = (Status.NEW, Status.CHANGED, Status.CONTRADICTED, Status.GONE)
 
     id = models.BigAutoField(primary_key=True)
     run = models.ForeignKey(Run, models.CASCADE, related_name="delta_items")

@@ -131,6 +131,7 @@ def _trail(topic: Topic, one: Merged, links: dict[int, SafeString]) -> list[Safe
         Status.CHANGED: _("changed in {}"),
         Status.CONTRADICTED: _("contradicted in {}"),
         Status.CONFIRMED: _("confirmed in {}"),
+        Status.GONE: _("gone in {}"),
     }
     trail = [
         format_html(words[Status(item.status)], links[item.run_id])

@@ -36,7 +36,8 @@ _IN_A_LIST = (
     "previous_fact_id",
     "withheld",
 )
-_COUNTED = (DeltaItem.Status.NEW, DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
+_Status = DeltaItem.Status
+_COUNTED = (_Status.NEW, _Status.CHANGED, _Status.CONTRADICTED, _Status.GONE)
 MOST_RUNS = 60  # of a topic: from who has not read longer the older deltas stay in their reports
 
 
@@ -137,7 +138,7 @@ def runs_in_words(first: int, last: int) -> str:
 
 def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
     """Return how many changes are listed as a sentence: `3 new facts since you last read`."""
-    new, changed, against = (counts.get(str(status), 0) for status in _COUNTED)
+    new, changed, against, gone = (counts.get(str(status), 0) for status in _COUNTED)
     parts = []
     if new:
         parts.append(ngettext("%(n)d new fact", "%(n)d new facts", new) % {"n": new})
@@ -145,6 +146,8 @@ def counts_in_words(counts: Mapping[str, int], *, was_read: bool) -> str:
         parts.append(_("%(n)d changed") % {"n": changed})
     if against:
         parts.append(_("%(n)d contradicted") % {"n": against})
+    if gone:
+        parts.append(_("%(n)d gone") % {"n": gone})
     if parts and was_read:
         parts[0] = _("%(counts)s since you last read") % {"counts": parts[0]}
     return ", ".join(parts)

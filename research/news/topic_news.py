@@ -114,6 +114,11 @@ class Told:
         return self.counts.get(DeltaItem.Status.CONTRADICTED, 0)
 
     @property
+    def gone(self) -> int:
+        """Return how many statements are gone from their pages."""
+        return self.counts.get(DeltaItem.Status.GONE, 0)
+
+    @property
     def is_several(self) -> bool:
         """Whether more than one of the unread reports says what changed."""
         return self.telling > 1
@@ -138,6 +143,8 @@ class Told:
             found.append(("changed", f"≠ {n}", _("changed")))
         if n := self.contradicted:
             found.append(("contra", f"! {n}", _("contradicted")))
+        if n := self.gone:
+            found.append(("gone", f"− {n}", _("gone")))
         return found
 
     @property

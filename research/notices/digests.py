@@ -341,7 +341,7 @@ def items_of(runs: Iterable[Run]) -> dict[int, tuple[list[Item], int]]:
 def item_of(row: DeltaItem, numbered: Iterable[dict[str, Any]]) -> Item:
     """Return one change as it is told; `numbered` are the sources of its report."""
     sources = {source["n"]: source for source in numbered}
-    is_beside = row.status != DeltaItem.Status.NEW
+    is_beside = row.status in (DeltaItem.Status.CHANGED, DeltaItem.Status.CONTRADICTED)
     return Item(
         status=row.status,
         label=row.get_status_display(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import structlog
 from django.db import transaction
@@ -18,10 +18,10 @@ from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit, SearchProvider
-from memory.models import ContentItem, Source, TopicFact
+from memory.models import TopicFact
 from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line, without_citations
-from research.finding import gathering, reading
+from research.finding import gathering, known_pages, reading
 from research.models import Hit
 from research.topic_settings import standing_rules
 from research.working import given
@@ -33,15 +33,6 @@ SERVICE = "recheck"  # what a hit says that a search did not find
 MOST_SERVICES = 2  # that are asked for a fact alone
 MOST_PAGES = 2  # of what they find, read for a fact
 _OPENABLE = ("http://", "https://", "library:")
-
-
-@runtime_checkable
-class ConditionalFetcher(Protocol):
-    """A fetcher that need not fetch a page again that has not changed."""
-
-    def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
-        """Return the page, or None if it is still the version named; raises as fetch()."""
-        ...
 
 
 def facts_of(work: Work) -> list[TopicFact]:
@@ -102,39 +93,8 @@ def _read(work: Work, hits: Sequence[Hit]) -> dict[str, list[str]]:
 
 def _getter(work: Work, hit: Hit, versions: dict[str, list[str]]) -> Callable[[], WebPage]:
     plain = reading.fetching(work, [hit])[0]
-    fetcher = reading.page_fetcher()
-    is_web = hit.link.startswith(("http://", "https://")) and not sample.is_sample_url(hit.link)
-    if not is_web or not isinstance(fetcher, ConditionalFetcher):
-        return plain
-    source = Source.objects.filter(topic=work.topic, url=hit.url).first()
-    stored = _stored_page(work, hit) if source and (source.etag or source.last_modified) else None
-    asked = (source.etag, source.last_modified) if source and stored else ("", "")
-    return partial(_conditional, fetcher, hit, asked, stored, versions)
-
-
-def _conditional(
-    fetcher: ConditionalFetcher,
-    hit: Hit,
-    asked: tuple[str, str],
-    stored: WebPage | None,
-    versions: dict[str, list[str]],
-) -> WebPage:
-    page = fetcher.fetch_if_changed(hit.link, etag=asked[0], last_modified=asked[1])
-    if page is None:  # as it was when it was kept
-        assert stored is not None  # noqa: S101 (nothing was asked for conditionally without it)  # nosec B101
-        versions[hit.url] = [*asked]
-        return stored
-    versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
-    return page
-
-
-def _stored_page(work: Work, hit: Hit) -> WebPage | None:
-    """Return the page's text as the topic kept it last, as if it had been fetched."""
-    kept = ContentItem.objects.filter(topic=work.topic, url=hit.link).live()
-    item = kept.exclude(content="").order_by("-created").first()
-    if item is None:
-        return None
-    return WebPage(url=hit.link, final_url=hit.link, title=item.title, text=item.content)
+    get = known_pages.conditional(work, hit, reading.page_fetcher(), plain)
+    return partial(reading.noting_version, get, hit, versions)
 
 
 # --- what no page speaks of -------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def compare(work: Work) -> StepResult:
     output["changes"] = [
         change
         for change in output["changes"]
-        if change["previous_id"] in ids and change["status"] != Status.GONE_QUIET
+        if change["previous_id"] in ids and change["status"] not in (Status.GONE, Status.GONE_QUIET)
     ]
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
@@ -113,7 +113,9 @@ def _known(work: Work) -> list[str]:
 
 def _pages(work: Work) -> list[Page]:
     found = reading.readings(work)
-    return [Page.of(replace(page, number=n)) for n, page in enumerate(found, start=1)]
+    # Its statements are compared with the facts, not with the last version of their page.
+    pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
+    return [Page.of(page) for page in pages]
 
 
 def _forget_unused(work: Work, sources: Sequence[dict[str, Any]]) -> None:

@@ -9,25 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
+from django.db.models import Max
 from django.utils import timezone
-from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.models import TopicFact
+from beacon_site.providers import sample
+from memory.models import Source, TopicFact
 from memory.texts.text import match_key, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
+from research.claims.selection import Reading
 from research.comparing.matching import match
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
-from research.extracts.extractive import Reading
+from research.deltas.rereading import Outcome
 from research.models import Schedule
 from research.reporting import quiet, report_text, styles
 from research.reporting.known_sources import KnownSources
 from research.working.stepping import Work
 
+# A search finds a page some days after it was published.
+PUBLISHED_LATE = timedelta(days=2)
 TIMELINE = 300  # retired facts that a finding is held against
 
 
@@ -41,6 +46,7 @@ class Draft:
     more: list[Statement] = field(default_factory=list)
     written_by: str = ""
     is_extractive: bool = False
+    is_in_passing: bool = False  # no page is about the topic, though some mention it
 
 
 def heading(work: Work, memory: TopicMemory | None) -> str:
@@ -55,26 +61,31 @@ def compose(
     pages: list[Reading],
     draft: Draft,
     second: SecondOpinion | None = None,
+    again: Outcome | None = None,
 ) -> dict[str, Any]:
-    """Hold a draft against what is known; `second` is asked of what the comparison is unsure of."""
+    """Compare a draft with what is known; `second` is asked about what the comparison is unsure of.
+
+    `again` is what reading known pages again brought.
+    """
+    again = again or Outcome()
     facts = list(memory.facts) if memory else []
+    struck = list(memory.struck) if memory else []
     found = [*draft.findings, *draft.more] if memory else draft.findings
+    background = _background(work, memory, pages, draft)
     changes, dropped = delta.compare(
         told.with_pages(found, pages),
         facts,
         retired=_timeline(work, found) if memory else [],
-        struck=list(memory.struck) if memory else [],
+        struck=struck,
         topic=work.topic.title,
         checked=memory.last_run_at.date() if memory and memory.last_run_at else None,
         embed=told.local_vectors() if facts else None,
         second=second,
     )
     # What goes into the body as further context is no item of the delta, but may confirm a fact.
-    beside = {match_key(statement.sentence) for statement in draft.more}
+    beside = {match_key(statement.sentence) for statement in [*draft.more, *background]}
     changes = [c for c in changes if c.status != Status.NEW or match_key(c.sentence) not in beside]
-    if not pages:
-        # Nothing was read, so nothing could have spoken of any fact.
-        changes = [change for change in changes if change.status != Status.GONE_QUIET]
+    changes = delta.in_order(_joined(again.changes, changes))
     is_quiet = memory is not None and not any(change.is_listed for change in changes)
     standing = _standing(changes, facts) if memory else []
     known = KnownSources.of(work, facts, pages, changes)
@@ -82,7 +93,7 @@ def compose(
         if change.status == Status.GONE_QUIET:
             change.citations = known.numbers_of(change.previous_id)
     if draft.is_extractive:
-        _lay_out(work, memory, pages, draft, changes, standing, known)
+        _lay_out(work, memory, pages, draft, changes, standing, known, background, again)
     else:
         draft.body = styles.framed(work, draft.body)
     if dropped:
@@ -97,6 +108,33 @@ def compose(
     return _numbered(work, memory, pages, draft, changes, standing, known, is_quiet)
 
 
+def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
+    """Join what known pages say of facts with what new pages say of the same ones.
+
+    A fact's own page goes first.  Another page that confirms it is cited beside it; one that says
+    something else makes the change unsure, so that both stay until a person decides.
+    """
+    own = {change.previous_id: change for change in again if change.previous_id}
+    joined = list(again)
+    for change in found:
+        settled = own.get(change.previous_id) if change.previous_id else None
+        if settled is None:
+            joined.append(change)
+        elif change.status == Status.CONFIRMED or _says(change.sentence, settled.sentence):
+            settled.citations += [n for n in change.citations if n not in settled.citations]
+        else:
+            change.unsure = change.unsure or change.status == Status.CHANGED
+            joined.append(change)
+            if settled.status == Status.CONFIRMED and settled in joined:
+                joined.remove(settled)
+    return joined
+
+
+def _says(sentence: str, other: str) -> bool:
+    found = match(sentence, [other])
+    return found is not None and found.kind == "confirmed"
+
+
 def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
     """Return the facts retired last, and older ones that a finding repeats word for word."""
     of_topic = TopicFact.objects.filter(topic=work.topic).retired()
@@ -107,9 +145,11 @@ def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
 
 
 def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[KnownFact]:
-    """Return the facts that go on standing: all but those that surely gave way to another."""
+    """Return the facts that stay: all but those that were replaced, or are gone from their page."""
+    changes = list(changes)
     replaced = {c.replaces for c in changes}
-    return [fact for fact in facts if fact.id not in replaced]
+    gone = {c.previous_id for c in changes if c.status == Status.GONE}
+    return [f for f in facts if f.id not in replaced and (f.is_kept or f.id not in gone)]
 
 
 def _lay_out(
@@ -120,30 +160,37 @@ def _lay_out(
     changes: list[Change],
     standing: Sequence[KnownFact],
     known: KnownSources,
+    background: Sequence[Statement],
+    again: Outcome,
 ) -> None:
     """Set summary and body of an extractive report."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
     # What the section above calls superseded is not told below it as it were still so.
     old = [c.previous_text for c in changes if c.replaces]
+    old_matter = {match_key(s.sentence) for s in background}
     fresh = [
         s
         for s in draft.findings
-        if match_key(s.sentence) not in known_keys and not _is_superseded(s.sentence, old, listed)
+        if match_key(s.sentence) not in known_keys | old_matter
+        and not _is_superseded(s.sentence, old, listed)
     ]
     more = [
         s
         for s in draft.more
-        if match_key(s.sentence) not in known_keys | listed
+        if match_key(s.sentence) not in known_keys | listed | old_matter
         and not _is_superseded(s.sentence, old, listed)
     ]
-    draft.summary = _summary(work, memory, pages, [*fresh, *more], standing)
+    news = [_cite(Statement(c.sentence, tuple(c.citations))) for c in again.changes if c.is_listed]
+    draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
     parts = styles.Parts(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
         more=[_cite(statement) for statement in more],
         known=[known.line(fact) for fact in standing if not _is_superseded(fact.text, old, listed)],
+        background=[_cite(statement) for statement in background],
         is_baseline=memory is None,
+        is_in_passing=draft.is_in_passing,
     )
     label = _("Extractive: every sentence is taken from its source, written without a model.")
     body = styles.laid_out(work.settings.report_style, parts)
@@ -158,28 +205,35 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
     return found is not None and found.kind == "confirmed"
 
 
+def _background(
+    work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
+) -> list[Statement]:
+    """Return the findings whose page was published before the last run: known late, but not new."""
+    if memory is None or memory.last_run_at is None:
+        return []
+    horizon = timezone.localtime(memory.last_run_at).date() - PUBLISHED_LATE
+    if work.settings.services == [sample.SERVICE]:
+        newest = Source.objects.filter(topic=work.topic).aggregate(last=Max("published_at"))["last"]
+        horizon = min(horizon, newest - PUBLISHED_LATE) if newest else horizon
+    old = {page.number for page in pages if page.published_at and page.published_at < horizon}
+    found = [*draft.findings, *draft.more]
+    return [s for s in found if s.citations and all(n in old for n in s.citations)]
+
+
 def _summary(
     work: Work,
     memory: TopicMemory | None,
     pages: list[Reading],
     found: Sequence[Statement],
     standing: Sequence[KnownFact],
+    news: Sequence[str],
+    again: Outcome,
 ) -> str:
-    if found:
-        return " ".join(_cite(statement) for statement in found[:2])
+    if news or found:
+        return " ".join([*news, *(_cite(statement) for statement in found)][:2])
     if memory is None:
         return quiet.nothing_found(work, len(pages))
-    # How many there are is Beacon's own count: each of the facts below it is cited.
-    return ngettext(
-        "What was known on %(date)s is still true: %(count)d fact.",
-        "What was known on %(date)s is still true: %(count)d facts.",
-        len(standing),
-    ) % {
-        "date": date_format(timezone.localtime(memory.last_run_at), "j F Y")
-        if memory.last_run_at
-        else "?",
-        "count": len(standing),
-    }
+    return quiet.what_was_checked(work, again, memory, standing)
 
 
 def _cite(statement: Statement) -> str:
@@ -234,7 +288,7 @@ def _numbered(
         "written_by": draft.written_by,
         "is_extractive": draft.is_extractive,
         "is_quiet": is_quiet,
-        "quiet": quiet.nothing_new(work, memory, len(pages)) if is_quiet else "",
+        "quiet": quiet.nothing_new(work, memory, pages) if is_quiet else "",
         "heading": heading(work, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
     }

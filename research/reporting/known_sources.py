@@ -16,8 +16,8 @@ from memory import origins
 from memory.models import TopicFact
 from memory.texts.canonical import domain_of
 from memory.topics.memory import KnownFact
+from research.claims.selection import Reading
 from research.deltas.delta import Change, Status
-from research.extracts.extractive import Reading
 from research.models import DeltaItem
 from research.working.stepping import Work
 

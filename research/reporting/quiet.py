@@ -5,12 +5,17 @@ Nothing is claimed that was not looked at (R42): hits that were not read are not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.topics.memory import TopicMemory
+from memory.topics.memory import KnownFact, TopicMemory
+from research.claims.selection import Reading
 from research.deltas import delta
+from research.deltas.delta import Status
+from research.deltas.rereading import Outcome
 from research.models import Hit
 from research.working.stepping import Work
 
@@ -62,44 +67,91 @@ def nothing_found(work: Work, read: int) -> str:
     return _("The searches found nothing about “%(topic)s”.") % values
 
 
-def nothing_new(work: Work, memory: TopicMemory | None, read: int) -> str:
-    """Return the sentence of a run that found nothing new; `read` sources reached the writer."""
+def what_was_checked(
+    work: Work, again: Outcome, memory: TopicMemory, standing: Sequence[KnownFact]
+) -> str:
+    """Say which known pages were read again, and of how many facts that is true.
+
+    A fact is called still true only if its page was read in this run and still holds its quote.
+    """
+    read = again.unchanged + again.changed + len(again.replaced)
+    confirmed = sum(change.status == Status.CONFIRMED for change in again.changes)
+    said = []
+    if read:
+        said.append(
+            ngettext(
+                "%(read)d known page was read again: %(unchanged)d unchanged, %(changed)d changed.",
+                "%(read)d known pages were read again: %(unchanged)d unchanged, %(changed)d changed.",
+                read,
+            )
+            % {"read": read, "unchanged": again.unchanged, "changed": again.changed}
+        )
+    if again.replaced:
+        domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
+        said.append(
+            _("Not compared, because the page now shows something else: %(domains)s.")
+            % {"domains": domains}
+        )
+    if confirmed:
+        said.append(
+            ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
+            % {"n": confirmed}
+        )
+    unchecked = len(standing) - confirmed
+    if unchecked > 0:
+        said.append(
+            ngettext(
+                "%(n)d fact wasn’t checked, because its page wasn’t read.",
+                "%(n)d facts weren’t checked, because their pages weren’t read.",
+                unchecked,
+            )
+            % {"n": unchecked}
+        )
+    return " ".join(said) or _("No known page was read again.")
+
+
+def nothing_new(work: Work, memory: TopicMemory | None, pages: Sequence[Reading]) -> str:
+    """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values = {
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
         "known": work.output("filter_seen")["known"],
-        "read": read,
+        "read": sum(not page.previous for page in pages),
+        "again": sum(bool(page.previous) for page in pages),
         "unread": _unread(work),
     }
-    return " ".join(filter(None, [_outcome(values), _rest(values, work)]))
+    return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, work)]))
+
+
+def _again(values: dict[str, int | str]) -> str:
+    """Say how many known pages were read again without news."""
+    if not values["again"]:
+        return ""
+    said = ngettext(
+        "%(again)d known page was read again and holds no news.",
+        "%(again)d known pages were read again and hold no news.",
+        int(values["again"]),
+    )
+    return said % values
 
 
 def _outcome(values: dict[str, int | str]) -> str:
     if values["read"]:
-        return (
-            ngettext(
-                "Nothing new %(since)s: %(read)d new source was read and says nothing of the topic "
-                "that was not known; %(known)d more came up that were known.",
-                "Nothing new %(since)s: %(read)d new sources were read and say nothing of the topic "
-                "that was not known; %(known)d more came up that were known.",
-                int(values["read"]),
-            )
-            % values
-        )
-    if values["unread"]:
         said = ngettext(
-            "Nothing new was read %(since)s; %(known)d known source came up.",
-            "Nothing new was read %(since)s; %(known)d known sources came up.",
-            int(values["known"]),
+            "Nothing new %(since)s. %(read)d new page was read, but it adds nothing.",
+            "Nothing new %(since)s. %(read)d new pages were read, but they add nothing.",
+            int(values["read"]),
         )
         return said % values
+    if values["unread"]:
+        return _("No new page was read %(since)s.") % values
     if values["known"]:
         said = ngettext(
-            "Nothing new %(since)s: %(known)d source came up, which was known.",
-            "Nothing new %(since)s: %(known)d sources came up, all of them known.",
+            "Nothing new %(since)s. The searches found %(known)d page, which was known.",
+            "Nothing new %(since)s. The searches found %(known)d pages, all of them known.",
             int(values["known"]),
         )
         return said % values
-    return _("Nothing new %(since)s: the searches found no source.") % values
+    return _("Nothing new %(since)s. The searches found no pages.") % values
 
 
 def _rest(values: dict[str, int | str], work: Work) -> str:

@@ -51,6 +51,8 @@ class Parts:
     more: Sequence[str]
     known: Sequence[str]
     is_baseline: bool
+    background: Sequence[str] = ()
+    is_in_passing: bool = False
     notes: Sequence[str] = ()
 
 
@@ -121,8 +123,8 @@ def _time_frame(work: Work) -> list[str]:
 
 
 def _standard(parts: Parts) -> list[str]:
-    findings = _section(_("Findings"), parts.fresh) if parts.is_baseline else []
-    return [parts.summary, *findings, *_more(parts.more), *_known(parts)]
+    findings = _section(_found(parts), parts.fresh) if parts.is_baseline else []
+    return [parts.summary, *findings, *_more(parts.more), *_background(parts), *_known(parts)]
 
 
 def _executive(parts: Parts) -> list[str]:
@@ -131,16 +133,17 @@ def _executive(parts: Parts) -> list[str]:
     lead, bullets = lines[:1] or [parts.summary], lines[1:IN_SHORT]
     rest = [line for line in parts.fresh if line not in lines[:IN_SHORT]]
     more = [line for line in parts.more if line not in lines[:IN_SHORT]]
-    findings = _section(_("Findings"), [*rest, *more]) if parts.is_baseline else _more(more)
-    return ["## " + _("In short"), *lead, _list(bullets), *findings, *_known(parts)]
+    findings = _section(_found(parts), [*rest, *more]) if parts.is_baseline else _more(more)
+    shown = [*findings, *_background(parts), *_known(parts)]
+    return ["## " + _("In short"), *lead, _list(bullets), *shown]
 
 
 def _bullets(parts: Parts) -> list[str]:
     """Return bullets alone, in groups; where there is nothing, the sentence that says so."""
-    findings = _section(_("Findings"), parts.fresh) if parts.is_baseline else []
+    findings = _section(_found(parts), parts.fresh) if parts.is_baseline else []
     if not (parts.fresh or parts.more):
         findings = [_list([parts.summary])]
-    return [*findings, *_more(parts.more), *_known(parts)]
+    return [*findings, *_more(parts.more), *_background(parts), *_known(parts)]
 
 
 def _memo(parts: Parts) -> list[str]:
@@ -160,7 +163,7 @@ def _memo(parts: Parts) -> list[str]:
         nothing = _("The sources say nothing of what follows from it.")
         heading = "## " + _("What it means, as far as the sources say")
         blocks += [heading, _list(means) or nothing]
-    return [*blocks, *_more(more), *_known(parts)]
+    return [*blocks, *_more(more), *_background(parts), *_known(parts)]
 
 
 _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
@@ -169,6 +172,17 @@ _LAYOUTS: dict[Style, Callable[[Parts], list[str]]] = {
     Style.BULLETS: _bullets,
     Style.MEMO: _memo,
 }
+
+
+def _found(parts: Parts) -> str:
+    """Return the heading of the findings; an honest one if no page is about the topic."""
+    if parts.is_in_passing:
+        return _("The pages mention it only in passing")
+    return _("Findings")
+
+
+def _background(parts: Parts) -> list[str]:
+    return _section(_("Background that earlier runs hadn’t found"), parts.background)
 
 
 def _more(lines: Sequence[str]) -> list[str]:

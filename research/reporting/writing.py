@@ -28,10 +28,11 @@ from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topics.memory import TopicMemory
 from research.budgets.depth import depth_of
-from research.deltas import second_opinion
+from research.claims import selection
+from research.claims.selection import Reading
+from research.deltas import rereading, second_opinion, told
 from research.deltas.delta import Statement, Status
-from research.extracts import extractive
-from research.extracts.extractive import Reading
+from research.deltas.rereading import Outcome
 from research.finding import facets, reading, repeating
 from research.finding.repeating import EXTRACTIVE
 from research.models import TopicSettings
@@ -69,17 +70,21 @@ def write(work: Work) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
     memory = given.known(work)
     # The list is numbered 1..k here, once, for prompt, draft and citations alike.
-    pages = [replace(page, number=n) for n, page in enumerate(reading.readings(work), start=1)]
+    # New pages come first: a model is given them alone, and of known pages only what changed.
+    found = sorted(reading.readings(work), key=lambda page: bool(page.previous))
+    pages = [replace(page, number=n) for n, page in enumerate(found, start=1)]
+    known, struck = (list(memory.facts), list(memory.struck)) if memory else ([], [])
+    again = rereading.outcome(pages, known, struck)
     warning = ""
     draft = None
     # Found while the model writes, where one does.
     phrases = cache(partial(facets.phrases, pages, work.topic.title, []))
     work.ahead = Ahead(work.run, phrases)
     try:
-        if pages:
+        if any(not page.previous for page in pages):
             _say_who_writes(work)
             with LiveDraft(work) as live:
-                draft = _by_model(work, memory, pages, live)
+                draft = _by_model(work, memory, pages, again, live)
     except BudgetReached as exc:
         # Nothing more is paid for; the report is made of what the pages say, and says so.
         warning = _("written without the model: %(why)s") % {"why": exc}
@@ -90,7 +95,7 @@ def write(work: Work) -> StepResult:
     draft = draft or _extractive(work, memory, pages)
     # A model that could not write is not asked again in the same run.
     second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
-    output = composing.compose(work, memory, pages, draft, second)
+    output = composing.compose(work, memory, pages, draft, second, again)
     output["fell_back"] = bool(warning)
     output["phrases"] = phrases()[:6]
     return StepResult(
@@ -124,7 +129,11 @@ _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 
 
 def _by_model(
-    work: Work, memory: TopicMemory | None, pages: list[Reading], live: LiveDraft
+    work: Work,
+    memory: TopicMemory | None,
+    pages: list[Reading],
+    again: Outcome,
+    live: LiveDraft,
 ) -> Draft | None:
     """Let the model write; None if none is set up.  Plain prose is taken for a report too."""
 
@@ -136,7 +145,7 @@ def _by_model(
     try:
         answer = ask_model(
             "write",
-            _messages(work, memory, pages),
+            _messages(work, memory, pages, again),
             owner=work.topic.owner,
             source=work.run.source,
             topic=work.topic,
@@ -170,8 +179,12 @@ def _is_prose(text: str) -> bool:
     return len(bare) >= LEAST_PROSE and bare[0] not in "{[<`" and "[1]" in bare
 
 
-def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> list[Message]:
+def _messages(
+    work: Work, memory: TopicMemory | None, pages: list[Reading], again: Outcome
+) -> list[Message]:
     settings = work.settings
+    changes = [(c.citations[0], for_prompt(c.sentence)) for c in again.changes if c.is_listed]
+    pages = [page for page in pages if not page.previous]
     model = connections.language_model()
     room = (model.profile.context_tokens if model else 32_768) * 2
     notes = explored.notes(work, pages, room // 4)
@@ -192,6 +205,7 @@ def _messages(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> l
         "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
         "notes": notes,
+        "changes": changes,
         "pages": [
             replace(
                 page,
@@ -299,13 +313,14 @@ def _subject(work: Work) -> str:
 def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
     """Write from sentences that stand in the pages, word for word."""
     find = partial(
-        extractive.find,
-        pages,
+        selection.find,
+        [page for page in pages if not page.previous],
         topic=_subject(work),
         narrowed=work.settings.focus,
         focus=work.settings.objective,
         struck=list(memory.struck) if memory else [],
         limit=MOST_FINDINGS + MORE_FINDINGS,
+        embed=told.sentence_vectors(),
     )
     # A thorough reading takes the better part of a minute, in which a person may cancel.
     sentences = work.wait_for(find)
@@ -317,4 +332,5 @@ def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) ->
         more=statements[MOST_FINDINGS:],
         written_by=EXTRACTIVE,
         is_extractive=True,
+        is_in_passing=bool(sentences) and all(one.is_passing for one in sentences),
     )

@@ -34,7 +34,7 @@ KINDS = {
     "gone": gettext_lazy("No longer among the facts"),
     "passing": gettext_lazy("Came and went"),
     "confirmed": gettext_lazy("Confirmed"),
-    "quiet": gettext_lazy("Gone quiet"),
+    "quiet": gettext_lazy("Not mentioned"),
     "same": gettext_lazy("Still stands"),
 }
 ALIKE = ("confirmed", "quiet", "same")

@@ -79,7 +79,8 @@ def _counts(runs: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
     by_run: dict[int, dict[str, int]] = defaultdict(dict)
     for row in items.order_by().values("run", "status").annotate(n=Count("id")):
         by_run[row["run"]][row["status"]] = row["n"]
-    order = (DeltaItem.Status.CONTRADICTED, DeltaItem.Status.CHANGED, DeltaItem.Status.NEW)
+    status = DeltaItem.Status
+    order = (status.CONTRADICTED, status.CHANGED, status.NEW, status.GONE)
     return defaultdict(
         list,
         {run: [(s.value, by[s]) for s in order if s in by] for run, by in by_run.items()},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memory.models import ContentItem
-from research.comparing.quoting import Folded, Span, fold
+from research.claims.quoting import Folded, Span, fold
 from research.models import Hit, Report
 from research.reports.page import Quote, SourceRow, sources_of
 

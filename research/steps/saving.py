@@ -21,7 +21,7 @@ from django.utils.dateparse import parse_date
 from django.utils.translation import gettext as _
 
 from memory.actors import RESEARCH
-from memory.models import Activity, ModelCall, Topic, TopicFact, Trust
+from memory.models import Activity, ModelCall, Source, Topic, TopicFact, Trust
 from memory.texts.text import match_key, shorten
 from memory.topics import memory as topic_memory
 from memory.topics import publishing
@@ -31,7 +31,7 @@ from research.deltas import disputes
 from research.deltas import items as delta_items
 from research.deltas import text as delta_text
 from research.deltas.delta import Change, Status
-from research.finding import hits, reading_next
+from research.finding import hits, known_pages, reading_next
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.reporting import report_text
 from research.schedules import scheduling
@@ -141,6 +141,7 @@ def _remember(
                 at=at,
                 expires_at=_expiry(work, topic, at),
             )
+            _keep_versions(work, topic)
             _mark_facts(written.changes, number, at)
             disputes.note(work.run, topic, written.changes, facts.new)
             return facts, ""
@@ -266,9 +267,18 @@ def _returned(work: Work) -> list[ReturnedUrl]:
             published_at=hit.published_at,
             was_read=hit.content_item_id is not None,
             was_cited=hit.link in links,
+            by_search=hit.service != known_pages.SERVICE,
         )
         for hit in hits
     ]
+
+
+def _keep_versions(work: Work, topic: Topic) -> None:
+    """Keep what servers called the versions of pages, so that the next run can ask for changes only."""
+    if work.run.rechecks:
+        return  # a recheck has steps of its own, and keeps them itself
+    for url, (etag, modified) in work.output("read").get("versions", {}).items():
+        Source.objects.filter(topic=topic, url=url).update(etag=etag, last_modified=modified)
 
 
 def _mark_facts(changes: list[Change], number: int, at: datetime) -> None:

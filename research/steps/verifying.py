@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 
 from memory.texts.sentences import split_sentences
 from memory.texts.text import match_key, plain, without_citations
+from research.deltas.delta import Status
 from research.reporting import report_text
 from research.working import cited_pages
 from research.working.cited_pages import CitedPage, Pages
@@ -40,7 +41,8 @@ def verify(work: Work) -> StepResult:
     reason = _("unsupported: the quoted words do not stand in the source")
     changes = [
         {**change, "withheld": reason}
-        if match_key(change["sentence"]) in bad and change["status"] != "gone quiet"
+        if match_key(change["sentence"]) in bad
+        and change["status"] not in (Status.GONE, Status.GONE_QUIET)
         else change
         for change in written["changes"]
     ]

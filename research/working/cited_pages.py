@@ -17,13 +17,13 @@ from rapidfuzz import fuzz, process
 
 from memory.texts.sentences import split_sentences
 from memory.texts.text import one_line, width
-from research.comparing import independence
-from research.comparing.duplicates import shingles
-from research.comparing.independence import Origins
+from research.claims import independence
+from research.claims.duplicates import shingles
+from research.claims.independence import Origins
+from research.claims.quoting import Folded, Span, around, fold
+from research.claims.terms import terms
 from research.comparing.matching import match
-from research.comparing.quoting import Folded, Span, around, fold
 from research.comparing.statements import numbers
-from research.comparing.terms import terms
 from research.models import Hit, Run
 
 __all__ = ["CitedPage", "Found", "Pages", "load", "numbers"]

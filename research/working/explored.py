@@ -10,7 +10,7 @@ from typing import Any
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import for_prompt
-from research.extracts.extractive import Reading
+from research.claims.selection import Reading
 from research.models import TopicSettings
 from research.working.stepping import Work
 

@@ -120,7 +120,7 @@ def test_runs_that_know_the_same_are_said_not_to_differ(browser: Client, alice: 
     shown = page(browser, topic, from_=2, to=3)
 
     assert "No differences: both runs know the same facts" in shown
-    assert "Still stands 1" in words(shown) and "Gone quiet" not in shown
+    assert "Still stands 1" in words(shown) and "Not mentioned" not in shown
 
 
 def test_runs_that_knew_nothing_say_so(browser: Client, alice: User):

@@ -46,7 +46,7 @@ def test_confirmed_quiet_and_withheld_are_folded_with_their_counts(browser: Clie
     folds = re.search(r'<div class="ui folds">.*?</section>', page(browser, run), re.S)
 
     assert folds and folds[0].count("<details") == 3 and "<details open" not in folds[0]
-    assert re.search(r'Gone quiet <span class="count">1<', folds[0])
+    assert re.search(r'Not mentioned <span class="count">1<', folds[0])
     assert "unsupported: no quote" in folds[0]
 
 

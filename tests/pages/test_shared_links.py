@@ -102,7 +102,7 @@ def test_it_shows_neither_owner_nor_memory_nor_costs_nor_links_that_ask_for_a_si
     main = read(link).content.decode().partition("<main")[2]
 
     assert "alice" not in main.lower() and "Ines" not in main
-    assert "Gone quiet" not in main and "Confirmed" not in main and "You keep" not in main
+    assert "Not mentioned" not in main and "Confirmed" not in main and "You keep" not in main
     assert "tokens" not in main and "$" not in main
     assert not re.findall(r'href="/(?!static)[^"]*"', main.replace('href="/"', ""))
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic
-from research.comparing import independence
+from research.claims import independence
 from research.finding import facets
 from research.working import cited_pages
 from research.working.cited_pages import Ahead, Pages

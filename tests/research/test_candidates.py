@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.texts.sentences import sentences
-from research.comparing.candidates import can_stand_alone
+from research.claims.candidates import can_stand_alone
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def test_what_does_not_go_together_is_on_the_conflict_desk_once_and_neither_wins
 
     run = run_of(topic)
     cast.set_up(providers, 1, 2, 3)
+    providers.pages.pages[cast.url(2)] = cast.page(1).replace("4,400", "9,900")
     run_of(topic)
 
     conflict = Conflict.objects.get(owner=topic.owner, kind="contradiction")

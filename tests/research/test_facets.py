@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.extracts.extractive import Reading
+from research.claims.selection import Reading
 from research.finding.facets import facet_queries, fallback_queries, phrases
 
 NOW = date(2026, 11, 21)

@@ -34,7 +34,7 @@ from tests.research.factories import make_topic
 pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
-    "memory.texts.injection", "research.extracts.extractive", "research.follow_ups.extracting",
+    "memory.texts.injection", "research.claims.selection", "research.claims.page_news", "research.follow_ups.extracting",
     "research.follow_ups.summarising", "memory.observing.extraction", "memory.reviewing.risks",
     "memory.reflecting.entry", "memory.contexts.offering",
 )  # fmt: skip

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.utils.dateparse import parse_date
 
-from research.comparing.duplicates import shingles
-from research.comparing.independence import origins, publisher
+from research.claims.duplicates import shingles
+from research.claims.independence import origins, publisher
 from research.working.cited_pages import CitedPage, Pages
 
 SETS: list[dict[str, Any]] = json.loads(

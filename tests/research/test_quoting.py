@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research.comparing.quoting import Folded, around, fold
+from research.claims.quoting import Folded, around, fold
 
 STORED = (
     "The line opened in May.\nIt makes “good” cells – 12,000 a month. **Bold move** of ﬁve "

@@ -9,9 +9,9 @@ import pytest
 
 from beacon_site.providers import embeddings
 from beacon_site.providers.errors import ProviderRejected
+from research.claims.selection import Reading
 from research.deltas.delta import Statement
 from research.deltas.told import local_vectors, with_pages
-from research.extracts.extractive import Reading
 
 DAY = date(2026, 4, 3)
 PAGE = Reading(

@@ -35,7 +35,7 @@ def test_what_is_no_status_of_a_delta_item_went_quiet() -> None:
     assert (
         shown('{% delta_tag "contradicted" %}') == '<span class="tag contra">! Contradicted</span>'
     )
-    assert shown('{% delta_tag "x" %}') == '<span class="tag quiet-tag">· Gone quiet</span>'
+    assert shown('{% delta_tag "x" %}') == '<span class="tag quiet-tag">· Not mentioned</span>'
 
 
 def test_what_a_row_says_is_escaped() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Protocol
 
-from research.comparing.terms import is_wide_text
+from research.claims import values
+from research.claims.terms import is_wide_text
 
 # Runs of so many words (or wide characters) are compared.
 SHINGLE = 5
@@ -45,13 +46,15 @@ def near_duplicates(
     page is never itself a copy, so the answer needs no following.
     """
     kept: dict[int, set[int]] = {}
+    titles: dict[int, Counter[tuple[str, str]]] = {}
     holding: defaultdict[int, list[int]] = defaultdict(list)
     copies: dict[int, int] = {}
     for page in sorted(pages, key=lambda page: (page.published_at or date.max, page.number)):
         marks = (marks_of or {}).get(page.number) or shingles(page.text)
         if len(marks) < FEWEST_SHINGLES:
             continue
-        original = _original(marks, kept, holding)
+        titles[page.number] = values.typed_values(getattr(page, "title", ""))
+        original = _original(page.number, marks, kept, holding, titles)
         if original is not None:
             copies[page.number] = original
             continue
@@ -62,7 +65,11 @@ def near_duplicates(
 
 
 def _original(
-    marks: set[int], kept: dict[int, set[int]], holding: dict[int, list[int]]
+    page: int,
+    marks: set[int],
+    kept: dict[int, set[int]],
+    holding: dict[int, list[int]],
+    titles: dict[int, Counter[tuple[str, str]]],
 ) -> int | None:
     shared: defaultdict[int, int] = defaultdict(int)
     for mark in marks:
@@ -70,6 +77,9 @@ def _original(
             shared[number] += 1
     for number, count in sorted(shared.items(), key=lambda item: (-item[1], item[0])):
         small, large = sorted((len(marks), len(kept[number])))
+        # "Announcing 1.97.1" is no copy of "Announcing 1.96.1": release posts are templates.
+        if titles[page] and titles[number] and titles[page] != titles[number]:
+            continue
         if count >= ALIKE * small and small >= SMALLEST_SHARE * large:
             return number
     return None

@@ -1,0 +1,1 @@
+"""What pages state and how it changed: blocks of a page, records, typed values, page diffs."""

@@ -1,0 +1,726 @@
+"""The statements of a page, each under its headings: table rows, pairs, list items, sentences.
+
+Reads Markdown, reStructuredText, front matter, JSON, and the text that Beacon extracts from HTML.
+One pass over the lines, so the cost is linear in the length of the page.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from memory.texts.sentences import language_of, split
+from memory.texts.text import match_key, one_line, plain
+
+MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
+LONGEST_QUOTE = 1_500
+LONGEST_CELL = 400
+LONGEST_KEY_WORDS = 8
+MOST_JSON_DEPTH = 6
+
+ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
+
+_FENCE = re.compile(r"[ \t]{0,8}(```|~~~)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_ATX = re.compile(r"[ \t]{0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_UNDERLINE = re.compile(r"[ \t]*([=\-~^\"'`#*+.:_])\1{2,}[ \t]*$")
+_LEGAL = re.compile(
+    r"(?:§§?\s?\d+\w{0,2}|Art(?:ikel|icle|ículo|\.)?\s\d+\w{0,2}|Section\s\d+|Chapter\s\d+|第[\d一二三四五六七八九十百]+[条章節节])"
+    r"(?:[\s.:(—–-].{0,160})?$"
+)
+_ITEM = re.compile(r"([ \t]*)(?:[-*+•·▪►‣–]|\d{1,3}[.)]|\(\d{1,2}\))[ \t]+(\S.*)$")
+_CHECKBOX = re.compile(r"\[([ xX])\][ \t]+")
+_DELIMITER = re.compile(r"[\s|:+=-]*[-=]{2,}[\s|:+=-]*$")
+_SIMPLE_RULE = re.compile(r"[ \t]*={2,}(?:[ \t]+={2,})+[ \t]*$")
+_GRID_RULE = re.compile(r"[ \t]*\+(?:[-=]+\+)+[ \t]*$")
+_FIELD = re.compile(r"[ \t]*:([\w][\w \-]{0,40}):[ \t]+(\S.*)$")
+_DIRECTIVE = re.compile(
+    r"[ \t]*\.\.(?:\s|$)|\[?!\[|[ \t]*\[\^?[^\]]{1,60}\]:\s|[ \t]*</?[a-zA-Z!][^>]*>\s*$"
+)
+_PAIR = re.compile(r"(\*\*|__)?([^:：|*_<>\n]{1,80}?)\1?[ \t]*[:：](?!//)(?:\*\*|__)?[ \t]+(\S.*)$")
+_DASHED = re.compile(r"(.{1,90}?)\s+[-–—]{1,2}\s+(\S.*)$")
+_LEAD = re.compile(
+    r"(?:\[([^\]]{1,90})\](?:\([^)\s]{0,400}[^)]{0,100}\)|\[[^\]]{0,60}\])?|(\*\*|__|`)([^*_`]{1,90})\2)"
+)
+_VERSION_LEAD = re.compile(r"v?\d+(?:\.\d+)+[\w.+-]*(?:\s*\((?:[^)]{1,30})\))?")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,300}>")
+_IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
+_REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
+_RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`")
+_FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_LINE = re.compile(
+    r"([ \t]*)(-[ \t]+)?(?:([\w][\w .\-/]{0,60}?|\"[^\"]{1,60}\")[ \t]*[:=](?:[ \t]+(.*))?|(.+))$"
+)
+_WIKI_HEADING = re.compile(r"(={1,6})\s*([^=].*?)\s*\1\s*$")
+_WIKI_STYLE = re.compile(r"^[\w-]+\s*=\s*\"[^\"]*\"(?:\s+[\w-]+\s*=\s*\"[^\"]*\")*\s*$")
+_WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]|]{1,200})\]\]")
+_YAML_LINE = re.compile(r"\s*(?:#|---|(?:- +)?[\w\"'][\w .\"'\-/]{0,60}:(?:\s|$)|- \S)")
+_HTML_TABLE = re.compile(r"<table\b.{0,200000}?</table>", re.DOTALL | re.IGNORECASE)
+_HTML_ROW = re.compile(r"<tr\b[^>]*>(.{0,20000}?)(?:</tr>|(?=<tr\b)|\Z)", re.DOTALL | re.IGNORECASE)
+_HTML_CELL = re.compile(r"<(t[dh])\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL | re.IGNORECASE)
+_HEADER_BLOCK = re.compile(r"[A-Z][\w-]{1,30}:(?:\s|$)")
+_NAMES = (
+    "name",
+    "title",
+    "id",
+    "key",
+    "version",
+    "release",
+    "releaseCycle",
+    "cycle",
+    "tag_name",
+    "tag",
+    "code",
+    "slug",
+)
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One statement of a page.
+
+    `subject` names what it is about ("26.x"; "" for a sentence), `fields` are its attributes in
+    plain words, `quote` is its line as it is in `one_line(page)`, and `headings` the path above it.
+    """
+
+    kind: str
+    headings: tuple[str, ...]
+    subject: str
+    fields: tuple[tuple[str, str], ...]
+    quote: str
+    order: int = 0
+    group: int = 0  # entries of one table, list or paragraph share it
+
+    @cached_property
+    def path(self) -> tuple[str, ...]:
+        """The headings as they are compared."""
+        return tuple(map(match_key, self.headings))
+
+    @cached_property
+    def key(self) -> str:
+        """The subject as it is compared."""
+        return match_key(self.subject)
+
+    @cached_property
+    def text(self) -> str:
+        """The statement in plain words, without its headings."""
+        said = [f"{name}: {value}" if name else value for name, value in self.fields if value]
+        return ": ".join(filter(None, [self.subject, "; ".join(said)]))
+
+    @cached_property
+    def match(self) -> str:
+        """The whole statement as it is compared."""
+        return match_key(self.text)
+
+
+@dataclass
+class _Reader:
+    """What has been read of a page so far."""
+
+    language: str
+    keeps_paragraphs: bool = False
+    entries: list[Entry] = field(default_factory=list)
+    levels: list[tuple[int, str]] = field(default_factory=list)
+    items: list[tuple[int, str]] = field(default_factory=list)
+    lead: str = ""  # a short line with a colon, which names the list below it
+    underlines: list[str] = field(default_factory=list)
+    group: int = 0
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return tuple(text for _level, text in self.levels)
+
+    def head(self, level: int, text: str) -> None:
+        while self.levels and self.levels[-1][0] >= level:
+            self.levels.pop()
+        text = plain_words(text)[:200]
+        if text:
+            self.levels.append((level, text))
+        self.items.clear()
+        self.lead = ""
+        self.group += 1
+
+    def add(
+        self,
+        kind: str,
+        subject: str,
+        fields: Sequence[tuple[str, str]],
+        quote: str,
+        under: Sequence[str] = (),
+    ) -> None:
+        if len(self.entries) >= MOST_ENTRIES:
+            return
+        kept = tuple((name, value[:LONGEST_CELL]) for name, value in fields)
+        if not subject and not any(value for _name, value in kept):
+            return
+        headings = (*self.headings, *under)
+        place = len(self.entries)
+        self.entries.append(
+            Entry(kind, headings, subject, kept, one_line(quote)[:LONGEST_QUOTE], place, self.group)
+        )
+
+
+def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> list[Entry]:
+    """Return the statements of a page in order; code and comments are left out.
+
+    `language` is a two-letter code for splitting sentences; without it, it is guessed.  With
+    `keep_paragraphs` prose isn't split, which takes most of the time: see `sentences_of`.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    reader = _Reader(language[:2].lower() or language_of(text[:6_000]), keep_paragraphs)
+    if _read_json(reader, text):
+        return reader.entries
+    if _is_yaml(text):
+        _read_front_matter(reader, text)
+        return reader.entries
+    if front := _FRONT_MATTER.match(text):
+        _read_front_matter(reader, front.group(2))
+        text = text[front.end() :]
+    text = _HTML_TABLE.sub(lambda found: _as_pipes(found.group()), _COMMENT.sub("\n", text))
+    _read_lines(reader, text.split("\n"))
+    return reader.entries
+
+
+def plain_words(text: str) -> str:
+    """Return a cell, heading or item without markup, link targets and entities."""
+    if "![" in text:
+        text = _IMAGE.sub(" ", text)
+    if "`" in text:
+        text = _RST_LINK.sub(lambda found: found[1] or found[2], text)
+    if "[" in text:
+        text = _REFERENCE.sub(r"\1", text)
+    if "<" in text:
+        text = _TAG.sub(" ", text)
+    if "&" in text:
+        text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
+    text = plain(text) if _MARKED.search(text) else one_line(text)
+    return _BARE_LINK.sub(r"\1", text) if "[" in text else text
+
+
+_MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
+_BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _read_lines(reader: _Reader, lines: list[str]) -> None:
+    place = _read_header_block(reader, lines)
+    while place < len(lines):
+        line = lines[place]
+        if not line.strip():
+            reader.group += 1
+            place += 1
+        elif (behind := _read_any_table(reader, lines, place)) or (
+            behind := _read_heading(reader, lines, place)
+        ):
+            place = behind
+        elif fence := _FENCE.match(line):
+            place = _behind_fence(lines, place, fence.group(1))
+        elif _UNDERLINE.match(line) or _DIRECTIVE.match(line):
+            place += 1
+        elif found := _FIELD.match(line):
+            reader.add(PAIR, plain_words(found.group(1)), [("", plain_words(found.group(2)))], line)
+            place += 1
+        elif _ITEM.match(line):
+            place = _read_item(reader, lines, place)
+        else:
+            place = _read_paragraph(reader, lines, place)
+
+
+def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a heading, and return the place behind it; 0 if there is none."""
+    line = lines[place]
+    if heading := (_ATX.match(line) or _WIKI_HEADING.match(line)):
+        reader.head(len(heading.group(1)), heading.group(2))
+        return place + 1
+    if not _is_underlined(lines, place):
+        return 0
+    mark = lines[place + 1].strip()[0]
+    if mark not in reader.underlines:
+        reader.underlines.append(mark)
+    reader.head({"=": 1, "-": 2}.get(mark) or 2 + reader.underlines.index(mark), line)
+    return place + 2
+
+
+def _read_any_table(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a table, and return the place behind it; 0 if there is none."""
+    line = lines[place]
+    if _GRID_RULE.match(line) or _SIMPLE_RULE.match(line):
+        return _read_ruled_table(reader, lines, place)
+    if line.lstrip().startswith("{|"):
+        return _read_wiki_table(reader, lines, place)
+    return _read_table(reader, lines, place) if _is_row(lines, place) else 0
+
+
+def _read_header_block(reader: _Reader, lines: list[str]) -> int:
+    """Read lines such as `Status: Final` at the head of a text; return the place behind them."""
+    place = 0
+    while place < len(lines) and not lines[place].strip():
+        place += 1
+    end = place
+    while end < len(lines) and (_HEADER_BLOCK.match(lines[end]) or lines[end].startswith("  ")):
+        end += 1
+    if end - place < 3 or not _HEADER_BLOCK.match(lines[place]):
+        return place
+    name, said, quote = "", "", ""
+    for line in [*lines[place:end], "End: "]:
+        if _HEADER_BLOCK.match(line):
+            if name and said:
+                reader.add(PAIR, name, [("", plain_words(said))], quote)
+            name, _colon, said = line.partition(":")
+            quote = line
+        else:
+            said, quote = f"{said} {line.strip()}", f"{quote} {line.strip()}"
+    return end
+
+
+def _behind_fence(lines: list[str], place: int, mark: str) -> int:
+    place += 1
+    while place < len(lines) and not lines[place].lstrip().startswith(mark):
+        place += 1
+    return place + 1
+
+
+def _is_underlined(lines: list[str], place: int) -> bool:
+    if place + 1 >= len(lines) or not _UNDERLINE.match(lines[place + 1]):
+        return False
+    line, rule = lines[place].strip(), lines[place + 1].strip()
+    return len(line) <= 200 and len(rule) >= min(len(line), 3) and not _UNDERLINE.match(line)
+
+
+def _read_item(reader: _Reader, lines: list[str], place: int) -> int:
+    found = _ITEM.match(lines[place])
+    assert found is not None  # noqa: S101 (the caller looked)  # nosec B101
+    indent, text = len(found.group(1)), found.group(2)
+    whole = [lines[place].strip()]
+    place += 1
+    while place < len(lines) and lines[place].strip() and not _starts(lines, place):
+        whole.append(lines[place].strip())
+        text = f"{text} {lines[place].strip()}"
+        place += 1
+    while reader.items and reader.items[-1][0] >= indent:
+        reader.items.pop()
+    under = [*filter(None, [reader.lead]), *(name for _indent, name in reader.items)]
+    quote = one_line(" ".join(whole))
+    # The marker of the list is no part of a quote.
+    quote = quote[quote.index(found.group(2)[:1]) :] if found.group(2)[:1] in quote else quote
+    _add_item(reader, text, quote, under)
+    name = plain_words(text).rstrip(":")
+    if len(name.split()) <= 12:
+        reader.items.append((indent, name[:120]))
+    return place
+
+
+def _starts(lines: list[str], place: int) -> bool:
+    """Whether a line begins something of its own."""
+    line = lines[place]
+    return bool(
+        _ITEM.match(line) or _ATX.match(line) or _FENCE.match(line) or _is_row(lines, place)
+        or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
+    )  # fmt: skip
+
+
+def _add_item(reader: _Reader, text: str, quote: str, under: Sequence[str]) -> None:
+    done = ""
+    if box := _CHECKBOX.match(text):
+        done, text = ("done" if box.group(1) in "xX" else "open"), text[box.end() :]
+    subject, said = key_and_value(text)
+    if not subject and len(plain_words(text).split()) > 30:
+        _add_sentences(reader, text, under)
+        return
+    fields = [("", said)] if said else []
+    if done:
+        subject, fields = subject or said, [("", done)] if not subject else [*fields, ("", done)]
+    if not subject:
+        # A short item without a colon is its own subject, so that its move can be seen.
+        subject, fields = said, []
+    reader.add(ITEM, subject, fields, quote, under)
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """Split `Status: Final`, `**1.2** - fixed`, `[EIP-1](…) title` into a subject and the rest."""
+    bare = plain_words(text)
+    if pair := _PAIR.match(text):
+        name = plain_words(pair.group(2))
+        if 0 < len(name.split()) <= LONGEST_KEY_WORDS and not name.endswith((".", "?", "!")):
+            return name, plain_words(pair.group(3))
+    if lead := _LEAD.match(text):
+        name = plain_words(lead.group(1) or lead.group(3))
+        rest = plain_words(text[lead.end() :]).lstrip(":-–— ,.")
+        if name and (rest or lead.end() == len(text.rstrip())):
+            return name, rest
+    if version := _VERSION_LEAD.match(bare):
+        return version.group(), bare[version.end() :].lstrip(":-–— ,.")
+    if (dashed := _DASHED.match(bare)) and len(dashed.group(1).split()) <= LONGEST_KEY_WORDS:
+        return dashed.group(1), dashed.group(2)
+    return "", bare
+
+
+def _read_paragraph(reader: _Reader, lines: list[str], place: int) -> int:
+    block = [lines[place]]
+    place += 1
+    while place < len(lines) and lines[place].strip() and not _starts(lines, place):
+        block.append(lines[place])
+        place += 1
+    reader.items.clear()
+    named = plain_words(" ".join(block))
+    reader.lead = named.rstrip(":") if named.endswith(":") and len(named.split()) <= 8 else ""
+    if len(block) == 1 and _LEGAL.match(block[0].strip()):
+        reader.head(5, block[0].strip())
+        return place
+    if len(block) == 2 and block[1].startswith((": ", ":   ")):
+        reader.add(PAIR, plain_words(block[0]), [("", plain_words(block[1][1:]))], " ".join(block))
+        return place
+    if all(_is_pair_line(line) for line in block):
+        for line in block:
+            name, said = key_and_value(line.strip())
+            reader.add(PAIR, name, [("", said)], line)
+        return place
+    _add_sentences(reader, " ".join(line.strip() for line in block))
+    return place
+
+
+def _is_pair_line(line: str) -> bool:
+    pair = _PAIR.match(line.strip())
+    if pair is None or len(line) > 160:
+        return False
+    name, said = pair.group(2).strip(), pair.group(3).strip()
+    return len(name.split()) <= 5 and not said.endswith((".", "。")) and name[:1].isalnum()
+
+
+def _add_sentences(reader: _Reader, text: str, under: Sequence[str] = ()) -> None:
+    if reader.keeps_paragraphs:
+        place = len(reader.entries)
+        said = (("", one_line(text)),)
+        headings = (*reader.headings, *under)
+        reader.entries.append(Entry(PARAGRAPH, headings, "", said, "", place, reader.group))
+        return
+    for quote in split(one_line(text), reader.language):
+        words = plain_words(quote)
+        if _says_something(words):
+            reader.add(SENTENCE, "", [("", words)], quote, under)
+
+
+def _says_something(words: str) -> bool:
+    return len(words.split()) >= 3 or (len(words) > 5 and not words.isascii())
+
+
+def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
+    """Return the sentences of a paragraph that `parse` kept whole."""
+    found = []
+    for quote in split(paragraph.fields[0][1], language):
+        words = plain_words(quote)
+        if _says_something(words):
+            said = (("", words),)
+            found.append(
+                replace(paragraph, kind=SENTENCE, fields=said, quote=quote[:LONGEST_QUOTE])
+            )
+    return found
+
+
+# --- tables -----------------------------------------------------------------------------------------
+
+
+def _is_row(lines: list[str], place: int) -> bool:
+    line = lines[place].strip()
+    if line.count("|") >= 2 and (line.startswith("|") or line.endswith("|")):
+        return True
+    if " | " not in line:
+        return False
+    near = [lines[n] for n in (place - 1, place + 1) if 0 <= n < len(lines)]
+    return any(" | " in one or _is_delimiter(one) for one in near)
+
+
+def _is_delimiter(line: str) -> bool:
+    return "|" in line and _DELIMITER.match(line) is not None
+
+
+def _cells(line: str) -> list[str]:
+    line = line.strip().removeprefix("|")
+    line = line[:-1] if line.endswith("|") and not line.endswith("\\|") else line
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)]
+
+
+def _read_table(reader: _Reader, lines: list[str], place: int) -> int:
+    rows: list[tuple[list[str], str]] = []
+    head: list[str] = []
+    while place < len(lines) and "|" in lines[place] and lines[place].strip():
+        line = lines[place]
+        if _is_delimiter(line):
+            if rows and not head:
+                head = rows.pop()[0]
+        else:
+            rows.append((_cells(line), line))
+        place += 1
+    _add_rows(reader, head, rows)
+    return place
+
+
+def _add_rows(reader: _Reader, head: Sequence[str], rows: list[tuple[list[str], str]]) -> None:
+    reader.group += 1
+    names = [plain_words(name) for name in head]
+    if not names and len(rows) > 2 and _looks_like_head(rows):
+        names = [plain_words(name) for name in rows.pop(0)[0]]
+    plain_rows = [([plain_words(cell) for cell in cells], line) for cells, line in rows]
+    key = _key_column([cells for cells, _line in plain_rows], names)
+    above = ""
+    for cells, line in plain_rows:
+        filled = [cell for cell in cells if cell]
+        if len(filled) == 1 and len(cells) > 2:
+            above = filled[0]  # a cell across the table names the rows below it
+            continue
+        subject = cells[key] if key < len(cells) else ""
+        fields = [
+            (names[n] if n < len(names) else "", cell)
+            for n, cell in enumerate(cells)
+            if n != key and (cell or n < len(names))
+        ]
+        reader.add(ROW, subject, fields, line.strip(), [above] if above else [])
+    reader.group += 1
+
+
+def _looks_like_head(rows: list[tuple[list[str], str]]) -> bool:
+    first, rest = rows[0][0], rows[1:6]
+    if not all(first) or any(_DIGIT.search(cell) for cell in first):
+        return False
+    return any(_DIGIT.search(cell) for cells, _line in rest for cell in cells)
+
+
+def _key_column(rows: list[list[str]], names: Sequence[str]) -> int:
+    """Return the first column whose cells are filled and differ, else 0."""
+    if not rows:
+        return 0
+    for column in range(min(3, max(map(len, rows)))):
+        cells = [row[column] for row in rows if column < len(row)]
+        filled = [cell for cell in cells if cell]
+        if len(filled) >= 0.9 * len(rows) and len(set(filled)) >= 0.9 * len(filled):
+            return column
+    return 0
+
+
+def _read_wiki_table(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a table of MediaWiki: `{|`, rows parted by `|-`, cells on lines of their own or by `||`."""
+    head: list[str] = []
+    rows: list[tuple[list[str], str]] = []
+    cells: list[str] = []
+    raw: list[str] = []
+    place += 1
+    while place < len(lines):
+        line = lines[place].strip()
+        place += 1
+        if line.startswith(("|-", "|}")):
+            if cells:
+                rows.append((cells, " ".join(raw)))
+            cells, raw = [], []
+            if line.startswith("|}"):
+                break
+        elif line.startswith("!"):
+            head += [_wiki_cell(cell) for cell in re.split(r"!!|\|\|", line[1:])]
+        elif line.startswith("|") and not line.startswith("|+"):
+            cells += [_wiki_cell(cell) for cell in line[1:].split("||")]
+            raw.append(line)
+        elif cells and line:
+            cells[-1] = f"{cells[-1]} {line}"
+            raw.append(line)
+    _add_rows(reader, head, rows)
+    return place
+
+
+def _wiki_cell(cell: str) -> str:
+    style, bar, said = cell.partition("|")
+    text = said if bar and _WIKI_STYLE.match(style.strip()) else cell
+    return _WIKI_LINK.sub(r"\1", text).replace("'''", "").replace("''", "").strip()
+
+
+def _read_ruled_table(reader: _Reader, lines: list[str], place: int) -> int:
+    """Read a table of reStructuredText, with grid lines or with rules above and below."""
+    if _GRID_RULE.match(lines[place]):
+        return _read_grid(reader, lines, place)
+    edges = [found.span() for found in re.finditer(r"={2,}", lines[place])]
+    parts: list[list[tuple[list[str], str]]] = [[]]
+    place += 1
+    while place < len(lines):
+        line = lines[place]
+        place += 1
+        if _SIMPLE_RULE.match(line):
+            parts.append([])
+            if len(parts) == 3 or place >= len(lines) or not lines[place].strip():
+                break
+        elif line.strip():
+            last = len(edges) - 1
+            cells = [
+                line[a : (edges[n + 1][0] if n < last else len(line))].strip()
+                for n, (a, _b) in enumerate(edges)
+            ]
+            parts[-1].append((cells, line))
+        elif not lines[place : place + 1] or not lines[place].strip():
+            break
+    filled = [part for part in parts if part]
+    if len(filled) > 1:
+        _add_rows(reader, filled[0][-1][0], filled[1])
+    elif filled:
+        _add_rows(reader, [], filled[0])
+    return place
+
+
+def _read_grid(reader: _Reader, lines: list[str], place: int) -> int:
+    head: list[str] = []
+    rows: list[tuple[list[str], str]] = []
+    current: list[str] = []
+    raw: list[str] = []
+    while place < len(lines) and lines[place].strip()[:1] in ("+", "|"):
+        line = lines[place]
+        if line.strip().startswith("+"):
+            if current:
+                if "=" in line and not head:
+                    head = current
+                else:
+                    rows.append((current, " ".join(raw)))
+            current, raw = [], []
+        else:
+            cells = _cells(line)
+            pairs = zip(current, cells, strict=False)
+            current = [f"{a} {b}".strip() for a, b in pairs] if current else cells
+            raw.append(line.strip())
+        place += 1
+    _add_rows(reader, head, rows)
+    return place
+
+
+def _as_pipes(table: str) -> str:
+    """Write a table of HTML as rows with bars."""
+    rows = []
+    for number, row in enumerate(_HTML_ROW.findall(table)):
+        cells = _HTML_CELL.findall(row)
+        if not cells:
+            continue
+        said = [one_line(_TAG.sub(" ", cell)).replace("|", "/") for _name, cell in cells]
+        rows.append(f"| {' | '.join(said)} |")
+        if number == 0 and all(name.lower() == "th" for name, _cell in cells):
+            rows.append("|" + " --- |" * len(cells))
+    return "\n\n" + "\n".join(rows) + "\n\n"
+
+
+# --- data -------------------------------------------------------------------------------------------
+
+
+def _is_yaml(text: str) -> bool:
+    """Whether nearly all lines are keys, items or comments of YAML, some of them nested."""
+    lines = [line for line in text[:40_000].split("\n") if line.strip()]
+    keys = sum(bool(_YAML_LINE.match(line)) for line in lines)
+    nested = sum(line.startswith("  ") and bool(_YAML_LINE.match(line)) for line in lines)
+    return len(lines) > 5 and keys >= 0.9 * len(lines) and nested >= 0.2 * len(lines)
+
+
+def _read_front_matter(reader: _Reader, block: str) -> None:
+    """Read `key: value` lines, nested ones under the keys above them, as pairs and rows."""
+    path: list[tuple[int, str]] = []
+    item: list[tuple[str, str]] = []
+    item_indent, quotes = -1, [""]
+
+    def close() -> None:
+        nonlocal item
+        if item:
+            under = [name for indent, name in path if indent < item_indent]
+            subject, fields = _identified(item)
+            reader.add(ROW, subject, fields, " ".join(quotes), under)
+        item, quotes[:] = [], []
+
+    for line in block.split("\n"):
+        found = _FRONT_LINE.match(line)
+        if not line.strip() or line.lstrip().startswith("#") or found is None:
+            continue
+        indent = len(found.group(1)) + len(found.group(2) or "")
+        name, said = (found.group(3) or "").strip('"'), _unquoted(found.group(4) or "")
+        if item and (found.group(2) or indent < item_indent):
+            close()
+        dash = len(found.group(2) or "")
+        # A list may begin at the indentation of its key.
+        while path and path[-1][0] > indent - dash - (0 if dash else 1):
+            path.pop()
+        if found.group(2) and name:
+            item_indent = indent
+            item, quotes[:] = [(name, said)], [line.strip()]
+        elif found.group(2):
+            under = [part for _indent, part in path]
+            reader.add(ITEM, _unquoted(found.group(5) or ""), [], line.strip(), under)
+        elif item and indent >= item_indent and name:
+            # Values nested in an item belong to it.
+            item.append((name, said))
+            quotes.append(line.strip())
+        elif name and said:
+            under = [part for _indent, part in path]
+            reader.add(PAIR, name, [("", said)], line.strip(), under)
+        elif name:
+            path.append((indent, name))
+    close()
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip().rstrip(",")
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        value = value[1:-1]
+    return value
+
+
+def _identified(item: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
+    """Take out of an item's fields the one that names it."""
+    for wanted in _NAMES:
+        for name, value in item:
+            if name == wanted and value:
+                return value, [pair for pair in item if pair[0] != name]
+    return item[0][1], list(item[1:])
+
+
+def _read_json(reader: _Reader, text: str) -> bool:
+    bare = text.strip()
+    if not (bare.startswith(("{", "[")) and bare.endswith(("}", "]"))):
+        return False
+    try:
+        data = json.loads(bare)
+    except (ValueError, RecursionError):
+        return False
+    for under, subject, fields in _flattened(data, ()):
+        kind = ROW if len(fields) > 1 else PAIR
+        quote = "; ".join(f"{name}: {value}" for name, value in fields)
+        reader.add(kind, subject, fields, f"{subject}: {quote}", under)
+    return True
+
+
+def _flattened(
+    data: Any, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str, list[tuple[str, str]]]]:
+    """Yield the objects of JSON that hold plain values: path above, name, fields."""
+    if len(path) > MOST_JSON_DEPTH:
+        return
+    if isinstance(data, list):
+        for each in data:
+            if isinstance(each, dict):
+                name = next(
+                    (str(each[n]) for n in _NAMES if isinstance(each.get(n), str | int)), ""
+                )
+                yield from _flattened(each, (*path, name) if name else path)
+            elif not isinstance(each, list):
+                yield path, _scalar(each), []
+    elif isinstance(data, dict):
+        plain_ones = [(k, _scalar(v)) for k, v in data.items() if not isinstance(v, dict | list)]
+        if plain_ones:
+            yield path[:-1], path[-1] if path else "", plain_ones
+        for key, value in data.items():
+            if isinstance(value, dict | list):
+                yield from _flattened(value, (*path, str(key)))
+
+
+def _scalar(value: Any) -> str:
+    return (
+        {True: "yes", False: "no", None: ""}.get(value, str(value))
+        if not isinstance(value, str)
+        else value
+    )

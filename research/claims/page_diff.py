@@ -1,0 +1,275 @@
+"""What changed between two versions of a page, statement by statement.
+
+Statements are matched by their headings and words, then by what they are about, then by likeness;
+their order on the page plays no part.  What is left is added or removed.  The cost is linear but
+for the likeness of what is left under one heading, which is bounded by MOST_ALIKE.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rapidfuzz import fuzz, process
+
+from memory.texts.text import match_key
+from research.claims import values
+from research.claims.blocks import ITEM, PARAGRAPH, SENTENCE, Entry, sentences_of
+
+ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
+
+ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
+SAME = 97  # from which they differ in spelling only, if their values are the same
+MOST_ALIKE = 300  # statements of a heading on either side that are compared for likeness
+# A page that keeps less than this of a version with at least so many statements is another page.
+LEAST_KEPT = 0.1
+FEW = 8
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One statement that was added, removed, changed in some fields, or moved to other headings.
+
+    `cells` holds name, old and new value of each field that differs.
+    """
+
+    kind: str
+    old: Entry | None = None
+    new: Entry | None = None
+    cells: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass
+class PageDiff:
+    """How a page differs from its last version.
+
+    `kept` is the share of the old statements that are still there; `is_replaced` says that the page
+    is so different that nothing can be said of single statements (a sign-in page, another text).
+    """
+
+    differences: list[Difference] = field(default_factory=list)
+    renamed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    unchanged: list[Entry] = field(default_factory=list)
+    kept: float = 1.0
+    is_replaced: bool = False
+
+
+def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") -> PageDiff:
+    """Return what was added, removed, changed and moved from `old` to `new`.
+
+    Both come from `blocks.parse(..., keep_paragraphs=True)`: only paragraphs that differ are split
+    into sentences.
+    """
+    result = PageDiff()
+    left = _Left(list(old), list(new))
+    result.unchanged = [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
+    kept = len(result.unchanged)
+    left.split_paragraphs(language)
+    result.unchanged += [b for _a, b in left.take(lambda e: (e.kind, e.path, e.match))]
+    moved = left.take(lambda e: (e.kind, e.match) if e.match else None)
+    kept += len(result.unchanged[kept:]) + len(moved)
+    result.kept = kept / (kept + len(left.old)) if old else 1.0
+    is_little = len(old) >= FEW and result.kept < LEAST_KEPT and not _shares_subjects(left)
+    if is_little and not _is_same_page(old, new):
+        result.is_replaced = True
+        return result
+    result.renamed = _renamed(moved, old, new)
+    for a, b in moved:
+        if result.renamed.get(a.path) == b.path or _is_indifferent_move(a, b):
+            result.unchanged.append(b)
+        else:
+            result.differences.append(Difference(MOVED, a, b))
+    _take_keyed(left, result)
+    _take_alike(left, result)
+    # A page that was begun again (a changelog whose past has moved elsewhere) takes nothing back.
+    removed = [] if is_little else left.old
+    result.differences += [Difference(REMOVED, old=entry) for entry in removed]
+    result.differences += [Difference(ADDED, new=entry) for entry in left.new]
+    result.differences.sort(key=lambda d: d.new.order if d.new else d.old.order if d.old else 0)
+    return result
+
+
+@dataclass
+class _Left:
+    """The statements of both versions that are not matched yet."""
+
+    old: list[Entry]
+    new: list[Entry]
+
+    def split_paragraphs(self, language: str) -> None:
+        """Replace the paragraphs that are left by their sentences."""
+        self.old, self.new = _split(self.old, language), _split(self.new, language)
+
+    def take(
+        self, key: Callable[[Entry], Hashable | None], *, unique: bool = False
+    ) -> list[tuple[Entry, Entry]]:
+        """Match what has the same key (None matches nothing), in order, and take it out."""
+        waiting: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+        for entry in self.old:
+            if (name := key(entry)) is not None:
+                waiting[name].append(entry)
+        counts = Counter(filter(None, map(key, self.new))) if unique else Counter()
+        pairs: list[tuple[Entry, Entry]] = []
+        rest: list[Entry] = []
+        for entry in self.new:
+            name = key(entry)
+            mine = waiting.get(name, []) if name is not None else []
+            if not mine or (unique and (len(mine) > 1 or counts[name] > 1)):
+                rest.append(entry)
+            else:
+                pairs.append((mine.pop(0), entry))
+        matched = {id(a) for a, _b in pairs}
+        self.old = [entry for entry in self.old if id(entry) not in matched]
+        self.new = rest
+        return pairs
+
+
+def _split(entries: Iterable[Entry], language: str) -> list[Entry]:
+    found: list[Entry] = []
+    for entry in entries:
+        found += sentences_of(entry, language) if entry.kind == PARAGRAPH else [entry]
+    return found
+
+
+def _shares_subjects(left: _Left) -> bool:
+    ours = {entry.key for entry in left.new if entry.key}
+    theirs = {entry.key for entry in left.old if entry.key}
+    return len(ours & theirs) >= 0.3 * max(len(theirs), 1) and len(theirs) >= 3
+
+
+def _is_same_page(old: Sequence[Entry], new: Sequence[Entry]) -> bool:
+    """Whether two versions begin with the same heading, and the new one still says something."""
+    first = [next((e.path[0] for e in entries if e.path), "") for entries in (old, new)]
+    return bool(first[0]) and first[0] == first[1] and len(new) >= FEW
+
+
+def _renamed(
+    moved: Sequence[tuple[Entry, Entry]], old: Sequence[Entry], new: Sequence[Entry]
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the headings that only have another name now: most of what was below them is below it."""
+    targets: defaultdict[tuple[str, ...], Counter[tuple[str, ...]]] = defaultdict(Counter)
+    for a, b in moved:
+        targets[a.path][b.path] += 1
+    sizes = Counter(entry.path for entry in old)
+    remain = {entry.path for entry in new}
+    before = {entry.path for entry in old}
+    found = {}
+    for path, counts in targets.items():
+        target, count = counts.most_common(1)[0]
+        if path not in remain and target not in before and 2 * count >= sizes[path]:
+            found[path] = target
+    return found
+
+
+def _is_indifferent_move(a: Entry, b: Entry) -> bool:
+    """Whether a move says nothing: only a heading far above differs, or a sentence changed place."""
+    return a.path[-1:] == b.path[-1:] or a.kind == SENTENCE
+
+
+def _take_keyed(left: _Left, result: PageDiff) -> None:
+    """Match what is about the same thing: under the same headings first, then anywhere."""
+    renamed = result.renamed
+
+    def under(entry: Entry) -> Hashable | None:
+        path = renamed.get(entry.path, entry.path)
+        return (path, entry.key) if entry.key and entry.fields else None
+
+    def anywhere(entry: Entry) -> Hashable | None:
+        return entry.key if entry.key and entry.fields and len(entry.key) > 2 else None
+
+    for a, b in left.take(under, unique=True):
+        _add_changed(result, a, b)
+    for a, b in left.take(anywhere, unique=True):
+        if a.path[-1:] == b.path[-1:]:
+            _add_changed(result, a, b)
+        else:
+            result.differences.append(Difference(MOVED, a, b, differing_cells(a, b)))
+
+
+def _add_changed(result: PageDiff, a: Entry, b: Entry) -> None:
+    cells = differing_cells(a, b)
+    if cells:
+        result.differences.append(Difference(CHANGED, a, b, cells))
+    else:
+        result.unchanged.append(b)
+
+
+def differing_cells(a: Entry, b: Entry) -> tuple[tuple[str, str, str], ...]:
+    """Return name, old and new value of the fields that differ; columns are matched by name."""
+    names = [name for name, _v in b.fields]
+    if len(set(names)) == len(names) and any(names):
+        old = dict(a.fields)
+        pairs = [(name, old.get(name, ""), value) for name, value in b.fields]
+        # A column that is only in one version is a change of the table, not of its rows.
+        pairs = [each for each in pairs if each[0] in old]
+    else:
+        ours = [value for _n, value in b.fields]
+        theirs = [value for _n, value in a.fields]
+        if len(ours) != len(theirs):
+            pairs = [("", "; ".join(theirs), "; ".join(ours))]
+        else:
+            pairs = [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
+    return tuple(p for p in pairs if not _is_same_value(p[1], p[2]))
+
+
+def _is_same_value(before: str, after: str) -> bool:
+    """Whether two cells hold the same, a date in whatever form."""
+    if match_key(before) == match_key(after):
+        return True
+    is_date = values.kind_of(before) == values.kind_of(after) == values.DATE
+    return is_date and values.typed_values(before) == values.typed_values(after)
+
+
+def _take_alike(left: _Left, result: PageDiff) -> None:
+    """Match sentences and items under one heading that were edited."""
+    old: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for entry in left.old:
+        if entry.kind in (SENTENCE, ITEM):
+            old[result.renamed.get(entry.path, entry.path)].append(entry)
+    new: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for entry in left.new:
+        if entry.kind in (SENTENCE, ITEM):
+            new[entry.path].append(entry)
+    matched: set[int] = set()
+    for path, ours in new.items():
+        for a, b in _alike(old.get(path, [])[:MOST_ALIKE], ours[:MOST_ALIKE]):
+            matched |= {id(a), id(b)}
+            if is_reworded(a.text, b.text):
+                result.unchanged.append(b)
+            else:
+                result.differences.append(Difference(CHANGED, a, b, (("", a.text, b.text),)))
+    left.old = [entry for entry in left.old if id(entry) not in matched]
+    left.new = [entry for entry in left.new if id(entry) not in matched]
+
+
+def _alike(old: Sequence[Entry], new: Sequence[Entry]) -> Iterable[tuple[Entry, Entry]]:
+    if not old or not new:
+        return
+    scores = process.cdist(
+        [e.match for e in old], [e.match for e in new], scorer=fuzz.token_sort_ratio,
+        score_cutoff=ALIKE,
+    )  # fmt: skip
+    pairs = sorted(
+        (
+            (float(scores[i][j]), i, j)
+            for i in range(len(old))
+            for j in range(len(new))
+            if scores[i][j]
+        ),
+        key=lambda each: (-each[0], each[1], each[2]),
+    )
+    taken_old: set[int] = set()
+    taken_new: set[int] = set()
+    for _score, i, j in pairs:
+        if i not in taken_old and j not in taken_new:
+            taken_old.add(i)
+            taken_new.add(j)
+            yield old[i], new[j]
+
+
+def is_reworded(before: str, after: str) -> bool:
+    """Whether two sentences say the same with the same values, in nearly the same words."""
+    if values.typed_values(before) != values.typed_values(after):
+        return False
+    return fuzz.ratio(match_key(before), match_key(after)) >= SAME

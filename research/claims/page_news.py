@@ -1,0 +1,409 @@
+"""The news in a page's differences: worded, weighed, and the rest counted.
+
+Values decide what is news: another date, version, amount or status of the same thing, a row or an
+item that came or went, a move to another heading, a sentence whose values changed.  Spelling, links,
+lists of people and reworded prose are not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from rapidfuzz import fuzz
+
+from memory.texts.injection import smells_of_instructions
+from memory.texts.text import match_key, shorten
+from research.claims import values
+from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
+from research.claims.page_diff import ADDED, CHANGED, MOVED, REMOVED, Difference, PageDiff
+from research.claims.terms import is_wide_text, terms
+
+NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
+
+ENOUGH = 0.5  # weight from which a difference is announced
+MOST_FIELDS = 6
+MOST_IN_SECTION = 12  # entries of a section that is new as a whole
+MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
+MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
+SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
+LONGEST = 420
+
+_PEOPLE = re.compile(
+    r"\b(?:authors?|contributors?|maintainers?|team|members?|champions?|reviewers?|editors?|thanks|credits?|sponsors?"
+    r"|attendees|participants|emeritus|acknowledge?ments|notes|links?|references|see also|further reading|discussions?"
+    r"|feature flag|last presented|bibliography|table of contents|contents|navigation"
+    r"|inhalt|inhaltsverzeichnis|inhaltsübersicht|sommaire|índice|indice|目录|目錄|目次|weblinks|einzelnachweise|autor\w*)\b",
+    re.IGNORECASE,
+)
+_TECHNICAL = re.compile(
+    r"(?:icon|slug|permalink|url|uri|link|template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
+    r"|updated ?at|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    re.IGNORECASE,
+)
+_LOUD = re.compile(
+    r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
+    r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无"
+)
+_ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
+_REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+_GENERIC = re.compile(
+    r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class PageChange:
+    """One piece of news from a page: what it says now, what it said before, how much it weighs.
+
+    `status` is new, changed or gone; `quote` is on the page now (on its last version if gone),
+    `before` and `before_quote` are of the last version, `values` whether a typed value changed.
+    """
+
+    status: str
+    sentence: str
+    quote: str
+    before: str = ""
+    before_quote: str = ""
+    weight: float = 1.0
+    key: str = ""
+    order: int = 0
+    is_typed: bool = False
+    subject: str = ""
+    path: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
+    kind: str = ROW
+
+    def after(self, gone: PageChange) -> PageChange:
+        """Return the change of what was gone from one page and is on this one now."""
+        return replace(
+            self, status=CHANGED, before=gone.before, before_quote=gone.before_quote, is_typed=True
+        )
+
+
+def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChange]:
+    """Return what is worth announcing of a page, in the page's order.
+
+    `old` are the statements of the last version: what is below a heading that it did not have is
+    one new section.  Sentences that give orders to their reader are left out.
+    """
+    old_paths = {entry.path for entry in old}
+    latest = _latest_version({entry.headings for entry in old})
+    found: list[PageChange] = []
+    sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
+    for difference in diff.differences:
+        root = _new_root(difference, old_paths, diff)
+        if root:
+            sections[root].append(difference)
+        else:
+            found.append(_change(difference, title))
+    for root, members in sections.items():
+        found += _section(root, members, title)
+    if latest:
+        found = [_past(one, latest) for one in found]
+    loud = [
+        one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
+    ]
+    return sorted(_framed(_capped(loud)), key=lambda one: one.order)
+
+
+def words_of(entry: Entry, title: str) -> str:
+    """Return an entry as a plain statement that says what it is about."""
+    return shorten(_named(entry, title, _fields(entry)), LONGEST)
+
+
+# --- wording ----------------------------------------------------------------------------------------
+
+
+def attribute(name: str) -> str:
+    """Return the name of a field in words: `latestReleaseDate` is "latest release date"."""
+    if " " in name or not (name[:1].islower() or "_" in name):
+        return name
+    return " ".join(_CAMEL.sub(" ", name).lower().split())
+
+
+def _subject(entry: Entry, title: str) -> str:
+    """Return what an entry is about, with the heading or title that makes it clear."""
+    nearest = entry.headings[-1] if entry.headings else ""
+    context = title if not nearest or _GENERIC.match(nearest) or nearest.islower() else nearest
+    if not entry.subject:
+        return context
+    if match_key(context) in entry.key or entry.key in match_key(context).split():
+        return entry.subject if match_key(context) in entry.key else context
+    is_short = len(entry.subject.split()) <= 3 and len(context.split()) <= 8
+    if entry.kind in (ROW, PAIR) or is_short:
+        return f"{shorten(context, 80)}, {entry.subject}"
+    return entry.subject
+
+
+def _fields(entry: Entry) -> list[str]:
+    said = []
+    for name, value in entry.fields:
+        if not value or values.kind_of(value) in (values.NONE, values.LINK):
+            continue
+        if name and (_TECHNICAL.search(name) or _PEOPLE.search(name)) and len(entry.fields) > 2:
+            continue
+        said.append(f"{attribute(name)} {value}" if name else value)
+    return said[:MOST_FIELDS]
+
+
+def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
+    if entry.kind == SENTENCE:
+        return _in_context(entry)
+    subject = _subject(entry, title)
+    return f"{subject}: {'; '.join(fields)}" if fields else subject
+
+
+def _in_context(entry: Entry) -> str:
+    """Return a sentence, after its heading if it is a fragment that means nothing alone."""
+    text = entry.fields[0][1]
+    is_fragment = text[:1].islower() or _ENUMERATED.match(text) or len(text.split()) < 6
+    if is_fragment and entry.headings and not is_wide_text(text):
+        return f"{shorten(entry.headings[-1], 80)}: {text}"
+    return text
+
+
+def _change(difference: Difference, title: str) -> PageChange:
+    old, new = difference.old, difference.new
+    entry = new or old
+    assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
+    if difference.kind == ADDED:
+        made = _came(entry, title)
+    elif difference.kind == REMOVED or old is None or new is None:
+        made = _went(entry, title)
+    elif difference.kind == MOVED:
+        made = _moved(old, new, difference.cells, title)
+    else:
+        made = _changed(old, new, difference.cells, title)
+    return replace(made, path=entry.path, headings=entry.headings, kind=entry.kind)
+
+
+def _came(entry: Entry, title: str) -> PageChange:
+    sentence = words_of(entry, title)
+    weight = {ROW: 0.9, PAIR: 0.6, ITEM: 0.6, SENTENCE: 0.55}[entry.kind]
+    typed = bool(values.typed_values(_REFERENCES.sub("", entry.text)))
+    weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
+    weight *= share_of(entry)
+    return PageChange(
+        NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
+        subject=entry.key,
+    )  # fmt: skip
+
+
+def _went(entry: Entry, title: str) -> PageChange:
+    sentence = words_of(entry, title)
+    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.2}[entry.kind] * share_of(entry)
+    if entry.kind == ITEM and not entry.fields and len(entry.subject.split()) > 12:
+        weight = 0.3
+    return PageChange(
+        GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
+        subject=entry.key,
+    )  # fmt: skip
+
+
+def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str) -> PageChange:
+    was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
+    typed = [cell for cell in cells if _weight_of(cell) >= 0.8]
+    said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
+    sentence = f"{new.subject or shorten(new.text, 120)}: {'; '.join(said)}"
+    weight = 0.95 * share_of(new) * share_of(old)
+    return PageChange(
+        CHANGED, shorten(sentence, LONGEST), new.quote, words_of(old, title), old.quote,
+        weight, new.match, new.order, True,
+    )  # fmt: skip
+
+
+def _changed(
+    old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str
+) -> PageChange:
+    if new.kind == SENTENCE or (not new.subject and new.kind == ITEM):
+        return _edited(old, new, title)
+    weights = [_weight_of(cell) for cell in cells]
+    loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
+        cells
+    )
+    if len(cells) == 1 and not cells[0][0] and max(weights) < 0.8:
+        return _edited(old, new, title)
+    sentence = f"{_subject(new, title)}: {'; '.join(_cells(loud))}"
+    return PageChange(
+        CHANGED, shorten(sentence, LONGEST), new.quote, words_of(old, title), old.quote,
+        max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
+    )  # fmt: skip
+
+
+def _cells(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+    said = []
+    for name, before, after in cells[:MOST_FIELDS]:
+        told = {"name": attribute(name), "now": after, "was": before}
+        if not after:
+            words = _("%(name)s removed (was %(was)s)") if name else _("removed (was %(was)s)")
+        elif not before:
+            words = "%(name)s %(now)s" if name else "%(now)s"
+        else:
+            words = _("%(name)s %(now)s (was %(was)s)") if name else _("%(now)s (was %(was)s)")
+        said.append((words % told).strip())
+    return said
+
+
+def _edited(old: Entry, new: Entry, title: str) -> PageChange:
+    """Return the news of a sentence that was edited."""
+    before, after = old.text, new.text
+    kinds = values.changed_kinds(before, after)
+    come = values.typed_values(after) - values.typed_values(before)
+    likeness = fuzz.token_sort_ratio(match_key(before), match_key(after))
+    denied = bool(_NOT.search(before)) != bool(_NOT.search(after))
+    if kinds or denied:
+        weight = 0.85
+    elif come:
+        weight = 0.7
+    else:
+        other = set(terms(after)) ^ set(terms(before))
+        weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
+    return PageChange(
+        CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
+        weight * share_of(new), new.match, new.order, bool(kinds),
+    )  # fmt: skip
+
+
+# --- weight -----------------------------------------------------------------------------------------
+
+
+def _weight_of(cell: tuple[str, str, str]) -> float:
+    """Return how much a changed field is worth telling."""
+    name, before, after = cell
+    if name and (_TECHNICAL.search(attribute(name)) or _PEOPLE.search(name)):
+        return 0.2
+    kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
+    if kinds <= {values.LINK}:
+        return 0.1
+    if kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}:
+        return 1.0
+    if kinds <= {values.STATUS}:
+        return 0.9
+    if values.LIST in kinds:
+        return 0.3
+    return 0.8 if values.changed_kinds(before, after) else 0.5
+
+
+def share_of(entry: Entry) -> float:
+    """Return how much of its weight an entry keeps for the headings it is under."""
+    share = 1.0
+    if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
+        share = 0.5
+    if entry.kind in (PAIR, ROW, ITEM) and _TECHNICAL.fullmatch(attribute(entry.subject)):
+        share = 0.3
+    if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
+        share = 0.3
+    if entry.subject.startswith("@") or entry.text.startswith("http"):
+        share *= 0.5
+    return share
+
+
+# --- groups -----------------------------------------------------------------------------------------
+
+
+def _new_root(
+    difference: Difference, old_paths: set[tuple[str, ...]], diff: PageDiff
+) -> tuple[str, ...]:
+    """Return the highest heading above an added entry that the last version did not have."""
+    entry = difference.new
+    if difference.kind != ADDED or entry is None or not old_paths:
+        return ()
+    renamed = set(diff.renamed.values())
+    for depth in range(1, len(entry.path) + 1):
+        path = entry.path[:depth]
+        if path in renamed:
+            return ()
+        if not any(known[:depth] == path for known in old_paths):
+            return path
+    return ()
+
+
+def _section(root: tuple[str, ...], members: Sequence[Difference], title: str) -> list[PageChange]:
+    entries = [one.new for one in members if one.new is not None]
+    depth = len(root) - 1
+    first = entries[0]
+    heading = first.headings[depth]
+    changes = [
+        replace(_came(entry, title), path=entry.path, headings=entry.headings) for entry in entries
+    ]
+    if len(entries) < 3 and not values.typed_values(heading):
+        return changes
+    number = ngettext("%(n)d entry", "%(n)d entries", len(entries)) % {"n": len(entries)}
+    lead = entries[0].text if entries[0].kind == SENTENCE and len(entries[0].text) < 160 else number
+    above = first.headings[depth - 1] if depth else title
+    name = heading if match_key(above) in match_key(heading) else f"{above}, {heading}"
+    weight = 0.9 * (0.5 if _PEOPLE.search(heading) else 1.0)
+    head = PageChange(
+        NEW, shorten(f"{name}: {lead}", LONGEST), first.quote, weight=weight,
+        key="/".join(root), order=first.order, is_typed=bool(values.typed_values(heading)),
+        headings=first.headings[: depth + 1],
+    )  # fmt: skip
+    best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
+    kept = [one for one in best if one.key != first.match or lead == number]
+    return [head, *(replace(one, weight=min(one.weight, 0.8)) for one in kept)]
+
+
+def _latest_version(headings: set[tuple[str, ...]]) -> tuple[int, ...]:
+    """Return the highest version that headings name; empty where fewer than three name one."""
+    found = [_version_of(path) for path in headings]
+    named = [version for version in found if version]
+    return max(named) if len(named) >= 3 else ()
+
+
+@lru_cache(maxsize=4_096)
+def _version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
+    for heading in headings:
+        versions = [v for k, v in values.typed_values(heading) if k == values.VERSION]
+        if versions:
+            return values.version_key(versions[0])
+    return ()
+
+
+def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
+    """Return a change with little weight if it is below the heading of an earlier version."""
+    version = _version_of(change.headings)
+    return replace(change, weight=0.3 * change.weight) if version and version < latest else change
+
+
+def _capped(changes: Sequence[PageChange]) -> list[PageChange]:
+    """Keep the weightiest sentences and items of each heading: a rewritten section is one story."""
+    groups: defaultdict[tuple[str, ...], list[PageChange]] = defaultdict(list)
+    for change in changes:
+        if change.kind in (SENTENCE, ITEM) and not change.is_typed:
+            groups[change.path].append(change)
+    kept = {
+        id(change)
+        for members in groups.values()
+        for change in sorted(members, key=lambda one: (-one.weight, one.order))[:MOST_OF_HEADING]
+    }
+    loose = (SENTENCE, ITEM)
+    return [c for c in changes if c.kind not in loose or c.is_typed or id(c) in kept]
+
+
+def _framed(changes: list[PageChange]) -> list[PageChange]:
+    """Join rows that changed alike beyond MOST_OF_FRAME into the last one of them."""
+    frames: defaultdict[tuple[str, str], list[PageChange]] = defaultdict(list)
+    for change in changes:
+        frames[change.status, values.frame_of(change.sentence)].append(change)
+    kept: list[PageChange] = []
+    for members in frames.values():
+        kept += members[:MOST_OF_FRAME]
+        rest = members[MOST_OF_FRAME:]
+        if rest:
+            last = kept[-1]
+            more = ngettext("and %(n)d more like it", "and %(n)d more like these", len(rest))
+            said = f"{last.sentence} ({more % {'n': len(rest)}})"
+            kept[-1] = replace(last, sentence=said)
+    return kept

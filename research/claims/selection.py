@@ -1,0 +1,418 @@
+"""Findings without a model: the statements of new pages that say most of a topic.
+
+Words, headings, lead position, search rank, recency and meaning are features of one score; none is
+a filter.  A page that speaks of the topic always gives something.  Deterministic, and pure but for
+the vectors that `embed` gives.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+
+from rapidfuzz import fuzz
+
+from memory.texts.injection import smells_of_instructions
+from memory.texts.sentences import language_of, word_count
+from memory.texts.text import match_key, one_line
+from research.claims import blocks, compare, page_news, ranking, values
+from research.claims.blocks import PAIR, SENTENCE, Entry
+from research.claims.candidates import is_chatter, leans_back
+from research.claims.terms import is_wide_text, terms
+
+__all__ = ["Embed", "Finding", "Reading", "find"]
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+SAME = 85  # token_set_ratio from which two sentences say the same
+MOST_OF_PAGE = 3_000  # statements of a page that are scored
+COMPARED = 150  # the best, which are compared with each other
+EMBEDDED = 40  # the best of those, of which vectors are made: some milliseconds each
+SHORTEST, LONGEST = 5, 60  # words
+LEAD = 600  # characters at the head of a page that say what it is about
+FOCUS_WEIGHT = 0.4
+LEAST_OF_BEST = 0.5
+LEAST_PAGES = 5  # the best pages, each of which gives at least one statement
+PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
+_NUMBER = re.compile(r"\d")
+_CHANGE = re.compile(
+    r"\b(?:releas\w+|publish\w+|launch\w+|announc\w+|introduc\w+|end(?:s|ed)|now|no longer|latest|newest|rais\w+|ris(?:es?|ing)"
+    r"|rose|fell|falls?|drop\w*|cut|increas\w+|decreas\w+|grew|reach\w+|remov\w+|adds?|added|replac\w+|deprecat\w+|support\w*"
+    r"|fix(?:ed|es)?|clos(?:es|ed)|correct\w*|chang(?:es|ed)|becom(?:es|e)|became|expected|planned|scheduled|first|approv\w+"
+    r"|reject\w+|bann?\w+|won|lost|merged|open(?:s|ed)|discover\w+|found that|report\w+|measured|delayed|cancel\w*|requir\w+"
+    r"|veröffentlich\w*|angekündigt|eingeführt|beschloss\w*|gestiegen|gesunken|lanz\w+|anunci\w+|aprob\w+|annonc\w+|lancé\w*"
+    r"|publié\w*|adopté\w*)\b|发布|發布|宣布|达到|首次|推出|公布|上线|启动|下降|上升|增长|提高|推迟|实施|停止|取消|收购|预计|発表|公開|開始|終了|増加|減少|발표|출시|증가|감소",
+    re.IGNORECASE,
+)
+_PERSONAL = re.compile(r"\b(?:I|me|my|you|your)\b|我们|我|笔者|本刊|私たち")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One page read; `number` is its place in the list of candidate sources.
+
+    Without `text` (the page could not be fetched) the search service's `snippet` replaces it.
+    `previous` is the text that an earlier run read at this address, "" for a page read first now.
+    """
+
+    number: int
+    url: str
+    title: str
+    domain: str
+    text: str
+    snippet: str = ""
+    published_at: date | None = None
+    is_judged: bool = False  # its text was checked for prompt injection when it was read
+    previous: str = ""
+
+    @property
+    def body(self) -> str:
+        return self.text if self.text.strip() else self.snippet
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A statement worth reporting.
+
+    `quote` is in `one_line(text)` of page `reading` word for word; `sentence` says it in plain
+    words; `score` is about 0 to 1; `is_passing` means that its page speaks of the topic only in
+    passing.
+    """
+
+    sentence: str
+    reading: int
+    quote: str
+    score: float
+    key: str
+    is_passing: bool = False
+
+
+@dataclass
+class _Page:
+    reading: Reading
+    language: str
+    entries: list[Entry]
+    place: int
+    relevance: float = 0.0
+    query: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def title_terms(self) -> set[str]:
+        return set(terms(self.reading.title, self.language))
+
+
+@dataclass
+class _Candidate:
+    page: _Page
+    entry: Entry
+    text: str
+    terms: list[str]
+    order: int
+    paragraph: set[str]
+    score: float = 0.0
+
+
+def find(
+    readings: Sequence[Reading],
+    *,
+    topic: str,
+    narrowed: str = "",
+    focus: str = "",
+    known: Sequence[str] = (),
+    struck: Sequence[str] = (),
+    limit: int = 10,
+    embed: Embed | None = None,
+) -> list[Finding]:
+    """Return the best statements on `topic`, best first, at most `limit`.
+
+    What repeats one of `known` or `struck` is left out, and so is what gives orders to its reader.
+    `narrowed` and `focus` say more of the topic and weigh less.  Empty only if no page holds a
+    statement.
+    """
+    pages = [_page(reading, place) for place, reading in enumerate(readings)]
+    _weigh_pages(pages, topic, f"{narrowed} {focus}", embed)
+    candidates = [candidate for page in pages for candidate in _candidates(page)]
+    for order, candidate in enumerate(candidates):
+        candidate.order = order
+        candidate.score = _score(candidate)
+    candidates.sort(key=_rank)
+    best = [one for one in candidates[: 3 * COMPARED] if not _is_noise(one)][:COMPARED]
+    _add_centrality(best)
+    if embed:
+        _add_meaning(best, f"{topic}. {narrowed} {focus}".strip(), embed)
+    best.sort(key=_rank)
+    return _select(best, [*known, *struck], limit)
+
+
+def _page(reading: Reading, place: int) -> _Page:
+    language = language_of(one_line(reading.body[:4_000]))
+    entries = blocks.parse(reading.body, language)[:MOST_OF_PAGE]
+    return _Page(reading, language, entries, place)
+
+
+# --- pages ------------------------------------------------------------------------------------------
+
+
+def _weigh_pages(pages: Sequence[_Page], topic: str, more: str, embed: Embed | None) -> None:
+    """Give each page its query, in the page's own language, and how relevant it is, 0 to 1."""
+    meaning = _page_meaning(pages, topic, embed) if embed else [0.0] * len(pages)
+    for page in pages:
+        wanted = dict.fromkeys(terms(more, page.language), FOCUS_WEIGHT)
+        page.query = wanted | dict.fromkeys(terms(topic, page.language), 1.0)
+    holding: Counter[str] = Counter()
+    bodies = [one_line(page.reading.body[:200_000]).casefold() for page in pages]
+    for page, body in zip(pages, bodies, strict=True):
+        holding.update(term for term in page.query if _is_in(term, body))
+    for page, body, close in zip(pages, bodies, meaning, strict=True):
+        title = page.reading.title.casefold()
+        lead = body[:LEAD]
+        heads = " ".join({h for e in page.entries[:300] for h in e.headings}).casefold()
+        whole = said = 0.0
+        for term, weight in page.query.items():
+            weight *= math.log(1 + (len(pages) + 1) / (holding[term] + 0.5))
+            where = max(
+                1.0 * _is_in(term, title), 0.8 * _is_in(term, lead),
+                0.7 * _is_in(term, heads), 0.45 * _is_in(term, body),
+            )  # fmt: skip
+            whole += weight
+            said += weight * where
+        share = said / whole if whole else 0.0
+        page.relevance = min(1.0, 0.85 * max(share, close) + 0.15 / (1 + 0.2 * page.place))
+
+
+def _page_meaning(pages: Sequence[_Page], topic: str, embed: Embed) -> list[float]:
+    """Return how near each page's title and lead are to the topic, scaled so that 0.6 is near."""
+    texts = [f"{p.reading.title}. {one_line(p.reading.body[:LEAD])[:400]}" for p in pages]
+    if not texts:
+        return []
+    wanted, *others = embed([topic, *texts])
+    return [min(1.0, max(0.0, (_cosine(wanted, one) - 0.1) / 0.5)) for one in others]
+
+
+def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    return float(sum(a * b for a, b in zip(left, right, strict=True)))
+
+
+def _is_in(term: str, text: str) -> bool:
+    """Whether a stem begins a word of a text, or is part of a long one (as in German)."""
+    at = text.find(term)
+    while at >= 0:
+        if len(term) >= 6 or at == 0 or not text[at - 1].isalnum() or not term.isascii():
+            return True
+        at = text.find(term, at + 1)
+    return False
+
+
+# --- candidates -------------------------------------------------------------------------------------
+
+
+def _candidates(page: _Page) -> list[_Candidate]:
+    around: defaultdict[int, set[str]] = defaultdict(set)
+    found = []
+    for entry in page.entries:
+        words = terms(entry.text, page.language)
+        around[entry.group].update(words)
+        text = page_news.words_of(entry, page.reading.title)
+        if _is_statement(entry, text):
+            found.append(_Candidate(page, entry, text, words, 0, around[entry.group]))
+    return found
+
+
+def _is_statement(entry: Entry, text: str) -> bool:
+    count = word_count(text)
+    if entry.kind == SENTENCE:
+        return SHORTEST <= count <= LONGEST and not text.endswith(("?", "？", ":", "："))
+    if entry.kind == PAIR and not entry.headings and entry.order < 12:
+        return False  # the head of a page: its author, date, layout
+    return bool(entry.fields) and 2 <= count <= LONGEST and page_news.share_of(entry) >= 1.0
+
+
+def _is_noise(candidate: _Candidate) -> bool:
+    if candidate.entry.kind == SENTENCE:
+        return is_chatter(candidate.text)
+    return candidate.text.startswith(("http", "!["))
+
+
+def _score(candidate: _Candidate) -> float:
+    page, entry = candidate.page, candidate.entry
+    own = set(candidate.terms)
+    heads = " ".join(entry.headings).casefold()
+    folded = candidate.text.casefold()
+    whole = said = 0.0
+    for term, weight in page.query.items():
+        where = max(
+            1.0 * (term in own or _is_in(term, folded)), 0.7 * _is_in(term, heads),
+            0.6 * (term in page.title_terms), 0.5 * (term in candidate.paragraph),
+        )  # fmt: skip
+        whole += weight
+        said += weight * where
+    local = said / whole if whole else 0.0
+    lead = 1 / (1 + entry.order / 4)
+    score = 0.4 * page.relevance + 0.3 * local + 0.12 * lead + _bonus(candidate)
+    return score - 0.03 * _age(page.reading)
+
+
+def _age(reading: Reading) -> float:
+    return 0.0 if reading.published_at else 0.5
+
+
+def _bonus(candidate: _Candidate) -> float:
+    text, entry = candidate.text, candidate.entry
+    value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
+    value += 0.05 * any(kind == values.DATE for kind, _v in values.typed_values(text))
+    if entry.kind == SENTENCE:
+        value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
+            text, candidate.page.language
+        )
+        value -= 0.06 * (word_count(text) < 8)
+    else:
+        value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
+    return value
+
+
+def _add_centrality(candidates: list[_Candidate]) -> None:
+    texts = [candidate.terms for candidate in candidates]
+    vectors = ranking.vectors(texts, ranking.idf(texts))
+    for candidate, rank in zip(candidates, ranking.lexrank(vectors), strict=True):
+        candidate.score += 0.08 * rank
+
+
+def _add_meaning(candidates: list[_Candidate], about: str, embed: Embed) -> None:
+    best = sorted(candidates, key=_rank)[:EMBEDDED]
+    if not best:
+        return
+    wanted, *others = embed([about[:400], *(one.text[:300] for one in best)])
+    for candidate, vector in zip(best, others, strict=True):
+        candidate.score += 0.25 * (max(0.0, _cosine(wanted, vector)) - 0.35)
+
+
+def _rank(candidate: _Candidate) -> tuple[float, int]:
+    return -candidate.score, candidate.order
+
+
+# --- the choice -------------------------------------------------------------------------------------
+
+
+def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -> list[Finding]:
+    """Take the best again and again, each time counting down what resembles what is taken."""
+    texts = [candidate.terms for candidate in candidates]
+    vectors = ranking.vectors(texts, ranking.idf(texts))
+    left = set(range(len(candidates)))
+    alike = [0.0] * len(candidates)
+    taken: list[_Candidate] = []
+    top = max((one.score for one in candidates), default=0.0)
+    per_page: Counter[int] = Counter()
+    per_group: Counter[tuple[int, int]] = Counter()
+    owed = _owed(candidates)
+    count = len({one.page.place for one in candidates})
+    while left and len(taken) < limit:
+        worth = {
+            n: candidates[n].score - 0.25 * alike[n] - 0.05 * per_page[candidates[n].page.place]
+            - 0.03 * per_group[candidates[n].page.place, candidates[n].entry.group]
+            for n in left
+        }  # fmt: skip
+        best = min(left, key=lambda n: (-worth[n], candidates[n].order))
+        left.remove(best)
+        candidate = candidates[best]
+        page = candidate.page
+        is_owed = page.place in owed and not per_page[page.place]
+        if per_page[page.place] >= _most_of(page, count, limit):
+            continue
+        if candidate.score < LEAST_OF_BEST * top and not is_owed:
+            continue
+        if not _is_wanted(candidate, taken, excluded):
+            continue
+        taken.append(candidate)
+        per_page[page.place] += 1
+        per_group[page.place, candidate.entry.group] += 1
+        for n in left:
+            alike[n] = max(alike[n], ranking.cosine(vectors[best], vectors[n]))
+    return collapse([_finding(candidate) for candidate in taken])
+
+
+def _owed(candidates: Sequence[_Candidate]) -> set[int]:
+    """Return the places of the best pages, each of which gives at least one statement."""
+    pages = {one.page.place: one.page.relevance for one in candidates}
+    best = sorted(pages, key=lambda place: (-pages[place], place))[:LEAST_PAGES]
+    top = max(pages.values(), default=0.0)
+    return {place for place in best if pages[place] >= 0.6 * top}
+
+
+def _most_of(page: _Page, pages: int, limit: int) -> int:
+    """Return how many statements a page may give: the more relevant, longer and rarer, the more."""
+    share = 2 + round(4 * page.relevance * min(1.0, len(page.entries) / 30))
+    return max(share, round(1.5 * limit / max(pages, 1)))
+
+
+def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Sequence[str]) -> bool:
+    key = match_key(candidate.text)
+    if key == match_key(candidate.page.reading.title):
+        return False
+    if any(same(candidate.text, other.text) for other in taken):
+        return False
+    if key in set(map(match_key, excluded)):
+        return False
+    found = compare.match(candidate.text, excluded) if excluded else None
+    if found is not None and found.kind == "confirmed":
+        return False
+    beside = [e.text for e in candidate.page.entries if e.group == candidate.entry.group][:40]
+    return not smells_of_instructions(" ".join(beside))
+
+
+def _finding(candidate: _Candidate) -> Finding:
+    return Finding(
+        sentence=candidate.text,
+        reading=candidate.page.reading.number,
+        quote=candidate.entry.quote,
+        score=round(candidate.score, 4),
+        key=match_key(candidate.text),
+        is_passing=candidate.page.relevance < PASSING,
+    )
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two sentences say the same in nearly the same words, with no value of their own."""
+    wide = is_wide_text(left) and is_wide_text(right)
+    scorer = fuzz.ratio if wide else fuzz.token_set_ratio
+    if scorer(match_key(left), match_key(right)) < SAME:
+        return False
+    ours, theirs = values.numbers(left), values.numbers(right)
+    return ours <= theirs or theirs <= ours
+
+
+def collapse(findings: Sequence[Finding]) -> list[Finding]:
+    """Join sentences of one frame that announce one version after another into the latest.
+
+    "Announcing X 1.97.1" and "Announcing X 1.98.0" are one line, with the steps between named.
+    """
+    groups: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in findings:
+        versions = [v for k, v in values.typed_values(finding.sentence) if k == values.VERSION]
+        frame = values.frame_of(finding.sentence)
+        is_series = len(versions) == 1 and len(frame.split()) >= 3 and ": " not in finding.sentence
+        groups[frame if is_series else finding.key].append(finding)
+    kept = {}
+    for members in groups.values():
+        latest = max(members, key=_version)
+        steps = sorted(
+            {_version_text(one) for one in members} - {_version_text(latest)},
+            key=values.version_key,
+        )
+        if len(members) > 1 and steps:
+            kept[latest.key] = replace(latest, sentence=f"{latest.sentence} ({', '.join(steps)})")
+        else:
+            kept |= {one.key: one for one in members}
+    return [kept[one.key] for one in findings if one.key in kept]
+
+
+def _version(finding: Finding) -> tuple[int, ...]:
+    return values.version_key(_version_text(finding))
+
+
+def _version_text(finding: Finding) -> str:
+    return next((v for k, v in values.typed_values(finding.sentence) if k == values.VERSION), "")

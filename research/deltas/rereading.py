@@ -1,0 +1,192 @@
+"""What the pages that a run read again say now, beside what they said before.
+
+Data flow: pages with their last version -> differences by statement (`research.claims.page_diff`) ->
+their news, each held against the facts that rest on the page -> changes; facts whose quote is still
+there are confirmed, facts whose page no longer holds it are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memory.models.library import page_of
+from memory.texts.canonical import domain_of
+from memory.texts.sentences import language_of
+from memory.texts.text import match_key, one_line
+from memory.topics.memory import KnownFact
+from research.claims import blocks, compare, page_diff, page_news
+from research.claims.page_diff import PageDiff
+from research.claims.page_news import PageChange
+from research.claims.quoting import LEAST_QUOTE, Folded, fold
+from research.claims.selection import Reading
+from research.deltas.delta import Change, Status, source_of
+
+MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
+
+
+@dataclass
+class Reread:
+    """One page read again: its differences, and its news in the page's order."""
+
+    page: Reading
+    diff: PageDiff
+    news: list[PageChange] = field(default_factory=list)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return not self.diff.differences and not self.diff.is_replaced
+
+
+@dataclass
+class Outcome:
+    """What came of reading known pages again.
+
+    `spoken_of` are the ids of the facts that it settles; `unchanged`, `changed` and `replaced`
+    count pages; `replaced` ones have become so different that nothing is said of their facts.
+    """
+
+    changes: list[Change] = field(default_factory=list)
+    spoken_of: set[str] = field(default_factory=set)
+    unchanged: int = 0
+    changed: int = 0
+    replaced: list[Reading] = field(default_factory=list)
+    left_out: int = 0
+
+
+def compare_with_last(page: Reading) -> Reread:
+    """Return how a page that was read before differs from its last version."""
+    if page.text == page.previous:
+        return Reread(page, PageDiff())
+    language = language_of(one_line(page.text[:4_000]))
+    old = blocks.parse(page.previous, language, keep_paragraphs=True)
+    new = blocks.parse(page.text, language, keep_paragraphs=True)
+    diff = page_diff.compare(old, new, language)
+    if diff.is_replaced:
+        return Reread(page, diff)
+    return Reread(page, diff, page_news.news(diff, page.title, old))
+
+
+def outcome(
+    pages: Sequence[Reading], facts: Sequence[KnownFact], struck: Sequence[str] = ()
+) -> Outcome:
+    """Compare each page with its last version, and the facts with both."""
+    result = Outcome()
+    again = [compare_with_last(page) for page in pages if page.previous]
+    told: list[tuple[PageChange, Reading]] = []
+    for one in again:
+        if one.diff.is_replaced:
+            result.replaced.append(one.page)
+        elif one.is_unchanged:
+            result.unchanged += 1
+        else:
+            result.changed += 1
+        told += [(change, one.page) for change in one.news]
+    told = _moved_between_pages(told)
+    told = [each for each in told if not _is_struck(each[0], struck)]
+    best = sorted(told, key=lambda each: -each[0].weight)[:MOST_NEWS]
+    result.left_out = len(told) - len(best)
+    kept = {id(change) for change, _page in best}
+    for change, page in told:
+        if id(change) in kept:
+            result.changes.append(_change(change, page, facts, result.spoken_of))
+    for one in again:
+        _settle_facts(one, facts, result)
+    return result
+
+
+def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
+    found = compare.match(change.sentence, struck) if struck else None
+    return found is not None and found.kind == "confirmed"
+
+
+def _moved_between_pages(
+    told: Sequence[tuple[PageChange, Reading]],
+) -> list[tuple[PageChange, Reading]]:
+    """Join what is gone from one page and new on another into one change."""
+    come = {
+        change.subject: (change, page)
+        for change, page in told
+        if change.status == page_news.NEW and len(change.subject) > 3
+    }
+    moved: dict[int, PageChange] = {}
+    dropped: set[int] = set()
+    for change, page in told:
+        if change.status != page_news.GONE or change.subject not in come:
+            continue
+        new, other = come[change.subject]
+        if other.number != page.number:
+            dropped.add(id(change))
+            moved[id(new)] = new.after(change)
+    return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
+
+
+def _change(
+    change: PageChange, page: Reading, facts: Sequence[KnownFact], spoken_of: set[str]
+) -> Change:
+    statuses = {
+        page_news.NEW: Status.NEW, page_news.GONE: Status.GONE, page_diff.CHANGED: Status.CHANGED,
+    }  # fmt: skip
+    made = Change(statuses[change.status], change.sentence, [page.number], change.quote)
+    made.compared_by = "versions of the page"
+    if change.status == page_news.NEW:
+        return made
+    made.previous_text = change.before
+    made.previous_source = {
+        "link": page.url, "title": page.title, "domain": domain_of(page.url) or page.domain,
+        "published_at": None, "quote": change.before_quote,
+    }  # fmt: skip
+    if change.status == page_news.GONE:
+        made.quote = ""
+    fact = next((one for one in facts if _rests_on(one, change, page)), None)
+    if fact is not None:
+        made.previous_id, made.previous_text = fact.id, fact.text
+        spoken_of.add(fact.id)
+        if fact.is_kept and made.status == Status.CHANGED:
+            # What a person holds isn't replaced, so a change contradicts it.
+            made.status = Status.CONTRADICTED
+    return made
+
+
+def _is_page(fact: KnownFact, page: Reading) -> bool:
+    """Whether a fact rests on a page, whatever version of it."""
+    return page_of(fact.url) == page_of(page.url)
+
+
+def _rests_on(fact: KnownFact, change: PageChange, page: Reading) -> bool:
+    """Whether a fact says what a page said before a change."""
+    if not _is_page(fact, page):
+        return False
+    if match_key(fact.text) == match_key(change.before):
+        return True
+    quote = fold(fact.quote)
+    if quote and quote in fold(change.before_quote):
+        return True
+    found = compare.match(change.before, [fact.text])
+    return found is not None and found.kind == "confirmed"
+
+
+def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> None:
+    """Confirm the facts whose quote is still on the page; those whose quote isn't are gone."""
+    text = None
+    for fact in facts:
+        if not _is_page(fact, one.page) or fact.id in result.spoken_of:
+            continue
+        text = text or Folded(one.page.text)
+        result.spoken_of.add(fact.id)
+        quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
+        if quote:
+            change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
+        elif one.diff.is_replaced or not fact.quote:
+            change = Change(Status.GONE_QUIET, fact.text)
+        else:
+            change = Change(Status.GONE, fact.text, [one.page.number])
+        change.previous_id, change.previous_text = fact.id, fact.text
+        change.previous_source = source_of(fact)
+        change.compared_by = "versions of the page"
+        result.changes.append(change)
+
+
+def _is_there(words: str, text: Folded) -> bool:
+    wanted = fold(words)
+    return len(one_line(words)) >= LEAST_QUOTE and text.find_folded(wanted) is not None

@@ -1,1 +1,0 @@
-"""What a page says that is worth reporting, chosen by rules alone: the engine that needs no model."""

@@ -1,0 +1,191 @@
+"""Reading again what facts rest on: the pages that current facts and the last reports cite.
+
+Data flow: facts and sources of the topic -> a hit for each page, beside those of the searches ->
+read by a conditional request where the server gave a version -> compared with the text that the
+topic kept (`research.deltas.rereading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from django.db.models import Q, QuerySet
+
+from beacon_site.providers import sample
+from beacon_site.providers.fetch import PageFetcher, WebPage
+from memory.models import ContentItem, LibraryDocument, Source, Trust
+from memory.models.library import ADDRESS, page_of
+from memory.texts.canonical import canonical_url, domain_of
+from research.models import Hit
+from research.working import given
+from research.working.stepping import Work
+
+SERVICE = "known"  # what a hit says that no search returned
+MOST = 24  # known pages read again in one run
+LATELY = 5  # runs in which a source was cited last
+_OPENABLE = ("http://", "https://", "library:")
+
+
+@runtime_checkable
+class ConditionalFetcher(Protocol):
+    """A fetcher that can skip a page that hasn't changed."""
+
+    def fetch_if_changed(self, url: str, *, etag: str, last_modified: str) -> WebPage | None:
+        """Return the page, or None if it is still the version named; raises as fetch()."""
+        ...
+
+
+def links(work: Work) -> list[str]:
+    """Return the addresses of the pages that facts and the last reports rest on, facts first."""
+    memory = given.known(work)
+    if memory is None:
+        return []
+    found = [fact.url for fact in memory.facts if _may_open(fact.url)]
+    cited = Source.objects.filter(
+        topic=work.topic, times_cited__gt=0, last_run__gt=memory.run_count - LATELY
+    ).order_by("-last_run", "-times_cited", "pk")
+    found += [link for link in cited.values_list("link", flat=True)[:MOST] if _may_open(link)]
+    unique = {page_of(link): link for link in reversed(found)}
+    return _as_they_are_now(work, list(reversed(unique.values())))[:MOST]
+
+
+def _may_open(link: str) -> bool:
+    return sample.is_sample_url(link) or link.startswith(_OPENABLE)
+
+
+def _as_they_are_now(work: Work, found: Sequence[str]) -> list[str]:
+    """Return the addresses, those of library documents in their present version."""
+    keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
+    documents = LibraryDocument.objects.readable_by(work.topic.owner).live().filter(pk__in=keys)
+    now = {str(one.pk): one.address for one in documents.defer("text")}
+    result = []
+    for link in found:
+        named = ADDRESS.fullmatch(link)
+        if named is None:
+            result.append(link)
+        elif named.group(1) in now:
+            result.append(now[named.group(1)])
+    return result
+
+
+def add_pages(work: Work) -> set[str]:
+    """Make a hit for each known page that no search returned; return the canonical addresses.
+
+    Repeatable: a run has one hit for each canonical address.
+    """
+    wanted = {_canonical(link): link for link in links(work)}
+    have = set(work.run.hits.filter(url__in=wanted).values_list("url", flat=True))
+    count = work.run.hits.count()
+    titles = dict(
+        Source.objects.filter(topic=work.topic, url__in=wanted).values_list("url", "title")
+    )
+    missing = [(url, link) for url, link in wanted.items() if url not in have]
+    Hit.objects.bulk_create(
+        [
+            Hit(
+                run=work.run,
+                url=url,
+                link=link,
+                domain=domain_of(link)[:255],
+                title=(titles.get(url) or link)[:500],
+                service=SERVICE,
+                place=count + number,
+            )
+            for number, (url, link) in enumerate(missing, start=1)
+        ],
+        ignore_conflicts=True,
+    )
+    return set(wanted)
+
+
+def read_again(work: Work) -> Q:
+    """Return what selects the run's hits of known pages that are read again."""
+    urls = [_canonical(link) for link in links(work)]
+    return Q(state=Hit.State.KNOWN, url__in=urls)
+
+
+def _canonical(link: str) -> str:
+    try:
+        return canonical_url(link)
+    except ValueError:
+        return link
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def conditional(
+    work: Work, hit: Hit, fetcher: PageFetcher, plain: Callable[[], WebPage]
+) -> Callable[[], WebPage]:
+    """Return what fetches a page again, without its body if the server says it hasn't changed."""
+    is_web = hit.link.startswith(("http://", "https://")) and not sample.is_sample_url(hit.link)
+    if not is_web or not isinstance(fetcher, ConditionalFetcher):
+        return plain
+    source = Source.objects.filter(topic=work.topic, url=hit.url).first()
+    stored = _stored_page(work, hit) if source and (source.etag or source.last_modified) else None
+    asked = (source.etag, source.last_modified) if source and stored else ("", "")
+    return partial(_if_changed, fetcher, hit.link, asked, stored)
+
+
+def _if_changed(
+    fetcher: ConditionalFetcher, link: str, asked: tuple[str, str], stored: WebPage | None
+) -> WebPage:
+    page = fetcher.fetch_if_changed(link, etag=asked[0], last_modified=asked[1])
+    if page is not None:
+        return page
+    assert stored is not None  # noqa: S101 (nothing was asked for conditionally without it)  # nosec B101
+    return stored
+
+
+def _stored_page(work: Work, hit: Hit) -> WebPage | None:
+    """Return the page as the topic kept it last, as if it had been fetched."""
+    kept = _versions(work, [hit]).filter(url=hit.link).order_by("-created").first()
+    source = Source.objects.filter(topic=work.topic, url=hit.url).first()
+    if kept is None or source is None:
+        return None
+    return WebPage(
+        url=hit.link,
+        final_url=hit.link,
+        title=kept.title,
+        text=kept.content,
+        etag=source.etag,
+        last_modified=source.last_modified,
+    )
+
+
+def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
+    """Keep the hits whose page the topic knows, library documents in whatever version.
+
+    What a run read whose memory wasn't saved, or which was deleted, is new to the topic.
+    """
+    names = [page_of(hit.link) for hit in hits if hit.link.startswith("library:")]
+    wanted = Q(url__in=[hit.url for hit in hits])
+    for name in names:
+        wanted |= Q(link__startswith=f"{name}/")
+    rows = Source.objects.filter(wanted, topic=work.topic).values_list("url", "link")
+    urls, known = set(), set()
+    for url, link in rows:
+        urls.add(url)
+        known.add(page_of(link))
+    return [hit for hit in hits if hit.url in urls or page_of(hit.link) in known]
+
+
+def last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+    """Return what earlier runs of the topic read last of each page, by the page's name."""
+    found: dict[str, ContentItem] = {}
+    for item in _versions(work, hits).order_by("-created"):
+        found.setdefault(page_of(item.url), item)
+    return found
+
+
+def _versions(work: Work, hits: Sequence[Hit]) -> QuerySet[ContentItem]:
+    names = {page_of(hit.link) for hit in hits}
+    web = {hit.link for hit in hits if not ADDRESS.fullmatch(hit.link)}
+    wanted = Q(url__in=web)
+    for name in names:
+        if name.startswith("library:"):
+            wanted |= Q(url__startswith=f"{name}/")
+    kept = ContentItem.objects.filter(wanted, topic=work.topic).live().exclude(content="")
+    return kept.exclude(scope=work.run.source).exclude(trust=Trust.QUARANTINED)
