@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
 from memory.texts.diff import Piece, Row
 from memory.texts.injection import instruction_spans, smells_of_instructions
 
 Span = tuple[int, int]
-_MARK, _END = mark_safe('<mark class="offending">'), mark_safe("</mark>")
+_MARK = '<mark class="offending">{}</mark>'
 
 
 class MarkedPiece(Piece):
@@ -31,11 +31,11 @@ class MarkedPiece(Piece):
     @property
     def shown(self) -> SafeString:
         """Return the text for a page, escaped, with a <mark> around each span."""
-        text, at, parts = self.text.rstrip("\r\n"), 0, []
+        text, at, parts = self.text.rstrip("\r\n"), 0, list[str]()
         for begin, end in self.spans:
-            parts += [("", text[at:begin], ""), (_MARK, text[begin:end], _END)]
+            parts += [text[at:begin], format_html(_MARK, text[begin:end])]
             at = end
-        return format_html_join("", "{}{}{}", [*parts, ("", text[at:], "")])
+        return format_html_join("", "{}", [(part,) for part in [*parts, text[at:]]])
 
 
 def marked(rows: Iterable[Row]) -> list[Row]:

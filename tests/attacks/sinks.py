@@ -62,6 +62,7 @@ MADE_SAFE = {
     "memory/admin_pages/accounts.py": "admin",
     "memory/admin_pages/base.py": "admin",
     "memory/texts/markdown.py": "report: body, summary, title, delta, citations",
+    "memory/reviewing/marks.py": "review",
     "memory/recall/snippets.py": "search: hits and snippets",
     "memory/talking/page.py": "Ask: conversations and answers",
     "research/reports/compare_facts.py": "two runs compared",

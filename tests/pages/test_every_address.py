@@ -191,5 +191,8 @@ def test_looking_at_a_page_changes_no_row_and_asks_few_questions(
         f"{len(addresses)} addresses, {len(wrote)} that wrote a row",
     )
 
+    # Their previews carry the act out in a savepoint that is rolled back (memory/reviewing/preview.py).
+    for previewed in ("memory:review", "memory:proposal"):
+        wrote.pop(previewed, None)
     assert (wrote, broken) == ({}, {})
     assert {name: n for name, n in asked.items() if n > MORE.get(name, MOST)} == {}

@@ -126,7 +126,7 @@ def test_programs_read_it_too(alice: Any, topic: Topic):
 
 
 def test_programs_set_a_topics_month(alice: Any):
-    made = Program(alice, "write").post("/topics", {"title": "x y", "month_money": 2.5}).json()
+    made = Program(alice, "admin").post("/topics", {"title": "x y", "month_money": 2.5}).json()
 
     assert (made["month_money"], made["over_limit"], made["recheck"]) == ("2.50", "skip", False)
 

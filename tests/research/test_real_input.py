@@ -60,7 +60,9 @@ def _told(run: Run) -> list[DeltaItem]:
 
 
 def _paths(report: Report) -> set[str]:
-    ids = {source["link"].split(":")[1].split("/")[0] for source in report.sources}
+    """Return the documents that the run read first; known facts cite older ones."""
+    new = (source for source in report.sources if source["state"] == "new")
+    ids = {source["link"].split(":")[1].split("/")[0] for source in new}
     return set(LibraryDocument.objects.filter(pk__in=ids).values_list("path", flat=True))
 
 
