@@ -17,14 +17,23 @@ from memory.actors import Actor
 from memory.models import indexing
 from memory.models.base import Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet, Revision
+from memory.texts.canonical import canonical_url
 
 ADDRESS = re.compile(r"library:([0-9a-f-]{36})/(\d{1,9})")
 
 
 def page_of(address: str) -> str:
-    """Return what names a page in all its versions: a document's address without its version."""
+    """Return what names a page in all its versions and spellings.
+
+    That is a document's address without its version, and the canonical address of a web page.
+    """
     named = ADDRESS.fullmatch(address)
-    return f"library:{named.group(1)}" if named else address
+    if named:
+        return f"library:{named.group(1)}"
+    try:
+        return canonical_url(address)
+    except ValueError:
+        return address
 
 
 # The folder's documents are ranked among themselves: everyone reads them, and nobody's own

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from beacon_site.providers import sample
 from beacon_site.providers.fetch import PageFetcher, WebPage
@@ -141,7 +141,7 @@ def _if_changed(
 
 def _stored_page(work: Work, hit: Hit) -> WebPage | None:
     """Return the page as the topic kept it last, as if it had been fetched."""
-    kept = _versions(work, [hit]).filter(url=hit.link).order_by("-created").first()
+    kept = last_versions(work, [hit]).get(page_of(hit.link))
     source = Source.objects.filter(topic=work.topic, url=hit.url).first()
     if kept is None or source is None:
         return None
@@ -174,18 +174,16 @@ def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
 
 def last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return what earlier runs of the topic read last of each page, by the page's name."""
-    found: dict[str, ContentItem] = {}
-    for item in _versions(work, hits).order_by("-created"):
-        found.setdefault(page_of(item.url), item)
-    return found
-
-
-def _versions(work: Work, hits: Sequence[Hit]) -> QuerySet[ContentItem]:
-    names = {page_of(hit.link) for hit in hits}
-    web = {hit.link for hit in hits if not ADDRESS.fullmatch(hit.link)}
-    wanted = Q(url__in=web)
-    for name in names:
+    wanted = Q(url__in=[hit.url for hit in hits])
+    for hit in hits:
+        name = page_of(hit.link)
         if name.startswith("library:"):
             wanted |= Q(url__startswith=f"{name}/")
-    kept = ContentItem.objects.filter(wanted, topic=work.topic).live().exclude(content="")
-    return kept.exclude(scope=work.run.source).exclude(trust=Trust.QUARANTINED)
+    earlier = Hit.objects.filter(wanted, run__topic=work.topic, content_item__isnull=False)
+    earlier = earlier.exclude(run=work.run).exclude(content_item__trust=Trust.QUARANTINED)
+    found: dict[str, ContentItem] = {}
+    for hit in earlier.select_related("content_item").order_by("-pk"):
+        item = hit.content_item
+        if item is not None and item.content and item.trashed_at is None:
+            found.setdefault(page_of(hit.link), item)
+    return found

@@ -157,7 +157,7 @@ def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
     """Store the page's text, for the person who asks what was read; once while it doesn't change."""
     if hit.state in _READ_BEFORE:
         last = known_pages.last_versions(work, [hit]).get(page_of(hit.link))
-        if last is not None and last.content == text and last.url == hit.link:
+        if last is not None and last.content == text:
             return last
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
     item: ContentItem = ContentItem.objects.create(
@@ -295,4 +295,6 @@ def readings(work: Work) -> list[Reading]:
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
         last = known_pages.last_versions(work, known_pages.known_of(work, read))
         versions = {name: item.content for name, item in last.items()}
-    return [_reading(hit, most, versions.get(page_of(hit.link), "")) for hit in usable]
+    # A known page without an earlier text has nothing to be compared with.
+    kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
+    return [_reading(hit, most, versions.get(page_of(hit.link), "")) for hit in kept]

@@ -25,6 +25,7 @@ def sign_in_in_another_tab(visitor: Visitor, name: str) -> None:
     tab.get_by_role("button", name="Sign in").click()
     tab.wait_for_url(lambda url: "/sign-in/" not in url, timeout=60_000)
     tab.close()
+    visitor.page.bring_to_front()
 
 
 def test_what_was_typed_is_sent_after_signing_in_in_another_tab(
