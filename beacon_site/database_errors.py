@@ -1,4 +1,4 @@
-"""What a failure of the database or the disk means for whoever asked, in words.
+"""Plain explanations of database and disk failures, for people and programs.
 
 Postgres names its errors by five characters (`sqlstate`, PostgreSQL 18, appendix A).  Pages, the
 API and MCP answer each kind in the same words: what happened, what is safe, what to do next.

@@ -179,7 +179,7 @@ def check_service_passwords(urls: dict[str, str]) -> None:
     """Refuse passwords with which a production site would be open to its network.
 
     Raises ImproperlyConfigured for the one in docker-compose.yml, which everyone can read, and for
-    a Redis on another host that asks for none: whoever can write to it can start tasks.
+    a Redis on another host that asks for none: anyone who can write to it can start tasks.
     """
     for name, value in urls.items():
         parts = urlsplit(value)

@@ -66,7 +66,7 @@ _ATTACHED = re.compile(
 
 @dataclass(frozen=True)
 class Told:
-    """A sentence with the day it was told, the one before it on its page, and the page's title."""
+    """A sentence with its date, the sentence before it on its page, and the page's title."""
 
     text: str
     on: date | None = None
