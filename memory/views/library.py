@@ -9,12 +9,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.db.models.functions import Left
-from django.forms import Form
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -135,7 +135,7 @@ def library_add(request: BeaconRequest) -> HttpResponse:
     return render(request, template, {"form": form})
 
 
-def _say_what_was_removed(request: BeaconRequest, form: Form) -> None:
+def _say_what_was_removed(request: BeaconRequest, form: forms.Form) -> None:
     if fields := cleaned_of(form):
         words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
         messages.warning(request, words % {"fields": ", ".join(fields)})

@@ -31,11 +31,11 @@ from memory.scratchpads import page as scratchpad_page
 def scratchpad_list(request: BeaconRequest) -> HttpResponse:
     """Show the entries of a scope, by prefix or by words; over htmx the list alone."""
     wanted = scratchpad_page.Wanted.of(request.GET)
-    page = scratchpad_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
+    listing = scratchpad_page.page(request.user, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "wanted": wanted,
-        "rows": page.rows,
-        "next_cursor": page.next_cursor,
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
         "chips": scratchpad_page.chips(request.user, wanted),
         "kept": scratchpad.kept_in_words(wanted.scope),
     }

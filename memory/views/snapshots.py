@@ -36,10 +36,10 @@ def snapshot_list(request: BeaconRequest) -> HttpResponse:
 
 
 def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
-    page = snapshot_page.page(request.user, cursor=request.GET.get("cursor", ""))
+    listing = snapshot_page.page(request.user, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
-        "rows": page.rows,
-        "next_cursor": page.next_cursor,
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
         "take": forms.get("take") or TakeForm(),
         "upload": forms.get("upload") or UploadSnapshotForm(),
         "scopes": content_list.scopes_of(request.user, content_list.Wanted()),

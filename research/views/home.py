@@ -27,5 +27,5 @@ def home(request: BeaconRequest) -> HttpResponse:
         return HttpResponse(status=204)
     if seen and not home_page.same_runs(seen, now):
         return HttpResponseClientRefresh()  # one ended: its report belongs into the list
-    context = home_page.running_context(running)
-    return render(request, "research/_home_running.html", context)
+    shown = home_page.running_context(running)
+    return render(request, "research/_home_running.html", shown)

@@ -48,14 +48,14 @@ def topic_sources(request: BeaconRequest, slug: str) -> HttpResponse:
 
 def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
     wanted = DeskWanted.of(request.GET)
-    page, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
+    listing, total, rules = source_desk.page(topic, wanted, cursor=request.GET.get("cursor", ""))
     context: dict[str, Any] = {
         "topic": topic,
         "tab": "sources",
         "head": topic_page.head_of(topic),
         "wanted": wanted,
-        "rows": page.rows,
-        "next_cursor": page.next_cursor,
+        "rows": listing.rows,
+        "next_cursor": listing.next_cursor,
         "total": total,
         "columns": source_desk.columns(wanted),
         "name_query": wanted.sorted_by("name"),
@@ -63,7 +63,7 @@ def _show(request: BeaconRequest, topic: Any, **more: Any) -> HttpResponse:
         "states": STATES.items(),
         "seen_count": topic_page.seen_count(topic),
         "elsewhere": [
-            (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, page.rows)
+            (place, ACT_WORDS[Act(act)]) for place, act in source_desk.not_met(rules, listing.rows)
         ],
     }
     template = "_topic_sources" if request.htmx else "topic_sources"
