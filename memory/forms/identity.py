@@ -23,8 +23,8 @@ class _NoteForm(Form):
     def take(self, refused: MemoryRefused) -> None:
         """Show what the rules refused, by field where the form has it."""
         problems = getattr(refused, "errors", None) or {"": [str(refused)]}
-        for name, messages in problems.items():
-            self.add_error(name if name in self.fields else None, messages)
+        for name, reasons in problems.items():
+            self.add_error(name if name in self.fields else None, reasons)
 
     def show_again(self, newest: Note) -> None:
         """Keep what was typed, and let the next save be based on `newest`, shown beside it."""
