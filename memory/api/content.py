@@ -13,7 +13,6 @@ from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Query, Status
 
-from memory import content as store
 from memory.api import scopes
 from memory.api.auth import READ, WRITE, ApiRequest, Caller
 from memory.api.content_schemas import (
@@ -33,6 +32,7 @@ from memory.api.paging import Listing, listing
 from memory.api.problems import Problem, not_found
 from memory.api.reading import moment, used
 from memory.api.reviewing import check_unreviewed, source_of
+from memory.content import clearing, querying, snapshots, storing, transforms
 from memory.content.querying import matching
 from memory.models import ContentItem, Snapshot, Trust
 from memory.models.base import OWNER_SCOPE
@@ -48,7 +48,7 @@ def store_content(request: ApiRequest, response: HttpResponse, item: ContentIn) 
     scope = scopes.claimed(caller, item.scope)
     if scope == OWNER_SCOPE:
         check_unreviewed(caller, "content", _("Content that all agents share"))
-    stored = store.store(
+    stored = storing.store(
         caller.owner,
         item.content,
         by=caller.by,
@@ -96,12 +96,14 @@ def show_content(
 ) -> ShownOut:
     """Show an item whole or in part, with how much of how much that is."""
     caller = request.auth
-    item = store.retrieve(caller.owner, item_id, scopes=None)
+    item = querying.retrieve(caller.owner, item_id, scopes=None)
     if item is None or not scopes.is_open(caller, item.scope):
         raise not_found()
     if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).readable().exists():
         raise Problem(403, _("It is shown to people only."))
-    view = store.transform(item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit)
+    view = transforms.transform(
+        item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit
+    )
     used(caller, item)
     return ShownOut.view_of(item, wanted.transform, view)
 
@@ -112,7 +114,7 @@ def clear_content(request: ApiRequest, scope: Annotated[str, Query(max_length=20
     caller, named = request.auth, scopes.named(request.auth, scope)
     check_unreviewed(caller, "content", _("Clearing a scope"))
     _check_persons(caller, named)
-    return ClearedOut(cleared=store.clear(caller.owner, named, by=caller.by))
+    return ClearedOut(cleared=clearing.clear(caller.owner, named, by=caller.by))
 
 
 @api.post("/snapshots", auth=WRITE, response={201: SnapshotOut})
@@ -121,7 +123,7 @@ def take_snapshot(request: ApiRequest, snapshot: SnapshotIn) -> Any:
     caller = request.auth
     scope = scopes.named(caller, snapshot.scope)
     check_unreviewed(caller, "content", _("A snapshot"))
-    taken = store.take_snapshot(
+    taken = snapshots.take_snapshot(
         caller.owner, scope, by=caller.by, title=snapshot.title, trust=caller.write_trust
     )
     return Status(201, SnapshotOut.of(taken))
@@ -142,7 +144,7 @@ def restore_snapshot(
     check_unreviewed(caller, "content", _("Restoring a snapshot"))
     if into == snapshot.scope:
         _check_persons(caller, into)
-    items = store.restore_snapshot(snapshot, by=caller.by, scope=into)
+    items = snapshots.restore_snapshot(snapshot, by=caller.by, scope=into)
     return RestoredOut(ids=[item.pk for item in items], scope=into)
 
 

@@ -19,8 +19,8 @@ import pytest
 from django.db import connection, transaction
 from django.test import override_settings
 
-from memory import content
 from memory.api.bodies import MOST_BODY, MOST_CONTENT_BODY
+from memory.content import storing
 from memory.files.saving import save_file
 from memory.models import ReviewLevel, TopicFact, User
 from memory.noting.writing import write_note
@@ -122,7 +122,7 @@ def named(busy_alice: User, there: dict[str, Any]) -> dict[str, Any]:
             for number in range(20)
         ],
         "contents": [
-            content.store(busy_alice, f"Item {number}", tags=tags, by=by).pk
+            storing.store(busy_alice, f"Item {number}", tags=tags, by=by).pk
             for number in range(100)
         ],
         "facts": [fact.pk for fact in TopicFact.objects.filter(topic=topic, text=SENTENCE)],
