@@ -19,7 +19,9 @@ def normal_form(text: str, form: Literal["NFC", "NFD", "NFKC"] = "NFKC") -> str:
     """Return the text in a normal form, without the accents past the 30th on one letter."""
     if text.isascii():
         return text
-    return unicodedata.normalize(form, _piled().sub(r"\1", text))
+    if len(text) > MOST_PILED:
+        text = _piled().sub(r"\1", text)
+    return unicodedata.normalize(form, text)
 
 
 @cache

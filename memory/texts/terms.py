@@ -10,7 +10,7 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -60,6 +60,8 @@ _PLAIN = re.compile(r"[0-9A-Za-z]+")
 _JOINED = re.compile(r"[0-9A-Za-z](?:\+\+|[#'])|[0-9]\.[0-9]")
 _UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
 _ENGLISH = re.compile(r"[a-z']+")
+# Han, kana and Hangul characters that neither case folding nor a normal form changes.
+_FOLDED_ALREADY = re.compile("[\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
 
 # Words that say nothing of what is sought; left out of a query that has others.
 STOP_WORDS = frozenset(
@@ -187,7 +189,10 @@ def query_terms(text: str, language: str = ENGLISH) -> list[str]:
     A query that holds nothing but filler words keeps them.  Any text is a query; one without a
     letter or digit has no terms.
     """
-    terms = [term.text for term in query_spans(text, language)]
+    if _is_plain(text):
+        terms = [_normal(word, "word", language) for word in _PLAIN.findall(text)]
+    else:
+        terms = [term.text for term in query_spans(text, language)]
     if language != ENGLISH:  # what is frequent there weighs little by itself
         return terms
     return [term for term in terms if term not in _fillers()] or terms
@@ -298,7 +303,7 @@ def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
     """Yield each term that is indexed with its position, counted from 1."""
     place = 0
     for line in text.split("\n"):  # no term goes beyond its end
-        if line.isascii() and not _JOINED.search(line):
+        if _is_plain(line):
             for place, word in enumerate(_PLAIN.findall(line), place + 1):  # noqa: B020
                 yield place, _normal(word, "word", language)
             continue
@@ -308,20 +313,32 @@ def _indexed(text: str, language: str) -> Iterator[tuple[int, str]]:
                 yield place, _normal(found.group(), found.lastgroup, language)
                 continue
             run = found.group()
+            folded = _folding_of(run)
             for offset, char in enumerate(run):
                 place += 1
-                yield place, _folded(char)
+                yield place, folded(char)
                 if offset + 1 < len(run):
-                    yield place, _folded(run[offset : offset + 2])
+                    yield place, folded(run[offset : offset + 2])
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the terms of a text are its runs of ASCII letters and digits."""
+    return text.isascii() and not _JOINED.search(text)
 
 
 def _pairs(found: re.Match[str]) -> Iterator[Term]:
     """Yield a run's pairs of neighbours, or its only character."""
     run, start = found.group(), found.start()
+    folded = _folding_of(run)
     if len(run) == 1:
-        yield Term(_folded(run), start, start + 1)
+        yield Term(folded(run), start, start + 1)
     for offset in range(len(run) - 1):
-        yield Term(_folded(run[offset : offset + 2]), start + offset, start + offset + 2)
+        yield Term(folded(run[offset : offset + 2]), start + offset, start + offset + 2)
+
+
+def _folding_of(run: str) -> Callable[[str], str]:
+    """Return how the pieces of a run without spaces are folded: most are so already."""
+    return str if _FOLDED_ALREADY.fullmatch(run) else _folded
 
 
 @lru_cache(maxsize=100_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 
 from django.utils.translation import gettext as _
 
@@ -25,7 +26,7 @@ _UNDERLINED = re.compile(r"(?<!\w)(__|_)(?=[^\s_])(.{1,400}?)(?<=[^\s_])\1(?!\w|
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)")
 _CITATION = re.compile(r"\s*\[(\d{1,3})\](?!\()")
 _MARKS = re.compile(r"[\[*_~`]")
-_SPACES = re.compile(r"\s+")
+_NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 
 def clean(text: str) -> tuple[str, bool]:
@@ -45,12 +46,15 @@ def is_visible(text: str) -> bool:
 
 def width(text: str) -> int:
     """Count characters, East Asian wide ones as two (decision 16: the seeds' lengths)."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    if text.isascii():
+        return len(text)
+    kinds = Counter(map(unicodedata.east_asian_width, text))
+    return len(text) + kinds["W"] + kinds["F"]
 
 
 def one_line(text: str) -> str:
     """Return `text` with every run of white space made one space."""
-    return _SPACES.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 def shorten(text: str, limit: int) -> str:
@@ -69,16 +73,26 @@ def cut(text: str, most: int) -> str:
     It ends between characters as readers see them: accents stay with their letter, joined emoji
     and flags stay whole.
     """
-    if len(text) * 2 <= most:
+    end = _fitting(text, most)
+    if end == len(text):
         return text
-    room, end = most, 0
+    while end > 0 and _belongs(text, end):
+        end -= 1
+    return text[:end]
+
+
+def _fitting(text: str, most: int) -> int:
+    """Return how many characters fit into `most`, wide ones counted as two."""
+    if len(text) * 2 <= most:
+        return len(text)
+    if text.isascii():
+        return min(len(text), max(most, 0))
+    room = most
     for place, char in enumerate(text):
         room -= 2 if unicodedata.east_asian_width(char) in "WF" else 1
         if room < 0:
-            return text[:end]
-        if place + 1 == len(text) or not _belongs(text, place + 1):
-            end = place + 1
-    return text
+            return place
+    return len(text)
 
 
 def _belongs(text: str, place: int) -> bool:
@@ -103,8 +117,8 @@ def _is_flag_half(char: str) -> bool:
 def plain(text: str) -> str:
     """Return one line of Markdown as plain text: no list marker, emphasis, link target (R21)."""
     text = one_line(text)
-    while (stripped := _LIST_MARKER.sub("", text, count=1)) != text:
-        text = stripped
+    while marker := _LIST_MARKER.match(text):
+        text = text[marker.end() :]
     if _MARKS.search(text) is None:  # most lines of most texts
         return text.strip()
     text = _LINK.sub(r"\1", _TASK_MARK.sub("", text))
@@ -137,7 +151,7 @@ def in_brief(text: str, limit: int) -> str:
 
 def without_citations(text: str) -> str:
     """Return `text` without its `[n]` marks."""
-    return one_line(_CITATION.sub("", text))
+    return one_line(_CITATION.sub("", text) if "[" in text else text)
 
 
 def citation_numbers(text: str) -> list[int]:
@@ -159,4 +173,4 @@ def as_data(text: str) -> str:
 def match_key(text: str) -> str:
     """Return what two writings of one sentence have in common: letters and digits, case folded."""
     folded = normal_form(without_citations(plain(text))).casefold()
-    return one_line("".join(c if c.isalnum() else " " for c in folded))
+    return _NOT_ALPHANUMERIC.sub(" ", folded).strip()

@@ -26,6 +26,22 @@ def test_a_plain_line_gives_the_terms_that_the_pattern_gives(text: str):
     ]
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(text=SIGNS, language=st.sampled_from(["en", "de"]))
+def test_a_plain_query_gives_the_terms_that_the_pattern_gives(text: str, language: str):
+    # A letter of another script makes the query none of the plain ones, and adds one term.
+    ignored = {"й", *terms.STOP_WORDS}
+    by_pattern = terms.query_terms(f"{text} й", language)
+    assert [term for term in by_pattern if term not in ignored] == [
+        term for term in terms.query_terms(text, language) if term not in ignored
+    ]
+
+
+def test_characters_that_are_not_folded_would_not_change():
+    characters = filter(terms._FOLDED_ALREADY.fullmatch, map(chr, range(0x3000, 0xD7FF)))
+    assert all(terms._folded(one) == one for one in characters)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
