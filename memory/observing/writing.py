@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.noting.checks import NoteChecks
 from memory.observing import near
 from memory.observing.lines import Line, checked, checked_source, single
-from memory.recall.ranking import language_of
 
 # Sources that give the same again when they are worked through again: what a person threw away
 # of them must not come back by that.
@@ -62,22 +61,23 @@ def remember_lines(
     }
     checks.raise_refused()
     with transaction.atomic():
-        there = _there(owner, source, lines)
+        keys = [(line.category, line.digest) for line in lines]
+        there = _there(owner, source, keys)
         missing: dict[tuple[str, str], Line] = {}
-        for line in lines:
-            if _key(line) not in there:
-                missing.setdefault(_key(line), line)
+        for key, line in zip(keys, lines, strict=True):
+            if key not in there:
+                missing.setdefault(key, line)
         new = []
         if missing:
-            made = _insert(missing.values(), told)
+            made = _insert(missing, told)
             # Another writer may have been quicker: what is stored is looked up, not assumed.
-            there |= _there(owner, source, list(missing.values()))
+            there |= _there(owner, source, missing)
             new = [one for one in made if there[one.category, one.digest].pk == one.pk]
             there |= {(one.category, one.digest): one for one in new}
             _name_near(owner, new)
         Observation.follow(new)
         Revision.record_first(new, by=by, source=change_source or source)
-    return Remembered([there[_key(line)] for line in lines], new)
+    return Remembered([there[key] for key in keys], new)
 
 
 def write_observation(
@@ -159,21 +159,19 @@ def _check_version(observation: Observation, expected: int | None) -> None:
 
 def _find_near(observation: Observation) -> None:
     """Name anew what the observation says almost the same as; that is found out, not written."""
-    alike = near.nearest(observation.owner, observation.content, but=observation.pk)
+    [alike] = near.nearest(observation.owner, [observation.content], but=observation.pk)
     if alike is not None and alike.near_duplicate_of_id == observation.pk:
         alike = None  # two must not each name the other
     Observation.objects.filter(pk=observation.pk).update(near_duplicate_of=alike)
     observation.near_duplicate_of = alike
 
 
-def _key(line: Line) -> tuple[str, str]:
-    return line.category, line.digest
-
-
-def _there(owner: Any, source: str, lines: Sequence[Line]) -> dict[tuple[str, str], Observation]:
-    """Return what is stored of the lines' words from this source, by category and digest."""
+def _there(
+    owner: Any, source: str, keys: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], Observation]:
+    """Return what is stored from this source under these categories and digests."""
     found = Observation.objects.of(owner).filter(
-        source=source, digest__in=[line.digest for line in lines]
+        source=source, digest__in=[digest for _category, digest in keys]
     )
     if not source.startswith(_REPEATED):
         found = found.live()
@@ -182,7 +180,7 @@ def _there(owner: Any, source: str, lines: Sequence[Line]) -> dict[tuple[str, st
     return {(one.category, one.digest): one for one in ordered}
 
 
-def _insert(lines: Iterable[Line], told: dict[str, Any]) -> list[Observation]:
+def _insert(missing: Mapping[tuple[str, str], Line], told: dict[str, Any]) -> list[Observation]:
     """Insert the lines where the database allows it; of two writers it takes the first."""
     made = [
         Observation(
@@ -192,9 +190,9 @@ def _insert(lines: Iterable[Line], told: dict[str, Any]) -> list[Observation]:
             tags=list(line.tags),
             step_name=line.step_name,
             step_type=line.step_type,
-            digest=line.digest,
+            digest=digest,
         )
-        for line in lines
+        for (_category, digest), line in missing.items()
     ]
     Observation.objects.bulk_create(made, ignore_conflicts=True)
     return made
@@ -203,9 +201,7 @@ def _insert(lines: Iterable[Line], told: dict[str, Any]) -> list[Observation]:
 def _name_near(owner: Any, new: Sequence[Observation]) -> None:
     """Let each new observation name an older one that says almost the same."""
     named = []
-    in_batch = near.nearest_before(new, language_of(owner))
-    for one, alike_in_batch in zip(new, in_batch, strict=True):
-        alike = alike_in_batch or near.nearest(owner, one.content)
+    for one, alike in zip(new, near.nearest_of_batch(owner, new), strict=True):
         if alike is not None:
             one.near_duplicate_of = alike
             named.append(one)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from django.db import transaction
@@ -14,6 +15,7 @@ from memory.recall import ranking
 from memory.texts.terms import query_terms
 
 BATCH = 100  # records of a rebuild that are held at a time
+AT_ONCE = 20  # queries that one statement answers
 
 
 def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
@@ -47,19 +49,44 @@ def search(
     has no upper bound; `relevance()` brings it into 0..1.  With `most_terms` only so many terms are
     looked for, the rarest: a long query costs no more than a short one.
     """
+    (found,) = search_each(owner, search_type, [query], limit, most_terms=most_terms)
+    return found
+
+
+def search_each(
+    owner: Any,
+    search_type: str,
+    queries: Sequence[str],
+    limit: int = 10,
+    *,
+    most_terms: int | None = None,
+) -> list[list[tuple[uuid.UUID, float]]]:
+    """Return for each query what `search` does, in a few statements for all of them."""
     if limit < 1:
-        return []
-    jobs = []
+        return [[] for _query in queries]
     language = ranking.language_of(owner)
-    for space in ranking.spaces_of(owner, [search_type], query_terms(query, language)):
-        if space.language != language:  # until a rebuild has brought it to the owner's
-            language = space.language
-            (space,) = ranking.spaces_of(owner, [search_type], query_terms(query, language))
-        words = query_terms(query, language)
-        if most_terms is not None:
-            words = _rarest(space, words, most_terms)
-        jobs.append(ranking.Job(space, words, ranking.EXACT, limit))
-    return [(one.record_id, one.score) for found in ranking.ranked(jobs) for one in found]
+    asked = [query_terms(query, language) for query in queries]
+
+    def space_of(*, with_levels: bool = True) -> ranking.Space | None:
+        words = chain.from_iterable(asked)
+        found = ranking.spaces_of(owner, [search_type], words, with_levels=with_levels)
+        return found[0] if found else None  # an owner has one of each type
+
+    space = space_of(with_levels=most_terms is None)
+    if space is not None and space.language != language:
+        # Until a rebuild has brought it to the owner's language.
+        asked = [query_terms(query, space.language) for query in queries]
+        space = space_of(with_levels=most_terms is None)
+    if space is not None and most_terms is not None:
+        asked = [_rarest(space, words, most_terms) for words in asked]
+        space = space_of()
+    if space is None:
+        return [[] for _query in queries]
+    jobs = [ranking.Job(space, words, ranking.EXACT, limit) for words in asked]
+    found = chain.from_iterable(
+        ranking.ranked(jobs[start : start + AT_ONCE]) for start in range(0, len(jobs), AT_ONCE)
+    )
+    return [[(one.record_id, one.score) for one in some] for some in found]
 
 
 def _rarest(space: ranking.Space, words: Iterable[str], most: int) -> list[str]:

@@ -78,13 +78,16 @@ class Ranked:
     matched: tuple[str, ...]
 
 
-def spaces_of(owner: Any, types: Iterable[str], lexemes: Iterable[str]) -> list[Space]:
+def spaces_of(
+    owner: Any, types: Iterable[str], lexemes: Iterable[str], *, with_levels: bool = True
+) -> list[Space]:
     """Return the owner's spaces of these types, with the figures of the terms; one query.
 
-    Those of the terms' levels are among them.
+    Those of the terms' levels, which `ranked` needs, are among them unless `with_levels` is False.
     """
     asked = list(dict.fromkeys(lexemes))
-    asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
+    if with_levels:
+        asked += [level_of(one, times) for one in asked if one[0] != LABEL for times in LEVELS]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT s.id, s.record_type, s.language, s.documents, s.length, "

@@ -128,6 +128,14 @@ def test_a_text_of_more_words_than_a_vector_holds_is_indexed_by_its_first(alice:
     assert bm25.search(alice, "text", "word17")[0][0] == huge.pk
 
 
+def test_many_queries_at_once_find_what_each_finds_alone(alice: Any, texts: list[Text]) -> None:
+    asked = ["", "no-such-word", *(text.text[:300] for text in texts[: bm25.AT_ONCE + 3])]
+
+    found = bm25.search_each(alice, "text", asked, 5, most_terms=8)
+
+    assert found == [bm25.search(alice, "text", query, 5, most_terms=8) for query in asked]
+
+
 @pytest.mark.requirement("R239")
 def test_no_query_is_an_error(alice: Any) -> None:
     indexing.index([Text("plain text", alice.pk)])

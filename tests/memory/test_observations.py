@@ -257,3 +257,17 @@ def test_more_texts_than_one_request_may_hold_are_refused_with_the_limit():
     with pytest.raises(InvalidValue, match="Send them in parts"):
         checked_size(batch(["word " * 10_000] * 5))
     checked_size(batch(["word " * 400] * 100))
+
+
+def test_a_large_batch_is_compared_with_older_observations_in_a_few_queries(
+    alice: Any, django_assert_max_num_queries: Any
+):
+    subjects = [f"Subject{number} is colder than river{number} in winter" for number in range(60)]
+    older = remember(alice, *subjects[:30]).new
+    again = [f"{text}!" for text in subjects[:30]]
+
+    with django_assert_max_num_queries(30):
+        stored = remember(alice, *again, *subjects[30:], source="run:2").new
+
+    assert [one.near_duplicate_of for one in stored[:30]] == older
+    assert [one.near_duplicate_of for one in stored[30:]] == [None] * 30
