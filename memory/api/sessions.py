@@ -23,7 +23,14 @@ from memory.api.reviewing import reviewed_lines
 from memory.api.shown import shows
 from memory.api.versions import tagged
 from memory.models import Message, Session, Trust
-from memory.observing.consolidation import Turn, consolidate, lines_in, source_of, turns_of
+from memory.observing.consolidation import (
+    Turn,
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+    turns_of,
+)
 from memory.observing.lines import checked_size
 from memory.talking import conversation
 from memory.talking import end as conversation_end
@@ -177,7 +184,8 @@ def consolidate_session(
     """
     caller = request.auth
     session = _stored(caller, session_id)
-    turns, answers = [Turn(one.role, one.content) for one in transcript.messages], ""
+    turns = [Turn(one.role, one.content) for one in transcript.messages]
+    answers: str = Trust.AGENT
     if not turns and session is not None:
         turns, answers = turns_of(session), conversation_end.trust_of(session)
         if not caller.by.is_person:
@@ -186,7 +194,7 @@ def consolidate_session(
     key = str(session.pk) if session is not None else session_id
     if session is None:
         scopes.claimed(caller, source_of(key))
-    lines = lines_in(turns, user=trust, assistant=trust)
+    lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust, answers))
     if transcript.messages:
         checked_size(lines)
     if not lines:
@@ -194,9 +202,7 @@ def consolidate_session(
     held = reviewed_lines(caller, lines, source_of(key))
     if held is not None:
         return Status(202, held)
-    left = consolidate(
-        caller.owner, key, turns, by=caller.by, trust=trust, answers=answers or Trust.AGENT
-    )
+    left = keep_lines(caller.owner, key, lines, by=caller.by)
     if left.problem:
         raise Problem(409, left.problem)
     ids, new = [one.pk for one in left.observations], [one.pk for one in left.new]

@@ -73,6 +73,11 @@ def turns_of(session: Session) -> list[Turn]:
     return [Turn(one.role, without_marks(one.content)) for one in said]
 
 
+def trust_in_answers(user: str, answers: str = Trust.AGENT) -> Trust:
+    """Return the trust of the assistant's messages: never above the user's, an agent's or `answers`."""
+    return Trust(lowest_trust([user, Trust.AGENT, answers]))
+
+
 def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Line]:
     """Return what a transcript leaves, in its order; each message at most once (R105 to R107).
 
@@ -84,10 +89,12 @@ def lines_in(turns: Sequence[Turn], *, user: Trust, assistant: Trust) -> list[Li
     summary = cut(answers[-1], MOST) if answers else ""
     found: dict[str, Line] = {}
     for role, whole in spoken:
+        if width(whole) < LEAST:
+            continue
         text = cut(whole, MOST)
         is_summary = bool(summary) and role == "assistant" and text == summary
         category = "insight" if is_summary else _category(whole)
-        if not category or width(whole) < LEAST:
+        if not category:
             continue
         trust = user if role == "user" else assistant
         is_own = role == "user" and trust == Trust.OWNER
@@ -120,12 +127,19 @@ def consolidate(
 
     `trust` says how far to believe the person's side, and bounds the other's; by default it is the
     owner's own word where a person asks, an agent's else.  `answers` bounds the other side further.
+    Fails as `keep_lines` does.
+    """
+    user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
+    lines = lines_in(turns, user=user, assistant=trust_in_answers(user, answers))
+    return keep_lines(owner, session_id, lines, by=by)
+
+
+def keep_lines(owner: Any, session_id: object, lines: Sequence[Line], *, by: Actor) -> Consolidated:
+    """Store the lines that `lines_in` found in a session's transcript.
+
     Never raises for what memory refuses or the database cannot do: `problem` says it in words,
     and Activity has it as a warning (R110).
     """
-    user = trust or (Trust.OWNER if by.is_person else Trust.AGENT)
-    bound = Trust(lowest_trust([user, Trust.AGENT, answers]))
-    lines = lines_in(turns, user=user, assistant=bound)
     if not lines:
         return Consolidated()
     try:
@@ -134,14 +148,6 @@ def consolidate(
     except (MemoryRefused, DatabaseError) as exc:
         return Consolidated(problem=_failed(owner, session_id, exc, by))
     return Consolidated(stored.observations, stored.new)
-
-
-def consolidate_session(
-    session: Session, *, by: Actor, trust: Trust | None = None, answers: str = Trust.AGENT
-) -> Consolidated:
-    """Keep what a stored session leaves, by its transcript."""
-    turns = turns_of(session)
-    return consolidate(session.owner, session.pk, turns, by=by, trust=trust, answers=answers)
 
 
 def _failed(owner: Any, session_id: object, exc: Exception, by: Actor) -> str:

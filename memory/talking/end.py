@@ -32,7 +32,13 @@ from memory.models import Activity, Message, Note, Proposal, Reflection, Session
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.noting.writing import lowest_trust, write_note
-from memory.observing.consolidation import consolidate_session, lines_in, source_of, turns_of
+from memory.observing.consolidation import (
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+    turns_of,
+)
 from memory.one_at_a_time import alone
 from memory.outside.asking import ask_model
 from memory.reflecting import reflection
@@ -180,7 +186,7 @@ def _is_held(
 def _consolidate(session: Session) -> None:
     """Keep what was decided and concluded as observations; all of an agent's wait if one does."""
     user, answers = words_trust(session), trust_of(session)
-    bound = Trust(lowest_trust([user, Trust.AGENT, answers]))
+    bound = trust_in_answers(user, answers)
     lines = lines_in(turns_of(session), user=user, assistant=bound)
     if not lines:
         return
@@ -192,7 +198,7 @@ def _consolidate(session: Session) -> None:
     texts = [line.content for line in lines]
     trust = lowest_trust([answers, *(line.trust or bound for line in lines)])
     if not _is_held(session, "observation", after, texts=texts, trust=trust):
-        consolidate_session(session, by=ASK, trust=user, answers=answers)
+        keep_lines(session.owner, session.pk, lines, by=ASK)
 
 
 def said_in(session: Session) -> list[Message]:

@@ -20,7 +20,13 @@ from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.noting.checks import usual_stability
 from memory.noting.writing import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
-from memory.observing.consolidation import Turn, consolidate, lines_in, source_of
+from memory.observing.consolidation import (
+    Turn,
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+)
 from memory.observing.lines import (
     MOST_LINES,
     callers_source,
@@ -305,7 +311,7 @@ def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
 def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResult:
     turns = [Turn(one.role, one.content) for one in asked.messages]
     trust = context.write_trust
-    lines = lines_in(turns, user=trust, assistant=trust)
+    lines = lines_in(turns, user=trust, assistant=trust_in_answers(trust))
     if not lines:
         text = _(
             "The transcript leaves nothing: no message decides, concludes or asks to remember."
@@ -320,7 +326,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     waits = _held_lines(context, lines, source_of(session_id), leaves_topic=True)
     if waits is not None:
         return waits
-    left = consolidate(context.owner, session_id, turns, by=context.by, trust=trust)
+    left = keep_lines(context.owner, session_id, lines, by=context.by)
     if left.problem:
         return refused("refused", left.problem)
     return _stored(Remembered(left.observations, left.new), left.new)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -298,5 +299,35 @@ def test_a_long_transcript_is_refused_in_words_and_one_at_the_limit_is_quick(
     assert seconds < allowed_seconds()
 
     kept, seconds = seconds_of(lambda: consolidate(100, 1_990))
+    assert len(kept.json()["new"]) == 100
+    assert seconds < allowed_seconds()
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(
+    "alphabet", ["abcdefghijklmnoprstuvwz", "漢字検索記憶観察東西南北春夏秋冬山川空海"]
+)
+def test_a_transcript_of_messages_that_have_nothing_in_common_is_quick(
+    alphabet: str, busy_alice: User
+) -> None:
+    """Each message is looked up among 100 older ones, because none is like another of the batch."""
+    chance = random.Random(1)
+
+    def text() -> str:
+        words = ["We decided that"]
+        while sum(map(len, words)) + len(words) < 1_960:
+            if chance.random() < 0.3:
+                words.append(f"topic{chance.randrange(40)}")
+            else:
+                words.append("".join(chance.choices(alphabet, k=chance.randint(4, 8))))
+        return " ".join(words)
+
+    older = [Line("finding", text()) for _ in range(100)]
+    remember_lines(busy_alice, older, by=busy_alice.actor)
+    program = Program(busy_alice, "write")
+    turns = [{"role": "user", "content": text()} for _ in range(100)]
+
+    kept, seconds = seconds_of(lambda: program.post("/sessions/x/consolidate", {"messages": turns}))
+
     assert len(kept.json()["new"]) == 100
     assert seconds < allowed_seconds()

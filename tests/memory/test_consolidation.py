@@ -14,8 +14,8 @@ from memory.observing.consolidation import (
     MOST,
     Turn,
     consolidate,
-    consolidate_session,
     lines_in,
+    turns_of,
 )
 from memory.texts.text import cut, width
 from tests.memory.test_observations import found
@@ -138,8 +138,8 @@ def test_a_stored_session_is_consolidated_by_its_transcript(alice: Any):
         session=session, position=1, role="user", content=f"We decided on OAuth2, {FILLER}"
     )
 
-    first = consolidate_session(session, by=alice.actor)
-    again = consolidate_session(session, by=alice.actor)
+    first = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
+    again = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
     [stored] = Observation.objects.of(alice)
     assert stored.source == f"session:{session.pk}"
     assert stored.trust == Trust.OWNER
@@ -151,7 +151,7 @@ def test_a_stored_session_is_consolidated_by_its_transcript(alice: Any):
 def test_an_empty_session_leaves_nothing(alice: Any):
     session = Session.objects.create(owner=alice, source=str(alice.actor))
 
-    left = consolidate_session(session, by=alice.actor)
+    left = consolidate(alice, session.pk, turns_of(session), by=alice.actor)
     assert (left.observations, left.problem) == ([], "")
     assert not Activity.objects.of(alice).filter(is_warning=True).exists()
 
