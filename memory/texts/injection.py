@@ -27,7 +27,7 @@ _MACHINE = (
     r"|(?:ai|research|virtual|automated|autonomous|llm) (?:assistants?|agents?|systems?|models?))"
 )
 
-# Each pattern with the reason it is held for, in the words a reviewer reads.
+# Each pattern with the reason it is held for, in the words a reviewer reads. All in lower case.
 _ENGLISH: tuple[tuple[str, str], ...] = (
     (
         "tells its reader to ignore instructions",
@@ -92,7 +92,7 @@ _ENGLISH: tuple[tuple[str, str], ...] = (
             r"|\bthe\s+system\s+prompt\b"
             r"|\bsystem\s+(?:prompt|message|override|instruction)s?\s*:"
             r"|<\|?\s*/?(?:im_start|im_end|system|endoftext|assistant|user)\b[^>\n]{0,20}\|?>"
-            r"|\[/?(?:INST|SYSTEM)\]|<</?SYS>>|(?:^|\n)#{2,6} ?(?:system|instruction)s?\s*:"
+            r"|\[/?(?:inst|system)\]|<</?sys>>|(?:^|\n)#{2,6} ?(?:system|instruction)s?\s*:"
             r"|(?:^|\n)(?:system|assistant) ?:\s+\S"
         ),
     ),
@@ -159,9 +159,9 @@ _OTHERS: tuple[tuple[str, str], ...] = (
     (
         "speaks to an AI",
         (
-            r"(?:作为|作為|身为)(?:一个|一名|一個)?(?:AI|人工智能|人工智慧|语言模型|大模型|智能)(?:助手|模型|系统)?[，,]?(?:你|您)"
-            r"|(?:AI|人工智能|智能)(?:助手|代理|模型)(?:们)?(?:请注意|注意|必须|应当|请|：)"
-            r"|AI(?:アシスタント|エージェント)(?:は|へ|の皆|、)(?:\S{0,20})(?:ください|なさい|しろ|せよ|：)"
+            r"(?:作为|作為|身为)(?:一个|一名|一個)?(?:ai|人工智能|人工智慧|语言模型|大模型|智能)(?:助手|模型|系统)?[，,]?(?:你|您)"
+            r"|(?:ai|人工智能|智能)(?:助手|代理|模型)(?:们)?(?:请注意|注意|必须|应当|请|：)"
+            r"|ai(?:アシスタント|エージェント)(?:は|へ|の皆|、)(?:\S{0,20})(?:ください|なさい|しろ|せよ|：)"
             r"|\b(?:als|en\s+tant\s+qu['’e]+|como|come)\s+(?:eine?\s+|una?\s+)?(?:ki|ia)(?:\s|-)"
             r"(?:modell|assistent|modelo|asistente|mod[eè]le|assistant)?[^.!?]{0,12}\b(?:du|sie|tu|vous|usted|debes|musst)\b"
         ),
@@ -174,6 +174,10 @@ _OTHERS: tuple[tuple[str, str], ...] = (
 
 _PATTERNS = tuple(
     (reason, re.compile(pattern, re.IGNORECASE)) for reason, pattern in (*_ENGLISH, *_OTHERS)
+)
+# The same for ASCII text in lower case: matching without IGNORECASE takes two thirds of the time.
+_LOWER_CASE_PATTERNS = tuple(
+    (reason, re.compile(pattern)) for reason, pattern in (*_ENGLISH, *_OTHERS)
 )
 # Characters with no width or that turn the writing round serve to hide words from a pattern.
 _HIDDEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\U000e0000-\U000e007f]")
@@ -193,7 +197,10 @@ def smells_of_instructions(text: str) -> str:
     seen = normal_form(_HIDDEN.sub("", text)).replace("’", "'")
     # Spaces are made single ones line by line: runs of them would make some patterns crawl.
     seen = "\n".join(" ".join(line.split()) for line in seen.splitlines() if line.strip())
-    for reason, pattern in _PATTERNS:
+    patterns = _PATTERNS
+    if seen.isascii():
+        seen, patterns = seen.lower(), _LOWER_CASE_PATTERNS
+    for reason, pattern in patterns:
         if pattern.search(seen):
             return reason
     return ""

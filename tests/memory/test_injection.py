@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
 
+from memory.texts import injection
 from memory.texts.injection import smells_of_instructions
 
 HOSTILE = [
@@ -101,6 +103,18 @@ def test_orders_to_an_agent_are_smelt(text: str):
 @pytest.mark.parametrize("text", HARMLESS)
 def test_ordinary_sentences_are_not(text: str):
     assert smells_of_instructions(text) == ""
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, *HARMLESS])
+def test_upper_and_lower_case_and_other_scripts_in_the_text_make_no_difference(text: str):
+    reason = smells_of_instructions(text)
+    assert smells_of_instructions(text.upper()) == reason
+    assert smells_of_instructions(f"{text}\n終") == reason  # no longer ASCII
+
+
+def test_the_patterns_are_in_lower_case_so_that_they_find_lower_case_text():
+    for _reason, pattern in injection._PATTERNS:
+        assert not re.search("[A-Z]", re.sub(r"\\.", "", pattern.pattern))
 
 
 def test_orders_are_found_in_the_middle_of_a_page():
