@@ -118,6 +118,12 @@ class Row:
         return bool(self.proposal.danger == Danger.INJECTION)
 
     @property
+    def is_merge(self) -> bool:
+        """Whether accepting it replaces several notes with one."""
+        changes = self.preview.changes if self.preview else ()
+        return any(change.act == "merge" for change in changes)
+
+    @property
     def conflict(self) -> Overtaken | None:
         """Return what accepting it as it is would run into."""
         return self.preview.conflict if self.preview else None
@@ -224,14 +230,23 @@ def in_words(
             row.preview = preview(one, by=Actor.person(owner))
             row.act = act_now(row.preview) or row.act
         row.outdated = behind.get(one.pk, [])
-        hidden, old, new = apart(*_shown_texts(row))
+        texts = _shown_texts(row)
+        hidden, old, new = ([], *texts) if row.is_merge else apart(*texts)
         left -= len(old) + len(new)
-        diff = text_diff.folded(text_diff.diff(old, new)) if left >= 0 else []
+        diff = _diff(row, old, new) if left >= 0 else []
         row.rows, row.is_cut = [*hidden, *diff[:most]], left < 0 or len(diff) > most
         row.rows = marked(row.rows) if row.is_injection else row.rows
         row.details = _details(one)
         rows.append(row)
     return rows
+
+
+def _diff(row: Row, old: str, new: str) -> list[text_diff.Row]:
+    """Return what differs.  A merge shows all its notes, then the new one: pairing lines of several
+    notes with lines of one would say that a note became a sentence of another."""
+    if row.is_merge:
+        return [*text_diff.diff(old, ""), *text_diff.diff("", new)]
+    return text_diff.folded(text_diff.diff(old, new))
 
 
 def _shown_texts(row: Row) -> tuple[str, str]:
@@ -254,6 +269,8 @@ def act_now(found: Preview) -> str:
     if len(acts) > 1:
         return _("will be changed")
     (act,) = acts
+    if act in ("change", "replace") and all(one.before == one.after for one in found.changes):
+        return _("keeps its text, changes its fields")
     if act == "create" and found.changes[0].record_type == "memoryfile":
         return _("creates a new file")
     return {
@@ -342,18 +359,19 @@ def _details(proposal: Proposal) -> list[tuple[str, str]]:
     said = []
     for name, words in _FIELDS.items():
         value, before = proposal.after.get(name), proposal.before.get(name)
+        joint = ", " if name == "tags" else "; "
         if name in proposal.before and before != value:
-            arrow = f"{_shown(before)} → {_shown(value)}"
+            arrow = f"{_shown(before, joint)} → {_shown(value, joint)}"
             said.append((str(words), shorten(arrow, 300)))
         elif value not in (None, "", []) and name not in ("kind", "scope"):
-            said.append((str(words), shorten(_shown(value), 300)))
+            said.append((str(words), shorten(_shown(value, joint), 300)))
     return said
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, joint: str = "; ") -> str:
     if value in (None, "", []):
         return _("none")
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return joint.join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 # --- what stands beside it ------------------------------------------------------------------------

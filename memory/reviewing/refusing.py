@@ -1,4 +1,4 @@
-"""“Never again from this source”: an agent whose writes are refused, a domain that no run reads.
+"""“Block this source”: an agent whose writes are refused, a domain that no run reads.
 
 Data flow: a proposal or a record -> `choices`, each with what it would do -> `refuse` (what waits
 from there is rejected) -> every later write or page from there is turned away and counted ->

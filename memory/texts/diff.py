@@ -69,6 +69,12 @@ class Row:
         return not any(piece.text.strip() for piece in self.pieces)
 
     @property
+    def is_empty_line(self) -> bool:
+        """Whether it is an empty line that was added or removed: its sign says all there is."""
+        only = self.kind in ("removed", "added") and len(self.pieces) == 1
+        return only and not self.pieces[0].text.strip("\r\n")
+
+    @property
     def before(self) -> list[Piece]:
         """Return the pieces of the line as it was."""
         return [piece for piece in self.pieces if piece.kind != "new"]

@@ -1,4 +1,4 @@
-"""“Never again from this source”: what can be refused and what that does, and the list of it."""
+"""“Block this source”: what can be refused and what that does, and the list of it."""
 
 from __future__ import annotations
 

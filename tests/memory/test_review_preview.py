@@ -312,6 +312,11 @@ def test_merged_notes_are_shown_with_the_text_that_replaces_all_of_them(alice: A
     assert change.after == "Fares fall, seats are few, trains are late."
 
 
+def test_a_merge_never_pairs_a_line_of_one_note_with_the_text_of_all(alice: Any):
+    rows = card(alice, a_merge(alice)).rows
+    assert [row.kind for row in rows] == ["removed"] * (len(rows) - 1) + ["added"]
+
+
 def test_a_deletion_is_shown_as_the_text_that_goes(alice: Any):
     row = card(alice, a_deletion(alice))
     assert row.act == "moves to Trash"
@@ -328,5 +333,5 @@ def test_a_merge_of_a_note_that_changed_since_says_so_and_offers_no_accepting(al
 
 def test_a_changed_field_is_shown_beside_the_text_that_stays(alice: Any):
     row = card(alice, a_changed_field(alice))
-    assert row.act == "replaces the current one"
+    assert row.act == "keeps its text, changes its fields"
     assert ("confidence", "1.0 → 0.5") in row.details

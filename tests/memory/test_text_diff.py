@@ -162,3 +162,9 @@ def test_texts_made_to_be_slow_take_no_second(old: str, new: str):
 
     assert time.thread_time() - began < 2  # measured: at most 0.3 s
     assert (text_diff.before(rows), text_diff.after(rows)) == (old, new)
+
+
+def test_an_empty_line_that_came_or_went_whole_needs_no_sign_for_its_break():
+    rows = diff("a\n", "a\n\nb\n")
+
+    assert [row.is_empty_line for row in rows] == [False, True, False]
