@@ -112,17 +112,17 @@ def carry_out(name: str, record: Remembered, *, by: Actor, value: str = "") -> R
 
 
 def typed_name(record: Remembered) -> str:
-    """Return what a person types to delete the record for good: its name, else its first words."""
+    """Return what a person types to delete the record permanently: its name, else its first words."""
     words = [word for word in one_line(str(record)).rstrip("…").split(" ") if word not in "·›"]
     return shorten(" ".join(words[:TYPED_WORDS]), 60).rstrip("…")
 
 
 def purge(record: Remembered, *, typed: str, by: Actor) -> None:
-    """Delete a trashed record for good.  Raises InvalidValue unless `typed` is what names it."""
+    """Delete a trashed record permanently.  Raises InvalidValue unless `typed` is what names it."""
     if record.trashed_at is None:
-        raise InvalidValue(_("Only what lies in the trash can be deleted for good."))
+        raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
     name = typed_name(record)
     if one_line(typed) != name:
-        problem = _("That is not it. Type “%(name)s” exactly, or leave it in the trash.")
+        problem = _("That doesn’t match. Type “%(name)s” to confirm.")
         raise InvalidValue(problem % {"name": name}, errors={"name": [problem % {"name": name}]})
     retried(lambda: record.purge(by=by), savepoint=False)

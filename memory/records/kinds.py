@@ -180,7 +180,7 @@ _KINDS: dict[str, RecordKind] = {
         trash=putting_back.trash,
         restore=putting_back.restore,
         many=ngettext_lazy("%(n)s file entry", "%(n)s file entries", "n"),
-        stays=_("In the older versions of its file [purged] stands in its place."),
+        stays=_("Older versions of its file show [purged] in its place."),
     ),
     "session": RecordKind(
         _("session"),

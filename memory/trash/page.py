@@ -357,7 +357,7 @@ def empty(
     `older_than` is in days.  Raises InvalidValue unless `typed` is the word.  What is moved there meanwhile stays.
     """
     if one_line(typed).casefold() != word():
-        problem = _("That is not it. Type “%(word)s”, or leave everything where it is.")
+        problem = _("That doesn’t match. Type “%(word)s” to confirm.")
         problem %= {"word": word()}
         raise InvalidValue(problem, errors={"word": [problem]})
     until, done = time.monotonic() + seconds, Emptied()

@@ -1,4 +1,4 @@
-"""What the buttons of one remembered record do, each with the way back; and its deletion for good."""
+"""What the buttons of one remembered record do, each with the way back; and its permanent deletion."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _by_revision(
 @require_http_methods(["GET", "POST"])
 @login_required
 def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
-    """Delete a record from the trash for good, once its name is typed."""
+    """Delete a record in Trash permanently, once its name is typed."""
     record = _record(request, type, pk, act="purge")
     context: dict[str, Any] = {
         "record": record,
@@ -134,7 +134,7 @@ def purge(request: BeaconRequest, type: str, pk: UUID) -> HttpResponse:
         except MemoryRefused as exc:
             return refused(request, str(exc))
         else:
-            messages.success(request, _("Deleted for good, with its history."))
+            messages.success(request, _("Deleted permanently, with its history."))
             return go_to(request, context["next"])
     template = "memory/_record_purge.html" if request.htmx else "memory/record_purge.html"
     return render(request, template, context)

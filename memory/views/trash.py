@@ -151,7 +151,7 @@ def _emptying(request: BeaconRequest, chosen: Chosen | None) -> dict[str, Any]:
 
 def _say(request: BeaconRequest, done: trash_page.Emptied) -> None:
     words = ngettext(
-        "%(n)d record is deleted for good.", "%(n)d records are deleted for good.", done.gone
+        "%(n)d record deleted permanently.", "%(n)d records deleted permanently.", done.gone
     ) % {"n": done.gone}
     if done.left:
         more = ngettext(

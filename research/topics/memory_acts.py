@@ -39,9 +39,9 @@ def purge_topic(topic: Topic, *, typed: str, by: Actor) -> None:
     Raises InvalidValue unless `typed` is its name and it lies in the trash.
     """
     if topic.trashed_at is None:
-        raise InvalidValue(_("Only what lies in the trash can be deleted for good."))
+        raise InvalidValue(_("Only what is in Trash can be deleted permanently."))
     if one_line(typed) != one_line(topic.title):
-        problem = _("That is not its name. Type “%(title)s” exactly, or leave it in the trash.")
+        problem = _("That doesn’t match. Type “%(title)s” to confirm.")
         problem %= {"title": topic.title}
         raise InvalidValue(problem, errors={"name": [problem]})
     topic.purge(by=by)

@@ -45,7 +45,7 @@ def topic_purge(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
         except InvalidValue as exc:
             problem = str(exc)
         else:
-            words = _("“%(topic)s” and all its runs and reports are deleted for good.")
+            words = _("Deleted permanently: “%(topic)s” with its runs and reports.")
             messages.success(request, words % {"topic": topic})
             return go_to(request, _trash())
     context = {

@@ -40,7 +40,7 @@ def _conflict(visitor: Visitor) -> None:
 
 def _bad_purge(visitor: Visitor) -> None:
     visitor.page.locator("[name=name]").fill("something else")
-    visitor.press("Delete for good")
+    visitor.press("Delete permanently")
     visitor.page.locator("[aria-invalid]").wait_for()
 
 

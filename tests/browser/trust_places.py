@@ -89,7 +89,7 @@ def _conflict(visitor: Visitor) -> None:
 
 def _tick_and_ask(visitor: Visitor) -> None:
     visitor.page.locator(".trash-rows [name=record]").first.check()
-    visitor.press("Delete the ticked for good…")
+    visitor.press("Delete selected permanently…")
     visitor.page.locator("#trash_empty [name=record]").first.wait_for(state="attached")
 
 

@@ -211,7 +211,7 @@ def test_only_the_typed_name_deletes_for_good(browser: Client, alice: Any) -> No
     one = note(alice, "Fares are stale at the desk.")
     one.trash(by=alice.actor)
     html = text_of(browser.post(purge(one), {"name": "fares"}, headers=HTMX))
-    assert "Type “Fares are stale at” exactly" in html
+    assert "That doesn’t match. Type “Fares are stale at” to confirm." in html
     browser.post(purge(one), {"name": "Fares are stale at"})
     assert not Note.objects.filter(pk=one.pk).exists()
     assert not Revision.objects.filter(record_id=one.pk).exists()
@@ -219,7 +219,7 @@ def test_only_the_typed_name_deletes_for_good(browser: Client, alice: Any) -> No
 
 def test_what_is_not_in_the_trash_is_not_deleted_for_good(browser: Client, alice: Any) -> None:
     one = note(alice)
-    assert "It is not in the trash." in text_of(browser.get(purge(one)))
+    assert "This isn’t in Trash." in text_of(browser.get(purge(one)))
     browser.post(purge(one), {"name": "Fares are stale."})
     assert Note.objects.filter(pk=one.pk).exists()
 

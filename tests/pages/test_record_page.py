@@ -91,7 +91,7 @@ def test_a_trashed_one_says_so_and_offers_the_way_back(browser: Client, alice: A
     one = note(alice)
     one.trash(by=alice.actor)
     html = text_of(browser.get(one.get_absolute_url()))
-    assert "This lies in the trash." in html
+    assert "This is in Trash." in html
     assert f"/records/note/{one.pk}/restore/" in html
 
 

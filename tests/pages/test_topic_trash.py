@@ -67,7 +67,7 @@ def test_a_purge_needs_the_typed_name(browser: Client, trashed: Topic):
     purge = f"/topics/{trashed.pk}/purge/"
 
     wrong = browser.post(purge, {"name": "postgres"}).content.decode()
-    assert "That is not its name" in wrong
+    assert "That doesn’t match" in wrong
     assert 'value="postgres"' in wrong
     assert Topic.objects.count() == 1
 

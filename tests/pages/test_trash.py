@@ -150,7 +150,7 @@ def test_the_trash_is_emptied_by_its_word_and_nothing_else_goes(browser: Client,
 
     page = browser.post(EMPTY, {"word": "Empty"}, follow=True)
 
-    assert "2 records are deleted for good" in page.content.decode()
+    assert "2 records deleted permanently" in page.content.decode()
     assert not Note.objects.of(alice).in_trash().exists()
     assert not Topic.objects.of(alice).exists()
     assert Note.objects.filter(pk=kept.pk).exists()
@@ -160,7 +160,7 @@ def test_another_word_empties_nothing_and_is_kept(browser: Client, alice: User):
     note = trashed_note(alice)
     html = browser.post(EMPTY, {"word": "yes"}, headers={"HX-Request": "true"}).content.decode()
     assert html.lstrip().startswith('<form id="trash_empty"')
-    assert "That is not it" in html
+    assert "That doesn’t match" in html
     assert 'value="yes"' in html
     assert Note.objects.filter(pk=note.pk).exists()
 
@@ -302,8 +302,8 @@ def test_what_is_ticked_or_matches_is_deleted_for_good_once_the_word_is_typed(
     kept = trashed_note(alice, "Something else")
     ticked = {"record": [f"note:{notes[0].pk}"]}
     asked = browser.post(EMPTY, ticked | {"ask": "1"}).content.decode()
-    assert "You chose 1 record" in asked
-    assert "<h1>Delete for good</h1>" in asked and "<h1>Empty the trash</h1>" not in asked
+    assert "You selected 1 record" in asked
+    assert "<h1>Delete permanently</h1>" in asked and "<h1>Empty the trash</h1>" not in asked
     assert f"note:{notes[0].pk}" in asked
     assert Note.objects.of(alice).in_trash().count() == 4
 
