@@ -38,7 +38,7 @@ class FileForm(Form):
         ),
     )
     note = CleanTextField(
-        label=_("What changed, for the history"),
+        label=_("What changed"),
         required=False,
         max_length=MOST_NOTE,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),

@@ -151,7 +151,7 @@ def test_of_two_tabs_the_second_merges_and_is_asked_where_both_changed(
 def test_a_draft_survives_a_closed_tab(visit: Visit, newcomer: str) -> None:
     first = signed_in(visit, newcomer)
     write(first, "- typed and not saved\n", anew=False)
-    expect(first.page.locator("#file-draft")).to_contain_text("Kept as a draft at")
+    expect(first.page.locator("#file-draft")).to_contain_text("Draft saved at")
     first.page.close()
 
     second = signed_in(visit, newcomer)
@@ -209,7 +209,7 @@ def test_enter_in_the_note_saves_and_drops_no_draft(visit: Visit, newcomer: str)
     visitor = signed_in(visit, newcomer)
     with visitor.page.expect_response(lambda answer: "/draft/" in answer.url):
         fill(visitor, TEXT)
-    expect(visitor.page.locator("#file-draft")).to_contain_text("Kept as a draft")
+    expect(visitor.page.locator("#file-draft")).to_contain_text("Draft saved")
     visitor.page.locator("[name=note]").fill("moved")
     visitor.page.locator("[name=note]").press("Enter")
     expect(visitor.page.locator(TOAST).first).to_contain_text("Saved as version")

@@ -229,7 +229,7 @@ def test_a_preview_tells_how_an_entry_departs_from_the_format(browser: Client):
 @pytest.mark.requirement("R226")
 def test_what_is_typed_is_kept_offered_and_taken_up(browser: Client, alice: Any):
     html = text_of(browser.post(DRAFT, typed(MOVED, note="why"), headers=HTMX))
-    assert "Kept as a draft at" in html and stands(alice).content == TEXT
+    assert "Draft saved at" in html and stands(alice).content == TEXT
 
     assert "You have an unsaved draft" in text_of(browser.get(EDIT))
     form = browser.get(EDIT, {"draft": "1"}).context["form"]
