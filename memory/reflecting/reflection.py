@@ -191,7 +191,7 @@ def _by_rules(
     result = tools.call_tool(context, "memory_append", arguments, among=TOOLS)
     call = CallRecord(1, "memory_append", arguments, result.text, result.is_error)
     reflection.calls = [call.as_json()]
-    reflection.assessment = _("Told by rules, without a model: one dated entry, no facts.")
+    reflection.assessment = _("Written by rules, without a model: one dated entry, no facts.")
     if result.is_error:
         return _end(reflection, Reflection.State.FAILED, _joined(warning, result.text))
     return _end(reflection, Reflection.State.DONE, warning)

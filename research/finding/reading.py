@@ -194,8 +194,8 @@ def _read(
     if set_aside:
         work.run.warn(
             ngettext(
-                "%(count)d page gives orders to its reader and was set aside",
-                "%(count)d pages give orders to their reader and were set aside",
+                "Skipped %(count)d page that tries to instruct AI agents (prompt injection)",
+                "Skipped %(count)d pages that try to instruct AI agents (prompt injection)",
                 set_aside,
             )
             % {"count": set_aside}

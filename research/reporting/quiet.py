@@ -127,8 +127,8 @@ def _again(values: dict[str, int | str]) -> str:
     if not values["again"]:
         return ""
     said = ngettext(
-        "%(again)d known page was read again and holds no news.",
-        "%(again)d known pages were read again and hold no news.",
+        "%(again)d known page was read again and has nothing new.",
+        "%(again)d known pages were read again and have nothing new.",
         int(values["again"]),
     )
     return said % values

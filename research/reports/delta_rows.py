@@ -62,7 +62,7 @@ class DeltaRow:
 
     @property
     def settled(self) -> str:
-        """Return what was decided between the two on the conflict desk; empty while it waits."""
+        """Return what was decided between the two in Conflicts; empty while it waits."""
         conflict = self.item.conflict
         if conflict is None or conflict.is_open:
             return ""
@@ -74,7 +74,7 @@ class DeltaRow:
             new: _("Settled: the new sentence was kept."),
             Conflict.How.BOTH: _("Settled: both were kept."),
             Conflict.How.MERGED: _("Settled: the two were merged."),
-            Conflict.How.GONE: _("Settled itself: one of the two is gone."),
+            Conflict.How.GONE: _("Settled: one of the two no longer exists."),
         }
         return words.get(Conflict.How(conflict.settled_how or Conflict.How.GONE), "")
 

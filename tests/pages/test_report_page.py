@@ -82,8 +82,17 @@ def test_an_unsure_change_says_that_both_stay(browser: Client, topic: Topic):
 
     shown = section(page(browser, run), "what-changed")
 
-    assert "To be looked at" in shown and shown.count("Both were kept.") == 2
-    assert shown.count("Decide on the conflict desk") == 2
+    assert "Needs review" in shown and shown.count("Both were kept.") == 2
+    assert shown.count("Decide in Conflicts") == 2
+
+
+def test_a_fact_that_is_gone_says_that_its_page_no_longer_says_it(browser: Client, topic: Topic):
+    run = make_second_run(topic)
+    run.delta_items.filter(status="changed").update(status="gone", unsure=False)
+
+    shown = section(page(browser, run), "what-changed")
+
+    assert "− Gone" in shown and "Its page no longer says this." in shown
 
 
 def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: Topic):
@@ -91,8 +100,8 @@ def test_on_paper_a_changed_fact_has_no_words_of_links(browser: Client, topic: T
 
     on_paper = re.sub(r'<(span|a) class="no-print".*?</\1>', "", shown, flags=re.S)
 
-    assert "Both were kept." in on_paper and "gave way to the new one." in on_paper
-    assert "conflict desk" not in on_paper and "The old fact</a>" not in on_paper
+    assert "Both were kept." in on_paper and "The new fact replaced the old one." in on_paper
+    assert "Decide in Conflicts" not in on_paper and "Old fact</a>" not in on_paper
 
 
 def test_a_fact_that_gave_way_is_taken_back_from_its_own_page(browser: Client, topic: Topic):

@@ -71,7 +71,7 @@ def test_several_reports_are_told_as_one_delta_since_the_last_one_read(
     assert "Since you last read Run #1" in shown
     assert NEWS in shown and NOW in shown and OLD not in shown
     assert shown.count("+ New") == 2 and "≠ Changed" not in shown
-    assert "One item was withheld" in shown
+    assert "One item was filtered out" in shown
 
 
 def test_each_fact_names_the_runs_that_spoke_of_it(browser: Client, topic: Topic):
@@ -98,7 +98,7 @@ def test_what_was_struck_since_says_so(browser: Client, topic: Topic, alice: Use
 def test_the_latest_report_does_not_tell_its_own_delta_again(browser: Client, topic: Topic):
     page = browser.get(url("topic", topic)).content.decode()
 
-    assert 'id="what-changed"' not in page and "Its own list</a>" in page
+    assert 'id="what-changed"' not in page and "Show only this run’s changes</a>" in page
     assert page.count("data-mark-read") == 1
 
 
@@ -122,6 +122,14 @@ def test_the_last_changes_stay_one_click_away_after_they_were_read(browser: Clie
     assert f'href="{url("run", topic, last.pk)}#what-changed"' in link and "Run #4" in link
 
 
+def test_a_report_that_lists_the_last_changes_has_no_link_to_itself(browser: Client, topic: Topic):
+    Report.objects.filter(run__topic=topic).update(read_at=timezone.now())
+
+    page = browser.get(url("topic", topic)).content.decode()
+
+    assert 'id="what-changed"' in page and 'id="last-changes"' not in page
+
+
 def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
     Report.objects.filter(run__topic=topic).update(read_at=None)
 
@@ -131,7 +139,7 @@ def test_where_nothing_was_read_it_says_so(browser: Client, topic: Topic):
 def test_reports_that_list_nothing_say_that_nothing_is_new(browser: Client, topic: Topic):
     DeltaItem.objects.filter(run__topic=topic).delete()
 
-    assert "Nothing new: the reports in between" in section(browser, topic)
+    assert "Nothing new. No change in these reports still applies." in section(browser, topic)
 
 
 def test_hundred_unread_reports_cost_no_query_more(
@@ -144,7 +152,7 @@ def test_hundred_unread_reports_cost_no_query_more(
 
     with django_assert_max_num_queries(12):
         shown = section(browser, topic)
-    assert "8 older unread reports are left out" in shown
+    assert "8 older unread reports aren’t included" in shown
 
 
 # --- marking --------------------------------------------------------------------------------------
