@@ -45,9 +45,9 @@ FULL = Failure(
     60,
     _("The disk is full"),
     _(
-        "The disk of Beacon's server is full, so nothing new can be saved. Nothing that was saved "
-        "before is lost, but this change wasn't saved. Free up disk space on the server, or ask "
-        "your admin to, then try again."
+        "The server's disk is full, so nothing new can be saved. What you saved before is safe, but "
+        "this change wasn't saved. Free up disk space on the server, or ask your admin to, then try "
+        "again."
     ),
 )
 OVERLOADED = Failure(

@@ -26,10 +26,10 @@ from beacon_site.database_errors import FULL, GONE
 # beat sends comes every 15 s.
 OLDEST = {"worker": 45, "upkeep": 45, "beat": 60}
 _FULL = _(
-    "The disk of Beacon's server is full, so nothing new can be saved. Nothing that was saved is "
-    "lost. Free up disk space on the server, or ask your admin to."
+    "The server's disk is full, so nothing new can be saved. What you saved before is safe. Free up "
+    "disk space on the server, or ask your admin to."
 )
-_LOW = _("The disk of Beacon's server is almost full. Free up disk space before saving fails.")
+_LOW = _("The server's disk is almost full. Free up disk space before saving fails.")
 SERVERS = {"web": "BEACON_PORT", "mcp": "BEACON_MCP_PORT"}  # asked themselves
 
 
