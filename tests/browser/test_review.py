@@ -113,6 +113,7 @@ def _decide_by_keyboard(visitor: Visitor) -> None:
     for key in ("j", "x"):
         page.keyboard.press(key)
     expect(page.locator("[name=proposal]:checked")).to_have_count(1)
+    expect(page.locator(".bulk")).to_be_in_viewport()
     for key in ("x", "j", "k", "r"):
         page.keyboard.press(key)
 
