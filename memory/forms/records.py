@@ -46,7 +46,7 @@ class RecordForm(Form):
         label=_("Tags"),
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=_("Separated by commas; at most 50, of 80 characters each."),
+        help_text=_("Separate tags with commas. At most 50, of 80 characters each."),
     )
     sensitivity = forms.ChoiceField(
         label=_("Sensitivity"),
@@ -101,30 +101,30 @@ class NoteForm(RecordForm):
     stability = forms.ChoiceField(
         label=_("Stability"),
         required=False,
-        choices=[(USUAL, _("As is usual for the kind")), *Note.Stability.choices],
+        choices=[(USUAL, _("Default for this kind")), *Note.Stability.choices],
         help_text=_(
-            "Usual: a log is volatile for 30 days, a summary for 7, a rule is stable. What is "
-            "permanent never expires."
+            "Default: a log is volatile for 30 days, a summary for 7. A rule is stable. A permanent "
+            "note never expires."
         ),
     )
     ttl_days = _Typed(
         label=_("Days to live"),
         required=False,
         widget=forms.NumberInput(attrs={"min": "1", "inputmode": "numeric"}),
-        help_text=_("A volatile note needs them; a stable one may have them."),
+        help_text=_("Required for a volatile note, optional for a stable one."),
     )
     confidence = _Typed(
         label=_("Confidence"),
         required=False,
         initial="1",
         widget=forms.NumberInput(attrs={"min": "0", "max": "1", "step": "any"}),
-        help_text=_("From 0 to 1; a rule needs at least 0.8."),
+        help_text=_("From 0 to 1. A rule needs at least 0.8."),
     )
     evidence = _Typed(
         label=_("Evidence"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=_("What it is based on, one item per line. Optional, also for a rule."),
+        help_text=_("What it is based on, one item per line. A rule that you write needs none."),
     )
     scope = _Typed(
         label=_("Scope"),

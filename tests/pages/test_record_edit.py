@@ -111,7 +111,7 @@ def test_a_rule_that_a_person_writes_needs_no_evidence(browser: Client, alice: A
     browser.post(NEW, sent)
 
     assert Note.objects.of(alice).get(kind="rule").evidence == []
-    assert "Optional, also for a rule." in text_of(browser.get(NEW, {"kind": "rule"}))
+    assert "A rule that you write needs none." in text_of(browser.get(NEW, {"kind": "rule"}))
 
 
 def test_characters_that_cannot_be_stored_are_taken_out_and_said_so(
