@@ -15,6 +15,8 @@ from memory.texts.terms import ENGLISH, LONGEST_TERM, Term, is_unspaced, query_s
 from memory.texts.text import flat
 
 LONGEST_LOOKED_AT = 200_000  # characters of a text in which the passage is sought
+# The end of an emphasis that began before the passage.  Only behind punctuation: A* is a word.
+_CLOSES = re.compile(r"\A([^*]*[).,:;!?”])\*{1,2}(?=\s|\Z)")
 
 
 def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -> str:
@@ -32,7 +34,8 @@ def passage(text: str, query: str, length: int = 300, language: str = ENGLISH) -
     if end < len(text):
         cut = text.rfind(" ", end - 30, end)
         end = cut if cut > start else end
-    return f"{'…' if start else ''}{flat(text[start:end])}{'…' if end < len(text) else ''}"
+    shown = _CLOSES.sub(r"\1", text[start:end]) if start else text[start:end]
+    return f"{'…' if start else ''}{flat(shown)}{'…' if end < len(text) else ''}"
 
 
 def nearness(title: str, text: str, query: str, length: int = 600) -> float:

@@ -60,3 +60,10 @@ def test_words_count_as_near_that_the_title_and_one_passage_hold() -> None:
         nearness("", f"lithium {LONG.replace('lithium', 'other')} prices", "lithium price") == 0.5
     )
     assert nearness("", "Nothing of the kind.", "lithium batteries") == 0.0
+
+
+def test_a_passage_that_begins_inside_an_emphasis_shows_no_lone_mark():
+    text = f"{'Fares rise. ' * 30}*(found on 24 Nov, not confirmed since)* Seats to Osaka are few."
+
+    assert "since) Seats to Osaka" in passage(text, "Osaka")
+    assert "A* search" in passage(f"{'Fares rise. ' * 30}An A* search finds Osaka.", "Osaka")
