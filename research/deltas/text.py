@@ -49,7 +49,7 @@ def _bullet(change: Change, by_number: Mapping[int, Mapping[str, Any]]) -> str:
 
 def _label(change: Change) -> str:
     label = str(Status(change.status).label)
-    return _("%(status)s, to be looked at") % {"status": label} if change.unsure else label
+    return _("%(status)s, needs review") % {"status": label} if change.unsure else label
 
 
 def _stands(source: Mapping[str, Any], quote: str, change: Change) -> str:

@@ -74,7 +74,7 @@ def test_in_markdown_each_sentence_has_its_source_day_and_words():
     change.previous_source = delta.source_of(KNOWN)
 
     assert as_markdown([change], quiet="", sources=[SOURCE]) == (
-        f"- **Changed, to be looked at:** {NEW} [1] "
+        f"- **Changed, needs review:** {NEW} [1] "
         "([news.example](https://news.example/b): “15,000 a month”)\n"
         f"  before: {OLD} "
         "([cells.example](https://cells.example/a), 2026-03-02: “12,000 cells leave it”)"
