@@ -50,5 +50,5 @@ def note(run: Run, topic: Topic, changes: Sequence[Change], fresh: Sequence[Topi
 
 def _why(change: Change) -> str:
     if change.status == Status.CHANGED:
-        return _("This may have taken the place of what was known, but that is not sure.")
+        return _("This might replace what was known.")
     return _("A source says otherwise than what was known.")

@@ -109,9 +109,7 @@ def test_a_decided_proposal_offers_to_take_back_what_it_wrote(browser: Client, a
     proposal = proposed_note(alice)
     browser.post(accept_url(proposal))
 
-    assert "Undo and reopen" in text_of(
-        browser.get(proposal.get_absolute_url())
-    )
+    assert "Undo and reopen" in text_of(browser.get(proposal.get_absolute_url()))
 
 
 # --- too late -------------------------------------------------------------------------------------
