@@ -18,7 +18,7 @@ from memory.models import MemoryFile, Message, Note, Remembered, Revision, Trust
 from memory.reviewing.risk_codes import Risk
 from memory.texts.diff import edits, lines_of
 from memory.texts.injection import smells_of_instructions
-from memory.texts.text import match_key, one_line, shorten
+from memory.texts.text import match_key, one_line, plain, shorten
 
 IDENTITY_FILE = "facts/user.md"
 LEAST_QUOTED = 3  # letters and digits: less stands in every message
@@ -129,12 +129,17 @@ def _bare(text: str) -> list[str]:
     return [line.rstrip() for line in lines_of(text) if line.strip()]
 
 
+def _quoted(line: str) -> str:
+    """Return a line of Markdown as a sentence quotes it: without its list marker and emphasis."""
+    return shorten(plain(line) or line, MOST_SHOWN)
+
+
 def _takes_out(write: Write) -> Risk | None:
     """Return that the write changes or takes out what a person wrote."""
     if isinstance(write.target, MemoryFile):
         lines = persons_lines_gone(write.target, write.after)
         if lines:
-            return Risk("persons-lines", {"line": shorten(lines[0], MOST_SHOWN), "n": len(lines)})
+            return Risk("persons-lines", {"line": _quoted(lines[0]), "n": len(lines)})
     elif isinstance(write.target, Note) and write.target.kind not in Note.IDENTITY:
         note = write.target
         if note.edited_by_person or note.trust == Trust.OWNER:
@@ -197,7 +202,7 @@ def _contradicts(write: Write) -> Risk | None:
         for key, (value, _line) in _keyed([line]).items():
             old = had.get(key)
             if old and old[0] != value and old[1] in stay:
-                return Risk("contradiction", {"line": shorten(old[1].strip(), MOST_SHOWN)})
+                return Risk("contradiction", {"line": _quoted(old[1])})
     return None
 
 
@@ -222,7 +227,7 @@ def _says_of_owner(write: Write) -> Risk | None:
         if line == by_itself:
             continue  # the summary, made from the lines below it, which are looked at themselves
         if _states(line) and not _is_said(write, line):
-            return Risk("about-owner", {"line": shorten(line.strip(), MOST_SHOWN)})
+            return Risk("about-owner", {"line": _quoted(line)})
     return None
 
 
