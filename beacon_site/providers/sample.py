@@ -1,7 +1,8 @@
 """The sample: bundled articles that stand in for the web, a further batch for each run.
 
-Nothing leaves the machine.  The articles lie in `sample_articles/` (its README says what in them
-is fact and what is invented); `repeats.json` beside them names what comes back in later batches.
+Nothing leaves the machine.  The articles are in `sample_articles/` (its README says what in them
+is fact and what is invented); `repeats.json` beside them names what comes back in later batches, and
+`pages/` holds the pages that change from batch to batch: a table and a changelog.
 """
 
 from __future__ import annotations
@@ -93,11 +94,16 @@ def read_article(path: Path, batch: int) -> Article:
         author=fields["author"],
         published_at=date.fromisoformat(fields["date"]),
         batch=batch,
-        text="\n\n".join(" ".join(part.split()) for part in body.strip().split("\n\n")),
+        text="\n\n".join(map(_block, body.strip().split("\n\n"))),
         keywords=fields.get("keywords", ""),
         headline=fields.get("headline") == "yes",
         copy_of=fields.get("copy_of", ""),
     )
+
+
+def _block(text: str) -> str:
+    """Return a paragraph as one line; a heading, a table or a list keeps its lines."""
+    return text.strip() if text.lstrip().startswith(("#", "|", "- ")) else " ".join(text.split())
 
 
 @cache
@@ -108,6 +114,20 @@ def articles() -> tuple[Article, ...]:
         for batch in NEW_BATCHES
         for path in sorted((ARTICLES / f"batch{batch}").glob("*.md"))
     )
+
+
+@cache
+def page_versions() -> tuple[Article, ...]:
+    """The pages that change, each in one version for each batch that has new articles."""
+    folders = sorted((ARTICLES / "pages").iterdir())
+    return tuple(
+        read_article(folder / f"{batch}.md", batch) for folder in folders for batch in NEW_BATCHES
+    )
+
+
+def page_addresses() -> list[str]:
+    """Return the addresses of the pages that change, which the sample topic always checks."""
+    return list(dict.fromkeys(page.url for page in page_versions()))
 
 
 def is_sample_url(url: str) -> bool:
@@ -252,14 +272,15 @@ def _stems(text: str) -> frozenset[str]:
 
 @cache
 def _articles_by_key() -> dict[str, Article]:
-    return {_key(article.url): article for article in articles()}
+    return {_key(article.url): article for article in (*articles(), *page_versions())}
 
 
 def _article_at(url: str, batch: int) -> Article | None:
-    """Return the article at an address as it was in a batch: the latest version until then."""
-    versions = [article for article in articles() if _key(article.url) == _key(url)]
-    until = [article for article in versions if article.batch <= batch]
-    return max(until or versions, key=lambda article: article.batch, default=None)
+    """Return the article at an address, or a page that changes as it was in a batch."""
+    key = _key(url)
+    version = min(max(1, batch), NEW_BATCHES[-1])
+    pages = (page for page in page_versions() if page.batch == version and _key(page.url) == key)
+    return next(pages, None) or _articles_by_key().get(key)
 
 
 def _key(url: str) -> str:

@@ -31,9 +31,12 @@ SAME = (
 FRAME = 78  # token_sort_ratio of two sentences without their values
 NEAR = 0.35  # share of the rarer words from which a model is asked about a pair
 SERIES = 95  # ratio of the frames of two sentences that tell a value at two times
+SHARED = 0.2  # share of the shorter sentence's words without which another isn't a change of it
+SHARED_BY_STATES = 0.3  # the same, where they differ only in what is planned, over or denied
 CAME_ABOUT = 0.6  # share of the rarer words from which a sentence tells of an earlier plan
 SURE = 0.85  # share from which an old fact gives way
 
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*\s*(?:\[\d+\]\s*)*$")
 _NEGATION = re.compile(
     r"\b(?:not|no longer|never|cannot|without|nicht|kein\w*|nie|pas|jamais|aucun\w*|no|nunca|ningún\w*|ingen|ikke|niet|geen)\b"
     r"|n[’']t\b|不再|没有|沒有|並未|并未|未能|取消|ない|않"
@@ -187,19 +190,35 @@ def relation(new_text: str, old_text: str, *, same_page: bool = False) -> tuple[
 
 
 def is_same_subject(new_text: str, old_text: str) -> bool:
-    """Whether a sentence can be a change of another: no other names, and something that differs.
+    """Whether a sentence can be a change of another: about the same thing, and something differs.
 
-    What differs is a value of one kind, or whether it is planned, over or denied.
+    Two sentences of one frame differ in a value.  Others share some words, no name or number of a
+    thing sets them apart, and they differ in a value of one kind, or in whether it is planned, over or
+    denied.  A record such as a table row only changes by a record or sentence of its frame.
     """
     new, old = _parsed(new_text), _parsed(old_text)
     if new.is_wide != old.is_wide or _other_names(new, old):
         return False
-    if new.states != old.states or new.is_correction:
+    if relation(new_text, old_text)[0] in ("changed", "contradicted"):
         return True
+    if not (_SENTENCE_END.search(new_text) and _SENTENCE_END.search(old_text)):
+        return False
+    shared = 1.0 if new.is_wide else _shared(new, old)
+    if shared < SHARED:
+        return False
+    if new.is_correction:
+        return True
+    if new.states != old.states:
+        return shared >= SHARED_BY_STATES and bool(new.attached) == bool(old.attached)
     if _other_subject(new, old) and not (new.is_latest and old.is_latest):
         return False
     gone, come = old.values - new.values, new.values - old.values
     return bool({kind for kind, _v in gone} & {kind for kind, _v in come})
+
+
+def _shared(new: _Parsed, old: _Parsed) -> float:
+    """Return the share of the shorter sentence's words that the other has, too."""
+    return len(new.stems & old.stems) / max(1, min(len(new.stems), len(old.stems)))
 
 
 def _likeness(new: _Parsed, old: _Parsed) -> float:

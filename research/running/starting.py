@@ -71,7 +71,12 @@ def _sample_topic(owner: User, title: str, by: Actor) -> Topic:
         trashed = trashed.filter(settings__services=services)
         found = trashed.order_by("-trashed_at").first()
     if found is None:
-        asked = {"objective": wanted.objective, "focus": wanted.focus, "services": services}
+        asked = {
+            "objective": wanted.objective,
+            "focus": wanted.focus,
+            "services": services,
+            "always_check": sample.page_addresses(),
+        }
         return create_topic(owner=owner, title=title, by=by, settings=asked)
     if TopicSettings.objects.get(topic=found).services != services:
         raise InvalidValue(

@@ -19,6 +19,8 @@ from beacon_site.providers.sample import (
     SampleSearch,
     articles,
     is_sample_url,
+    page_addresses,
+    page_versions,
     read_article,
 )
 from beacon_site.providers.search import SearchHit, SearchOptions
@@ -186,6 +188,26 @@ def test_near_duplicates_are_the_marked_copies_and_no_others():
 def test_one_page_tries_to_give_orders():
     ordering = [a for a in articles() if "ignore your instructions" in a.text]
     assert [article.batch for article in ordering] == [2]
+
+
+def test_the_pages_that_change_have_a_version_for_each_batch():
+    versions = {url: [p for p in page_versions() if p.url == url] for url in page_addresses()}
+
+    assert len(versions) == 2
+    for url, pages in versions.items():
+        assert is_sample_url(url) and url not in {article.url for article in articles()}
+        assert [page.batch for page in pages] == [1, 2, 3]
+        assert all(a.published_at < b.published_at for a, b in pairwise(pages))
+        assert [SampleFetcher(n).fetch(url).text for n in (1, 2, 3, 4)] == [
+            page.text for page in (*pages, pages[-1])
+        ]
+
+
+def test_a_table_keeps_its_rows_and_a_list_its_items():
+    table, changelog = (SampleFetcher(1).fetch(url).text for url in page_addresses())
+
+    assert "\n| PostgreSQL 17 | Preview | 2029-12-04 |\n" in table
+    assert "\n- Reports settings that PostgreSQL 17" in changelog
 
 
 @pytest.mark.parametrize(

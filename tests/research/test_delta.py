@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from memory.topics.memory import KnownFact
+from research.claims.compare import is_same_subject
 from research.deltas.delta import Change, Statement, compare, heading, since_line
 from research.deltas.text import as_markdown
 from research.models import Schedule
@@ -167,3 +168,51 @@ def test_the_line_below_the_heading_names_date_and_run():
 def test_a_topic_without_a_schedule_has_the_seeds_heading():
     assert heading(None, 3) == "What Changed Since Last Week"
     assert heading(Schedule(preset="weekdays"), 3) == "What Changed Since Run #3"
+
+
+# Reported by the sample's runs once, when words were compared without vectors: Contradicted or Changed.
+@pytest.mark.parametrize(
+    ("sentence", "known"),
+    [
+        (
+            "CVE-2025-1094 is a flaw in the quoting functions of libpq, fixed on 13 February 2025 in 17.3.",
+            "The latest minor releases of PostgreSQL are 16.4, 15.8 and 14.13, published on 8 August 2024.",
+        ),
+        (
+            "The version had appeared on 24 September 2020 and was supported for five years.",
+            "Version 17 will be supported until 8 November 2029.",
+        ),
+        (
+            "PostgreSQL 13 reached its end of life on 13 November 2025, with 13.23 as its last minor release.",
+            "The latest minor releases of PostgreSQL are 17.6, 16.10 and 15.14, published on 14 August 2025.",
+        ),
+        (
+            "Operators who plan an upgrade to PostgreSQL 17 should look for settings and modules that no longer exist.",
+            "PostgreSQL 17 is available as Release Candidate 1 since 5 September 2024, and the final release is planned for 26 September 2024.",
+        ),
+        (
+            "PostgreSQL 17 no longer supports AIX since its preview, and an upgrade is forced on 2029-12-05.",
+            "Versions, PostgreSQL 17: Status Preview; Forced upgrade 2029-12-04",
+        ),
+    ],
+)  # fmt: skip
+def test_a_sentence_about_something_else_is_no_change_of_a_fact(sentence: str, known: str):
+    assert not is_same_subject(sentence, known)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "known"),
+    [
+        (
+            "PostgreSQL 12 reached its end of life on 21 November 2024, with 12.22 as its last release.",
+            "PostgreSQL 12 is scheduled to reach its end of life on 14 November 2024.",
+        ),
+        ("Versions, 17: Forced upgrade 2029-12-05", "Versions, 17: Forced upgrade 2029-12-04"),
+        (
+            "Ledger Lab repeated its question about versions in June 2025, and 240 readers answered.",
+            "Ledger Lab asked its readers in July 2024 which version they use, and 212 answered.",
+        ),
+    ],
+)
+def test_a_sentence_about_the_same_thing_can_change_a_fact(sentence: str, known: str):
+    assert is_same_subject(sentence, known)

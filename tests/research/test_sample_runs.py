@@ -1,0 +1,67 @@
+"""The sample's runs: what a table, a changelog and new articles changed, without a model or vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memory.models import Topic
+from research.models import DeltaItem, Run
+from research.running import starting
+
+# Searches and reading run in threads, which see what is committed.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RunOf = Callable[[Topic], Run]
+ROW = "Versions at Tidewater Hosting, PostgreSQL "
+# Each sentence that a run reports as changed, with the beginning of the one before it.
+CHANGED = {
+    2: {
+        f"{ROW}17: Status Available (was Preview)": f"{ROW}17: Status Preview",
+        f"{ROW}13: Forced upgrade 2025-12-02 (was 2026-01-20)": f"{ROW}13: Status Available",
+        "PostgreSQL 12 reached its end of life": "PostgreSQL 12 is scheduled to reach",
+        "The latest minor releases of PostgreSQL are 17.6": "The latest minor releases of PostgreSQL are 16.4",
+        "PostgreSQL 17 was released as a final version": "PostgreSQL 17 is available as Release Candidate 1",
+    },
+    3: {
+        f"{ROW}18: Status Available (was Preview)": f"{ROW}18: Status Preview",
+        f"{ROW}14: Forced upgrade 2026-12-01 (was 2027-01-19)": f"{ROW}14: Status Available",
+        "The latest minor releases of PostgreSQL are 18.1": "The latest minor releases of PostgreSQL are 17.6",
+    },
+}  # fmt: skip
+
+
+def of_status(run: Run, status: str) -> list[DeltaItem]:
+    return [item for item in run.delta_items.all() if item.status == status]
+
+
+def test_its_reports_show_cells_entries_and_rows_that_changed_and_nothing_false(
+    alice: Any, run_of: RunOf
+):
+    topic = starting.create_sample_topic(alice, by=alice.actor)
+    run_of(topic)
+
+    for number, entry, gone in ((2, "1.5.0 (2025-06-03)", 12), (3, "1.6.0 (2025-11-20)", 13)):
+        run = run_of(topic)
+
+        told = of_status(run, "changed")
+        assert len(told) == len(CHANGED[number]), [item.sentence for item in told]
+        for now, before in CHANGED[number].items():
+            (item,) = (one for one in told if one.sentence.startswith(now))
+            assert item.previous_text.startswith(before)
+        assert not of_status(run, "contradicted")
+        assert [i.sentence.split(":")[0] for i in of_status(run, "gone")] == [f"{ROW}{gone}"]
+        assert f"Changelog of pg-rehearse, {entry}: 2 entries" in {
+            item.sentence for item in of_status(run, "new")
+        }
+        assert of_status(run, "confirmed")
+
+
+def test_its_fourth_run_has_nothing_new(alice: Any, run_of: RunOf):
+    topic = starting.create_sample_topic(alice, by=alice.actor)
+    run = [run_of(topic) for _run in range(4)][-1]
+
+    assert run.report.is_quiet
+    assert {item.status for item in run.delta_items.all()} <= {"confirmed", "gone quiet"}
