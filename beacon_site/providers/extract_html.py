@@ -21,6 +21,11 @@ MAX_LEVELS = 500
 FEW_CHARACTERS = 200
 # Above this many tags trafilatura would take longer than a page may, so only the other is asked.
 MANY_TAGS = 30_000
+MOST_ADDED_CELLS = 3_000  # for the cells of a page's tables that reach over several
+PLACE = re.compile(r"\s*(\u241e\d+\u241e)\s*")  # of a table in a text
+MOST_COLUMNS = 100
+LONGEST_CELL = 300  # characters of a cell in a table of data
+SPANS = re.compile(r"<t[dh]\b[^>]{0,500}\b(?:row|col)span", re.IGNORECASE)
 # What a reader may raise on broken markup.  Anything else ends the child, and only the page.
 READER_ERRORS = (
     ValueError,
@@ -142,7 +147,7 @@ def read_html(html: str, url: str, today: date) -> dict[str, Any]:
 def _by_trafilatura(html: str, url: str) -> tuple[str, str, str]:
     try:
         page: Any = trafilatura.bare_extraction(
-            html,
+            _with_whole_rows(html) if SPANS.search(html) else html,
             url=url or None,
             with_metadata=True,
             include_comments=False,
@@ -158,6 +163,67 @@ def _by_trafilatura(html: str, url: str) -> tuple[str, str, str]:
         _collect(page.body, blocks)
     text = "\n\n".join(blocks) or join_lines(page.text or "")
     return text, page.title or "", page.date or ""
+
+
+def _with_whole_rows(html: str) -> Any:
+    """Return the page's tree, in whose tables each row has a cell for each column.
+
+    A cell that reaches down is repeated in the rows below; one that reaches across is followed by
+    empty cells.
+    """
+    tree = trafilatura.load_html(html)
+    if tree is None:
+        return html
+    left = MOST_ADDED_CELLS
+    for table in tree.iter("table"):
+        left = _fill_rows(table, left)
+    for cell in tree.iter("td", "th"):  # trafilatura would add cells for what is left of them
+        cell.attrib.pop("rowspan", None)
+        cell.attrib.pop("colspan", None)
+    return tree
+
+
+def _fill_rows(table: Any, left: int) -> int:
+    """Add the cells that are missing in a table, at most `left`; return how many more may be added."""
+    below: dict[int, tuple[int, str]] = {}  # by column: in how many more rows a text is repeated
+    for row in table.iter("tr"):
+        if next(row.iterancestors("table"), None) is not table:
+            continue
+        place = column = 0
+        cells = [cell for cell in row if cell.tag in ("td", "th")]
+        while (cells or column in below) and column < MOST_COLUMNS and left > 0:
+            if column in below:
+                rows, text = below.pop(column)
+                if rows > 1:
+                    below[column] = (rows - 1, text)
+                _insert_cell(row, place, text)
+                left -= 1
+                place, column = place + 1, column + 1
+                continue
+            cell = cells.pop(0)
+            place = row.index(cell) + 1
+            down, across = (_take_span(cell, name) for name in ("rowspan", "colspan"))
+            text = " ".join("".join(cell.itertext()).split())
+            for n in range(min(across, MOST_COLUMNS - column)):
+                if down > 1:
+                    below[column + n] = (down - 1, text if n == 0 else "")
+                if n:
+                    _insert_cell(row, place, "")
+                    left -= 1
+                    place += 1
+            column += across
+    return left
+
+
+def _insert_cell(row: Any, place: int, text: str) -> None:
+    cell = etree.Element("td")
+    cell.text = text
+    row.insert(place, cell)
+
+
+def _take_span(cell: Any, name: str) -> int:
+    value = (cell.attrib.pop(name, "") or "").strip()
+    return max(1, min(int(value), 1_000)) if value.isascii() and value.isdigit() else 1
 
 
 def _collect(element: Any, blocks: list[str]) -> None:
@@ -241,6 +307,7 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
     # From here on the tree is spoilt for anything else.
     for node in body.css(NOISE):
         node.decompose()
+    tables = _take_tables(body)
     blocks: list[str] = []
     line: list[str] = []
     for node in body.traverse(include_text=True):
@@ -250,7 +317,31 @@ def _by_selectolax(tree: LexborHTMLParser) -> str:
             blocks.append("".join(line))
             line = []
     blocks.append("".join(line))
-    return "\n\n".join(filter(None, (join_lines(block).strip() for block in blocks)))
+    text = "\n\n".join(filter(None, (join_lines(block).strip() for block in blocks)))
+    return PLACE.sub(lambda mark: f"\n\n{tables.get(mark[1], mark[1])}\n\n", text).strip()
+
+
+def _take_tables(body: LexborNode) -> dict[str, str]:
+    """Put a mark in place of each table of data, and return its rows by that mark.
+
+    A table in which another one is, or with long or single cells, is there for the layout.
+    """
+    found: dict[str, str] = {}
+    for table in body.css("table:not(:has(table))"):
+        rows = [
+            [" ".join(cell.text().split()).replace("|", "/") for cell in row.css("td, th")]
+            for row in table.css("tr")
+        ]
+        rows = [cells for cells in rows if any(cells)]
+        is_data = len(rows) > 1 and sum(len(cells) > 1 for cells in rows) > 0.5 * len(rows)
+        if not is_data or any(len(cell) > LONGEST_CELL for cells in rows for cell in cells):
+            continue
+        mark = f"\u241e{len(found)}\u241e"
+        found[mark] = "\n".join(map(" | ".join, rows))
+        for child in list(table.iter(include_text=True)):
+            child.decompose()
+        table.insert_child(mark)
+    return found
 
 
 def _best_title(found: str, tree: LexborHTMLParser) -> str:

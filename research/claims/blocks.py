@@ -16,6 +16,7 @@ from typing import Any
 
 from memory.texts.sentences import language_of, split
 from memory.texts.text import match_key, one_line, plain
+from research.claims import values
 
 MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
 LONGEST_QUOTE = 1_500
@@ -199,11 +200,17 @@ def plain_words(text: str) -> str:
         text = _TAG.sub(" ", text)
     if "&" in text:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
-    text = plain(text) if _MARKED.search(text) else one_line(text)
+    if _MARKED.search(text) and not _DAY_FIRST.match(text):
+        text = plain(text)
+    text = one_line(text)
     return _BARE_LINK.sub(r"\1", text) if "[" in text else text
 
 
 _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
+# "13. November 2026" is a date, and not item 13 of a list.
+_DAY_FIRST = re.compile(
+    rf"\s*\d{{1,2}}\.\s(?:{'|'.join(values.MONTHS)})\b[^\[\]`*_~]*$", re.IGNORECASE
+)
 _BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 
 

@@ -8,7 +8,7 @@ for the likeness of what is left under one heading, which is bounded by MOST_ALI
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rapidfuzz import fuzz, process
@@ -46,10 +46,12 @@ class PageDiff:
 
     `kept` is the share of the old statements that are still there; `is_replaced` says that the page
     is so different that nothing can be said of single statements (a sign-in page, another text).
+    `columns` has the old names of columns that were renamed.
     """
 
     differences: list[Difference] = field(default_factory=list)
     renamed: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
     unchanged: list[Entry] = field(default_factory=list)
     kept: float = 1.0
     is_replaced: bool = False
@@ -178,31 +180,56 @@ def _take_keyed(left: _Left, result: PageDiff) -> None:
     def anywhere(entry: Entry) -> Hashable | None:
         return entry.key if entry.key and entry.fields and len(entry.key) > 2 else None
 
-    for a, b in left.take(under, unique=True):
+    pairs = left.take(under, unique=True)
+    result.columns = _renamed_columns(pairs)
+    for a, b in pairs:
         _add_changed(result, a, b)
     for a, b in left.take(anywhere, unique=True):
         if a.path[-1:] == b.path[-1:]:
             _add_changed(result, a, b)
         else:
-            result.differences.append(Difference(MOVED, a, b, differing_cells(a, b)))
+            cells = differing_cells(a, b, result.columns)
+            result.differences.append(Difference(MOVED, a, b, cells))
+
+
+def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
+    """Return the old name of each column that only has another name now, as half of its values show."""
+    kept: Counter[tuple[str, str]] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
+    for a, b in pairs:
+        ours, theirs = dict(b.fields), dict(a.fields)
+        come = [name for name in ours if name not in theirs]
+        gone = [name for name in theirs if name not in ours]
+        if len(come) != len(gone):
+            continue
+        for name, old in zip(come, gone, strict=True):
+            seen[name, old] += 1
+            kept[name, old] += _is_same_value(theirs[old], ours[name])
+    return {name: old for (name, old), count in seen.items() if 2 * kept[name, old] >= count > 1}
 
 
 def _add_changed(result: PageDiff, a: Entry, b: Entry) -> None:
-    cells = differing_cells(a, b)
+    cells = differing_cells(a, b, result.columns)
     if cells:
         result.differences.append(Difference(CHANGED, a, b, cells))
     else:
         result.unchanged.append(b)
 
 
-def differing_cells(a: Entry, b: Entry) -> tuple[tuple[str, str, str], ...]:
-    """Return name, old and new value of the fields that differ; columns are matched by name."""
+def differing_cells(
+    a: Entry, b: Entry, columns: Mapping[str, str] | None = None
+) -> tuple[tuple[str, str, str], ...]:
+    """Return name, old and new value of the fields that differ; columns are matched by name.
+
+    `columns` gives the old names of those that were renamed.
+    """
+    columns = columns or {}
     names = [name for name, _v in b.fields]
     if len(set(names)) == len(names) and any(names):
         old = dict(a.fields)
-        pairs = [(name, old.get(name, ""), value) for name, value in b.fields]
         # A column that is only in one version is a change of the table, not of its rows.
-        pairs = [each for each in pairs if each[0] in old]
+        named = [(name, columns.get(name, name), value) for name, value in b.fields]
+        pairs = [(name, old[was], value) for name, was, value in named if was in old]
     else:
         ours = [value for _n, value in b.fields]
         theirs = [value for _n, value in a.fields]

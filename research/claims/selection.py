@@ -57,7 +57,9 @@ class Reading:
     """One page read; `number` is its place in the list of candidate sources.
 
     Without `text` (the page could not be fetched) the search service's `snippet` replaces it.
-    `previous` is the text that an earlier run read at this address, "" for a page read first now.
+    `previous` is the text that an earlier run read at this address, "" for a page read first now, and
+    `earlier` another text that was there before.  `most` is the number of characters that are kept of a
+    page, 0 if that is all.
     """
 
     number: int
@@ -69,6 +71,12 @@ class Reading:
     published_at: date | None = None
     is_judged: bool = False  # its text was checked for prompt injection when it was read
     previous: str = ""
+    earlier: str = ""
+    most: int = 0
+
+    def is_cut(self, text: str) -> bool:
+        """Whether only the beginning of a text was kept; white space at its end isn't."""
+        return bool(self.most) and len(text) > self.most - 100
 
     @property
     def body(self) -> str:

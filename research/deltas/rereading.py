@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext as _
+
 from memory.models.library import page_of
 from memory.texts.canonical import domain_of
 from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line
 from memory.topics.memory import KnownFact
 from research.claims import blocks, compare, page_diff, page_news
-from research.claims.page_diff import PageDiff
-from research.claims.page_news import PageChange
+from research.claims.blocks import ROW, Entry
+from research.claims.page_diff import ADDED, REMOVED, Difference, PageDiff
+from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, Folded, fold
 from research.claims.selection import Reading
 from research.deltas.delta import Change, Status, source_of
 
+LEAST_STATEMENTS = 3  # of a page that can have become another one
+KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
 MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
 
 
@@ -32,10 +37,13 @@ class Reread:
     page: Reading
     diff: PageDiff
     news: list[PageChange] = field(default_factory=list)
+    old: list[Entry] = field(default_factory=list)
+    new: list[Entry] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
     @property
     def is_unchanged(self) -> bool:
-        return not self.diff.differences and not self.diff.is_replaced
+        return not self.diff.differences and not self.diff.is_replaced and not self.columns
 
 
 @dataclass
@@ -44,6 +52,7 @@ class Outcome:
 
     `spoken_of` are the ids of the facts that it settles; `unchanged`, `changed` and `replaced`
     count pages; `replaced` ones have become so different that nothing is said of their facts.
+    `columns` say which columns tables gained and lost, by page.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -51,20 +60,102 @@ class Outcome:
     unchanged: int = 0
     changed: int = 0
     replaced: list[Reading] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
     left_out: int = 0
 
 
 def compare_with_last(page: Reading) -> Reread:
-    """Return how a page that was read before differs from its last version."""
-    if page.text == page.previous:
+    """Return how a page that was read before differs from its last version.
+
+    A page that shows its own text again, after something else, is compared with the version before.
+    """
+    found = _compared(page, page.previous)
+    if found.diff.is_replaced and page.earlier:
+        again = _compared(page, page.earlier)
+        return found if again.diff.is_replaced else again
+    return found
+
+
+def _compared(page: Reading, previous: str) -> Reread:
+    if page.text == previous:
         return Reread(page, PageDiff())
     language = language_of(one_line(page.text[:4_000]))
-    old = blocks.parse(page.previous, language, keep_paragraphs=True)
+    before = language_of(one_line(previous[:4_000]))
+    old = blocks.parse(previous, language, keep_paragraphs=True)
     new = blocks.parse(page.text, language, keep_paragraphs=True)
     diff = page_diff.compare(old, new, language)
-    if diff.is_replaced:
-        return Reread(page, diff)
-    return Reread(page, diff, page_news.news(diff, page.title, old))
+    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION
+    if diff.is_replaced or is_translated or _is_another_page(diff, old, new):
+        return Reread(page, PageDiff(is_replaced=True))
+    if page.is_cut(previous) or page.is_cut(page.text):
+        diff.differences = _before_the_cut(diff.differences, old, new)
+    columns = _columns_changed(old, new, diff)
+    return Reread(page, diff, page_news.news(diff, page.title, old), old, new, columns)
+
+
+def _before_the_cut(
+    differences: Sequence[Difference], old: Sequence[Entry], new: Sequence[Entry]
+) -> list[Difference]:
+    """Keep the differences before the last statement that both versions hold.
+
+    What is behind it may be cut off from one of them, or be half a statement.
+    """
+    ours, theirs = {entry.match for entry in new}, {entry.match for entry in old}
+    last_old = max((entry.order for entry in old if entry.match in ours), default=-1)
+    last_new = max((entry.order for entry in new if entry.match in theirs), default=-1)
+    return [
+        one
+        for one in differences
+        if (one.old is None or one.old.order <= last_old)
+        and (one.new is None or one.new.order <= last_new)
+    ]
+
+
+def _is_another_page(diff: PageDiff, old: Sequence[Entry], new: Sequence[Entry]) -> bool:
+    """Whether a short page has nothing left of its last version, not even what its statements are about."""
+    kinds = {difference.kind for difference in diff.differences}
+    if (
+        max(len(old), len(new)) < LEAST_STATEMENTS
+        or diff.unchanged
+        or not kinds <= {ADDED, REMOVED}
+    ):
+        return False
+    first = [next((entry.path[0] for entry in each if entry.path), "") for each in (old, new)]
+    return not first[0] or first[0] != first[1]
+
+
+def _columns_changed(old: Sequence[Entry], new: Sequence[Entry], diff: PageDiff) -> list[str]:
+    """Say which columns the tables under each heading gained, lost and renamed."""
+    before, after = _columns(old), _columns(new)
+    said = []
+    for path, names in after.items():
+        if path not in before:
+            continue
+        was = {name: diff.columns.get(name, name) for name in names}
+        told = [
+            _("%(name)s (was %(was)s)") % {"name": name, "was": was[name]}
+            for name in names
+            if was[name] != name
+        ]
+        changes = [
+            (_("%(names)s added"), [n for n in names if was[n] == n and n not in before[path]]),
+            (_("%(names)s removed"), [n for n in before[path] if n not in was.values()]),
+        ]
+        told += [words % {"names": ", ".join(found[:5])} for words, found in changes if found]
+        if told:
+            said.append(", ".join(told))
+    return said
+
+
+def _columns(entries: Sequence[Entry]) -> dict[tuple[str, ...], list[str]]:
+    """Return the names of the columns of the tables under each heading."""
+    found: dict[tuple[str, ...], dict[str, None]] = {}
+    for entry in entries:
+        if entry.kind == ROW:
+            found.setdefault(entry.path, {}).update(
+                dict.fromkeys(name for name, _value in entry.fields if name)
+            )
+    return {path: list(names) for path, names in found.items() if names}
 
 
 def outcome(
@@ -81,6 +172,7 @@ def outcome(
             result.unchanged += 1
         else:
             result.changed += 1
+        result.columns += [f"{one.page.domain}: {said}" for said in one.columns]
         told += [(change, one.page) for change in one.news]
     told = _moved_between_pages(told)
     told = [each for each in told if not _is_struck(each[0], struck)]
@@ -175,9 +267,10 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
         text = text or Folded(one.page.text)
         result.spoken_of.add(fact.id)
         quote = next((words for words in (fact.quote, fact.text) if _is_there(words, text)), "")
+        quote = quote or _quote_of_same_record(fact, one)
         if quote:
             change = Change(Status.CONFIRMED, fact.text, [one.page.number], quote)
-        elif one.diff.is_replaced or not fact.quote:
+        elif one.diff.is_replaced or not fact.quote or _may_be_cut_off(fact, one):
             change = Change(Status.GONE_QUIET, fact.text)
         else:
             change = Change(Status.GONE, fact.text, [one.page.number])
@@ -190,3 +283,37 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
 def _is_there(words: str, text: Folded) -> bool:
     wanted = fold(words)
     return len(one_line(words)) >= LEAST_QUOTE and text.find_folded(wanted) is not None
+
+
+def _may_be_cut_off(fact: KnownFact, one: Reread) -> bool:
+    """Whether a fact may be on the part of a long page that wasn't kept."""
+    if not one.page.is_cut(one.page.text):
+        return False
+    quote = fold(fact.quote)
+    removed = (each.old for each in one.diff.differences if each.old is not None)
+    return not any(quote in fold(entry.quote) for entry in removed)
+
+
+def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
+    """Return the present words of the record that a fact says, if it was only written differently.
+
+    Its columns may have moved, and a date may have another form; a field that is gone is a difference.
+    """
+    quote, said = fold(fact.quote), match_key(fact.text)
+    was = [
+        entry
+        for entry in one.old
+        if entry.fields
+        and entry.key
+        and (fold(entry.quote) == quote or match_key(words_of(entry, one.page.title)) == said)
+    ]
+    for before in was:
+        for after in one.new:
+            if (after.kind, after.path, after.key) != (before.kind, before.path, before.key):
+                continue
+            columns = one.diff.columns
+            names = {columns.get(name, name) for name, _value in after.fields}
+            has_all = all(name in names for name, value in before.fields if value)
+            if has_all and not page_diff.differing_cells(before, after, columns):
+                return after.quote
+    return ""

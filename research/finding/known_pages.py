@@ -174,6 +174,11 @@ def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
 
 def last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return what earlier runs of the topic read last of each page, by the page's name."""
+    return {name: items[0] for name, items in versions(work, hits).items()}
+
+
+def versions(work: Work, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
+    """Return the last two texts that earlier runs of the topic read of each page, the later first."""
     wanted = Q(url__in=[hit.url for hit in hits])
     for hit in hits:
         name = page_of(hit.link)
@@ -181,9 +186,11 @@ def last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
             wanted |= Q(url__startswith=f"{name}/")
     earlier = Hit.objects.filter(wanted, run__topic=work.topic, content_item__isnull=False)
     earlier = earlier.exclude(run=work.run).exclude(content_item__trust=Trust.QUARANTINED)
-    found: dict[str, ContentItem] = {}
+    found: dict[str, list[ContentItem]] = {}
     for hit in earlier.select_related("content_item").order_by("-pk"):
         item = hit.content_item
         if item is not None and item.content and item.trashed_at is None:
-            found.setdefault(page_of(hit.link), item)
+            texts = found.setdefault(page_of(hit.link), [])
+            if len(texts) < 2 and all(other.content != item.content for other in texts):
+                texts.append(item)
     return found

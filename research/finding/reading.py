@@ -26,7 +26,7 @@ from memory.texts.text import clean
 from research.budgets.depth import depth_of
 from research.claims import duplicates
 from research.claims.selection import Reading
-from research.finding import known_pages
+from research.finding import known_pages, stand_ins
 from research.models import Hit
 from research.working import explored, given, obeying
 from research.working.stepping import StepResult, Work
@@ -36,6 +36,7 @@ logger = structlog.get_logger(__name__)
 MOST_TEXT = (
     200_000  # characters of one page that are kept; how far it is read: research.budgets.depth
 )
+MOST_NAMED = 5  # pages that one warning names
 _READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
 AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
 
@@ -134,6 +135,9 @@ def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
             raise ProviderRejected(_("the page holds no text"))
+        is_web = hit.link.startswith(("http://", "https://"))
+        if is_web and (why := stand_ins.reason_against(page.title, text)):
+            raise ProviderRejected(why)
     except ProviderError as exc:
         hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
         hit.save(update_fields=["reading", "reason"])
@@ -200,7 +204,7 @@ def _read(
             )
             % {"count": set_aside}
         )
-    # A known page that can't be read again is no news: the report says which facts weren't checked.
+    _say_what_was_not_compared(work, wanted)
     new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
     failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
     _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
@@ -223,6 +227,38 @@ def _read(
         warning=warning,
         of_run={"read_count": len(read_hits)},
     )
+
+
+def _say_what_was_not_compared(work: Work, wanted: Sequence[Hit]) -> None:
+    """Warn of known pages that could not be read again, and of those of which only the beginning was."""
+    failed = [
+        hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
+    ]
+    if failed:
+        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MOST_NAMED])
+        if len(failed) > MOST_NAMED:
+            pages += " …"
+        said = ngettext(
+            "%(n)d known page could not be read again, so its facts were not checked (%(pages)s)",
+            "%(n)d known pages could not be read again, so their facts were not checked (%(pages)s)",
+            len(failed),
+        )
+        work.run.warn(said % {"n": len(failed), "pages": pages})
+    cut = [
+        hit
+        for hit in wanted
+        if hit.state in _READ_BEFORE
+        and hit.content_item is not None
+        and hit.content_item.size > MOST_TEXT - 100  # without the white space at its end
+    ]
+    if cut:
+        said = ngettext(
+            "%(n)d long page was compared only in its first %(most)s characters (%(pages)s)",
+            "%(n)d long pages were compared only in their first %(most)s characters (%(pages)s)",
+            len(cut),
+        )
+        pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
+        work.run.warn(said % {"n": len(cut), "most": f"{MOST_TEXT:,}", "pages": pages})
 
 
 def _in_words(pages: int, again: int, same: int) -> str:
@@ -248,11 +284,12 @@ def _say_what_was_left(work: Work, wanted: int) -> None:
         )
 
 
-def _reading(hit: Hit, most: int, previous: str = "") -> Reading:
+def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
     """Return the first `most` characters of a page as they are written from.
 
-    A page that was read before is returned whole, beside its last version.
+    A page that was read before is returned whole, beside its last versions.
     """
+    previous, earlier = [*versions, "", ""][:2]
     most = MOST_TEXT if previous else most
     text = hit.content_item.content[:most] if hit.content_item else hit.snippet
     return Reading(
@@ -265,6 +302,8 @@ def _reading(hit: Hit, most: int, previous: str = "") -> Reading:
         published_at=hit.published_at,
         is_judged=hit.reading == Hit.Reading.READ,
         previous=previous,
+        earlier=earlier,
+        most=MOST_TEXT,
     )
 
 
@@ -290,11 +329,11 @@ def readings(work: Work) -> list[Reading]:
             usable.append(hit)
             snippets += 1
     most = depth_of(work.settings).text
-    versions: dict[str, str] = {}
+    versions: dict[str, list[str]] = {}
     if given.known(work):
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
-        last = known_pages.last_versions(work, known_pages.known_of(work, read))
-        versions = {name: item.content for name, item in last.items()}
+        last = known_pages.versions(work, known_pages.known_of(work, read))
+        versions = {name: [item.content for item in items] for name, items in last.items()}
     # A known page without an earlier text has nothing to be compared with.
     kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
-    return [_reading(hit, most, versions.get(page_of(hit.link), "")) for hit in kept]
+    return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]

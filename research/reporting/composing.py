@@ -96,6 +96,8 @@ def compose(
         _lay_out(work, memory, pages, draft, changes, standing, known, background, again)
     else:
         draft.body = styles.framed(work, draft.body)
+    for said in quiet.not_told(again):
+        work.run.warn(said)
     if dropped:
         work.run.warn(
             ngettext(
@@ -105,7 +107,8 @@ def compose(
             )
             % {"count": dropped}
         )
-    return _numbered(work, memory, pages, draft, changes, standing, known, is_quiet)
+    quiet_text = quiet.nothing_new(work, memory, pages, again) if is_quiet else ""
+    return _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
 
 
 def _joined(again: Sequence[Change], found: Sequence[Change]) -> list[Change]:
@@ -181,7 +184,7 @@ def _lay_out(
         if match_key(s.sentence) not in known_keys | listed | old_matter
         and not _is_superseded(s.sentence, old, listed)
     ]
-    news = [_cite(Statement(c.sentence, tuple(c.citations))) for c in again.changes if c.is_listed]
+    news = [_cite(_as_told(change)) for change in again.changes if change.is_listed]
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
     parts = styles.Parts(
         summary=draft.summary,
@@ -236,6 +239,14 @@ def _summary(
     return quiet.what_was_checked(work, again, memory, standing)
 
 
+def _as_told(change: Change) -> Statement:
+    """Return a change as it is said outside the list of changes: what is gone says so."""
+    said = change.sentence
+    if change.status == Status.GONE:
+        said = _("No longer on its page: %(sentence)s") % {"sentence": said}
+    return Statement(said, tuple(change.citations))
+
+
 def _cite(statement: Statement) -> str:
     return f"{statement.sentence} {_marks(statement.citations)}"
 
@@ -252,7 +263,7 @@ def _numbered(
     changes: list[Change],
     standing: Sequence[KnownFact],
     known: KnownSources,
-    is_quiet: bool,
+    quiet_text: str,
 ) -> dict[str, Any]:
     """Return the step's output with every citation renumbered to the one list that is shown."""
     by_number = {page.number: page for page in [*pages, *known.pages]}
@@ -287,8 +298,8 @@ def _numbered(
         "sources": sources,
         "written_by": draft.written_by,
         "is_extractive": draft.is_extractive,
-        "is_quiet": is_quiet,
-        "quiet": quiet.nothing_new(work, memory, pages) if is_quiet else "",
+        "is_quiet": bool(quiet_text),
+        "quiet": quiet_text,
         "heading": heading(work, memory) if memory else "",
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
     }

@@ -74,7 +74,7 @@ def what_was_checked(
 
     A fact is called still true only if its page was read in this run and still holds its quote.
     """
-    read = again.unchanged + again.changed + len(again.replaced)
+    read = again.unchanged + again.changed
     confirmed = sum(change.status == Status.CONFIRMED for change in again.changes)
     said = []
     if read:
@@ -86,12 +86,6 @@ def what_was_checked(
             )
             % {"read": read, "unchanged": again.unchanged, "changed": again.changed}
         )
-    if again.replaced:
-        domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
-        said.append(
-            _("Not compared, because the page now shows something else: %(domains)s.")
-            % {"domains": domains}
-        )
     if confirmed:
         said.append(
             ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
@@ -101,8 +95,8 @@ def what_was_checked(
     if unchecked > 0:
         said.append(
             ngettext(
-                "%(n)d fact wasn’t checked, because its page wasn’t read.",
-                "%(n)d facts weren’t checked, because their pages weren’t read.",
+                "%(n)d fact wasn’t checked, because its page wasn’t read or compared.",
+                "%(n)d facts weren’t checked, because their pages weren’t read or compared.",
                 unchecked,
             )
             % {"n": unchecked}
@@ -110,13 +104,44 @@ def what_was_checked(
     return " ".join(said) or _("No known page was read again.")
 
 
-def nothing_new(work: Work, memory: TopicMemory | None, pages: Sequence[Reading]) -> str:
+def not_told(again: Outcome) -> list[str]:
+    """Say what came of known pages that no item tells: pages that were replaced, columns, what was too much."""
+    said = []
+    if again.replaced:
+        domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
+        said.append(
+            ngettext(
+                "%(n)d known page now shows something else, so it was not compared and its facts were not checked (%(domains)s)",
+                "%(n)d known pages now show something else, so they were not compared and their facts were not checked (%(domains)s)",
+                len(again.replaced),
+            )
+            % {"n": len(again.replaced), "domains": domains}
+        )
+    if again.columns:
+        said.append(
+            _("Columns of a table changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
+        )
+    if again.left_out:
+        said.append(
+            ngettext(
+                "%(n)d smaller change of known pages is not listed",
+                "%(n)d smaller changes of known pages are not listed",
+                again.left_out,
+            )
+            % {"n": again.left_out}
+        )
+    return said
+
+
+def nothing_new(
+    work: Work, memory: TopicMemory | None, pages: Sequence[Reading], again: Outcome
+) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values = {
         "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
         "known": work.output("filter_seen")["known"],
         "read": sum(not page.previous for page in pages),
-        "again": sum(bool(page.previous) for page in pages),
+        "again": again.unchanged + again.changed,
         "unread": _unread(work),
     }
     return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, work)]))

@@ -387,3 +387,38 @@ def test_the_sites_name_is_not_taken_for_the_title(reader: Extractor) -> None:
     body = article(LONG).replace("<article>", "<h1>Node documentation</h1><article>")
     html = body.replace("<html>", "<html><title>HTTP/2 | Node documentation</title>")
     assert reader.extract(html.encode(), content_type="text/html").title.startswith("HTTP/2")
+
+
+def rows_of(reader: Extractor, table: str) -> list[str]:
+    text = read(reader, article(LONG, LONG).replace("</article>", f"{table}</article>"))
+    return [line for line in text.split("\n") if " | " in line]
+
+
+def test_a_cell_that_reaches_over_rows_and_columns_leaves_no_row_short(reader: Extractor):
+    table = (
+        "<table><tr><th>Hall</th><th>Line</th><th>Opens</th></tr>"
+        "<tr><td rowspan=2>North</td><td>A</td><td>2027</td></tr><tr><td>B</td><td>2028</td></tr>"
+        "<tr><td>South</td><td colspan=2>none</td></tr></table>"
+    )
+
+    assert rows_of(reader, table) == [
+        "Hall | Line | Opens", "North | A | 2027", "North | B | 2028", "South | none | ",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("span", ["rowspan=65534 colspan=1000", "rowspan=-1 colspan=x"])
+def test_absurd_spans_cost_little(reader: Extractor, span: str):
+    table = f"<table>{f'<tr><td {span}>a</td><td>b</td></tr>' * 300}</table>"
+
+    began = time.monotonic()
+    assert len(read(reader, article(LONG).replace("</article>", f"{table}</article>"))) < 200_000
+    assert time.monotonic() - began < 5
+
+
+def test_a_huge_table_keeps_its_rows(reader: Extractor):
+    """Of a page with so many tags only the plain reader is asked."""
+    rows = "".join(f"<tr><td>L{n}</td><td>Open</td><td>{n}</td></tr>" for n in range(10_000))
+
+    told = rows_of(reader, f"<table><tr><th>Line</th><th>State</th><th>No</th></tr>{rows}</table>")
+
+    assert (told[0], told[-1], len(told)) == ("Line | State | No", "L9999 | Open | 9999", 10_001)
