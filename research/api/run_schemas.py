@@ -153,7 +153,9 @@ class DeltaItemOut(BaseModel):
     """
 
     position: int
-    status: DeltaItem.Status
+    status: DeltaItem.Status = Field(
+        description="gone: its page no longer says it; gone quiet: no source of the run mentions it."
+    )
     sentence: str
     previous: str
     previous_fact: UUID | None
@@ -161,7 +163,9 @@ class DeltaItemOut(BaseModel):
         description="Where the old sentence stood, as it was known when the two were compared."
     )
     unsure: bool = Field(description="The old fact was not given up: a person is to look at both.")
-    compared_by: str = Field(description="words, words and vectors, or model and its name.")
+    compared_by: str = Field(
+        description="words, words and vectors, versions of the page, or model and its name."
+    )
     conflict: UUID | None = Field(
         description="Where the two sentences wait for a person, or were settled."
     )
