@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from research.comparing.vectors import Embed
 
 Status = DeltaItem.Status
+VERSIONS = "versions of the page"  # what compared a change between two versions of one page
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from research.claims.page_diff import ADDED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, Folded, fold
 from research.claims.selection import Reading
-from research.deltas.delta import Change, Status, source_of
+from research.deltas.delta import VERSIONS, Change, Status, source_of
 
 LEAST_STATEMENTS = 3  # of a page that can have become another one
 KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
@@ -220,7 +220,7 @@ def _change(
         page_news.NEW: Status.NEW, page_news.GONE: Status.GONE, page_diff.CHANGED: Status.CHANGED,
     }  # fmt: skip
     made = Change(statuses[change.status], change.sentence, [page.number], change.quote)
-    made.compared_by = "versions of the page"
+    made.compared_by = VERSIONS
     if change.status == page_news.NEW:
         return made
     made.previous_text = change.before
@@ -276,7 +276,7 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
             change = Change(Status.GONE, fact.text, [one.page.number])
         change.previous_id, change.previous_text = fact.id, fact.text
         change.previous_source = source_of(fact)
-        change.compared_by = "versions of the page"
+        change.compared_by = VERSIONS
         result.changes.append(change)
 
 

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 
 from memory.texts.sentences import split_sentences
 from memory.texts.text import match_key, plain, without_citations
-from research.deltas.delta import Status
+from research.deltas.delta import VERSIONS, Status
 from research.reporting import report_text
 from research.working import cited_pages
 from research.working.cited_pages import CitedPage, Pages
@@ -34,6 +34,7 @@ def verify(work: Work) -> StepResult:
     pages = cited_pages.load(work.run, written["sources"], work.ahead)
     checks = _Checks(pages)
     checked = [_checked(finding, checks, written["sources"]) for finding in written["findings"]]
+    _quote_changed_pages(written, checks.pages)
     if not written["is_extractive"]:
         _look_at_body(written, checks)
     unsupported = [check["sentence"] for check in checks.made if not check["supported"]]
@@ -63,6 +64,21 @@ def verify(work: Work) -> StepResult:
         warning=warning,
         of_run={"unsupported_count": len(unsupported)},
     )
+
+
+def _quote_changed_pages(written: dict[str, Any], pages: Pages) -> None:
+    """Give the sources the quotes of what versions of their pages changed, which no finding tells."""
+    by_number = {source["n"]: source for source in written["sources"]}
+    at = timezone.now().isoformat()
+    for change in written["changes"]:
+        if change["compared_by"] != VERSIONS or not change["quote"]:
+            continue
+        for number in change["citations"]:
+            page = pages.cited.get(number)
+            found = page.look_up(change["quote"]) if page else None
+            if found is not None:
+                quote = {"sentence": change["sentence"], **found.as_json(), "checked_at": at}
+                by_number[number]["quotes"].append({"in_snippet": False, **quote})
 
 
 def _warning(count: int) -> str:
