@@ -266,7 +266,7 @@ def test_what_stands_in_for_a_page_changes_no_fact(site: Site, now: str, status:
     assert len(site.items("confirmed")) == 5
 
 
-def test_another_order_of_everything_is_no_change(site: Site):
+def test_another_order_of_everything_changes_nothing(site: Site):
     site.reads(FIRST)
     site.reads(document(table(ROWS[::-1]), f"<p>{TICKET}</p><p>{OPENED}</p>"))
 

@@ -196,7 +196,7 @@ def test_a_topic_without_a_schedule_has_the_seeds_heading():
         ),
     ],
 )  # fmt: skip
-def test_a_sentence_about_something_else_is_no_change_of_a_fact(sentence: str, known: str):
+def test_a_sentence_about_something_else_does_not_change_a_fact(sentence: str, known: str):
     assert not is_same_subject(sentence, known)
 
 
