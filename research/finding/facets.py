@@ -1,126 +1,201 @@
-"""What to ask the search services when no model plans: templates by facet, and the seed's fallback.
+"""What to ask the search services when no model plans: facets by kind of topic, in its language.
 
-A fresh plan goes for breadth, a rerun for what is new since the last date and for what the
-recent sources spoke of that nobody asked for yet (R50).
+A fresh plan goes for breadth; a rerun asks for news and changes since the last date (R50).  A query
+holds the topic's own words and words of asking, never words picked from pages.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Protocol
 
+from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line
-from research.claims.terms import STOP_WORDS, is_wide_text
 
 MOST_QUERIES = 6
 LONGEST_QUERY = 400
-MOST_PHRASES = 8
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+MOST_FOCUSES = 2
+LONGEST_FOCUS = 6  # words of a part of the focus that is asked for
+ENOUGH_TEXT = 200  # characters from which known facts tell the topic's language
+
+GENERAL, QUESTION, SOFTWARE, LAW, PRICES, STANDARD, PLACE, EVENT, SCIENCE = (
+    "general", "question", "software", "law", "prices", "standard", "place", "event", "science",
+)  # fmt: skip
+
+# The first kind that a topic's words fit. Latin words are whole words, with endings where \w* says so.
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(rf"(?<!\w)(?:{latin})(?!\w)|{other}", re.IGNORECASE))
+    for kind, latin, other in (
+        (
+            STANDARD,
+            (r"standards?|specifications?|specs?|wcag|ecmascript|tc39|(?:rfc|iso|iec|ieee|pep|eip|bip|din|en|cve)[ /-]?\d[\d.-]*"
+            r"|proposals?|norme?s?|normen|norma|protocols?|spezifikation\w*|estándar\w*|especificaci\w+|spécifications?"),
+            "标准|標準|规范|規格|표준",
+        ),
+        (
+            LAW,
+            (r"acts?|laws?|bills?|regulations?|directives?|legislation|statutes?|gdpr|constitution|\w*gesetz\w*|\w*verordnung\w*"
+            r"|\w*richtlinie\w*|dsgvo|bgb|grundgesetz|lois?|décrets?|règlements?|code (?:civil|pénal|du travail)|leye?s?|decretos?"
+            r"|reglamentos?|código (?:civil|penal)|privacy policy|terms of (?:service|use)|site polic\w+|polic(?:y|ies)"),
+            "法$|法律|法案|条例|规定|規定|법$|법률",
+        ),
+        (
+            PRICES,
+            (r"prices?|pricing|costs?|tariffs?|fees?|fares?|rents?|\w*preise?n?|\w*kosten|gebühren|\w*tarife?|mieten?|prix|tarifs?"
+            r"|coûts?|loyers?|precios?|tarifas?|costes?|alquiler\w*|how much"),
+            "价格|價格|费用|费率|房价|電気代|料金|値段|가격|요금",
+        ),
+        (
+            SOFTWARE,
+            (r"releases?|versions?|versionen|versiones|changelogs?|release notes|end[ -]of[ -]life|eol|lts|sdk|frameworks?|open[ -]source"
+            r"|software|apps?|logiciels?|firmware|\w+\.js|\w+sql|linux|kubernetes|django|android|ios|firefox|golang"
+            r"|docker|typescript|ubuntu|debian|iphone"),
+            "版本|软件|軟體|バージョン|ソフト|버전|소프트웨어",
+        ),
+        (
+            EVENT,
+            (r"elections?|world cup|olympics?|championships?|season|conference|festival|expo|referendum|tournament|\w*wahl(?:en)?|\w*meisterschaft"
+            r"|élections?|coupe du monde|elecci\w+|mundial|copa|saison|fixtures|squads?"),
+            "选举|世界杯|奥运|大会|選挙|ワールドカップ|五輪|선거|월드컵|올림픽",
+        ),
+        (
+            SCIENCE,
+            (r"vaccines?|therap(?:y|ies)|treatments?|diseases?|drugs?|cancer|clinical|batter(?:y|ies)|quantum|fusion|genes?|climate|species"
+            r"|research|stud(?:y|ies)|archa?eolog\w+|astronom\w+|medicine|\w*impfung\w*|\w*therapie\w*|\w*batterien?|\w*forschung\w*"
+            r"|klima\w*|vaccins?|recherches?|climat|vacunas?|cambio climático|investigaci\w+|pox|virus\w*|influenza"),
+            "疫苗|电池|電池|量子|治疗|治療|研究|气候|気候|백신|배터리|양자|기후",
+        ),
+        (
+            PLACE,
+            (r"city|town|village|county|district|airport|station|river|harbou?r|port|museum|bridge|park|street|council|tram|metro|railway"
+            r"|stadt\w*|landkreis\w*|\w*bahnhof|\w*flughafen|\w*straße|\w*bahn|ville|gare|aéroport|quartier|tramway|ciudad|aeropuerto"
+            r"|barrio|tranvía|puerto"),
+            "地铁|机场|車站|车站|空港|駅|공항|지하철|市$|시$",
+        ),
+    )
+)  # fmt: skip
+_ASKING = re.compile(
+    r"(?:how (?:much|many|long|often|far)|how|why|what(?:'s|’s)?|which|when|where|who|is|are|does|do|did|can|should|will|has|have"
+    r"|wie (?:viel\w*|lange|oft|hoch|teuer)|wie|warum|wieso|was|wann|wo|wer|welche\w*|kann|gibt es|wird"
+    r"|comment|pourquoi|quand|combien|quels?|quelles?|qui|où|est-ce que?|qu'est-ce que?"
+    r"|¿?(?:cómo|por qué|cuándo|cuánt[oa]s?|qué|dónde|quién\w*|cuál\w*))\s+"
+    r"(?:(?:is|are|was|were|do|does|did|can|has|have|will|to|kommt|kostet|ist|sind|war|wird|werden|hat|haben|est|sont|es|son|está|están|the|der|die"
+    r"|das|le|la|les|el|los|las|a|an|ein|eine|un|une)\s+)*",
+    re.IGNORECASE,
+)
+_ASKED_WIDE = re.compile(
+    "什么|什麼|如何|为什么|為什麼|怎么|怎麼|多少|吗|なぜ|どう|ですか|왜|어떻게|무엇"
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Templates:
-    """Queries of one language; `{topic}`, `{focus}`, `{year}`, `{month}`, `{since}` are filled."""
-
-    fresh: tuple[str, ...]
-    rerun: tuple[str, ...]
-    focus: str = "{topic} {focus}"
-    month: str = "{month} {year}"
-
-
-_TEMPLATES = {
-    "en": Templates(
-        fresh=(
-            "{topic} latest {month}",
-            "{topic} release announcement {year}",
-            "{topic} research study {year}",
-            "{topic} criticism problems",
-            "{topic} numbers statistics {year}",
-        ),
-        rerun=(
-            "{topic} news since {since}",
-            "{topic} changes {month}",
-            "{topic} release announcement {month}",
-            "{topic} correction update {year}",
-        ),
-    ),
-    "zh": Templates(
-        fresh=(
-            "{topic} 最新进展 {month}",
-            "{topic} 发布 公告 {year}年",
-            "{topic} 研究 论文 {year}年",
-            "{topic} 质疑 问题",
-            "{topic} 数据 统计 {year}年",
-        ),
-        rerun=(
-            "{topic} 新闻 {since}以来",
-            "{topic} 变化 {month}",
-            "{topic} 发布 公告 {month}",
-            "{topic} 更正 更新 {year}年",
-        ),
-        month="{year}年{number}月",
-    ),
-    "ja": Templates(
-        fresh=(
-            "{topic} 最新 {month}",
-            "{topic} 発表 リリース {year}年",
-            "{topic} 研究 論文 {year}年",
-            "{topic} 批判 課題",
-            "{topic} 統計 データ {year}年",
-        ),
-        rerun=(
-            "{topic} ニュース {since}以降",
-            "{topic} 変更 {month}",
-            "{topic} 発表 リリース {month}",
-            "{topic} 訂正 更新 {year}年",
-        ),
-        month="{year}年{number}月",
-    ),
-    "ko": Templates(
-        fresh=(
-            "{topic} 최신 {month}",
-            "{topic} 발표 출시 {year}년",
-            "{topic} 연구 논문 {year}년",
-            "{topic} 비판 문제",
-            "{topic} 통계 수치 {year}년",
-        ),
-        rerun=(
-            "{topic} 뉴스 {since} 이후",
-            "{topic} 변화 {month}",
-            "{topic} 발표 출시 {month}",
-            "{topic} 정정 업데이트 {year}년",
-        ),
-        month="{year}년 {number}월",
-    ),
+_MONTHS = {
+    "en": "January February March April May June July August September October November December",
+    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
 }
-
-
-class Page(Protocol):
-    """What phrases are taken from."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def snippet(self) -> str: ...
+_WIDE_DATES = {
+    "zh": ("{year}年", "{year}年{number}月"),
+    "ja": ("{year}年", "{year}年{number}月"),
+    "ko": ("{year}년", "{year}년 {number}월"),
+}
+# What a rerun of any kind asks first.
+_NEWS = {
+    "en": ("news since {since}", "changes {month}"),
+    "de": ("Nachrichten seit {since}", "Änderungen {month}"),
+    "fr": ("actualités depuis {since}", "changements {month}"),
+    "es": ("noticias desde {since}", "cambios {month}"),
+    "zh": ("新闻 {since}以来", "变化 {month}"),
+    "ja": ("ニュース {since}以降", "変更 {month}"),
+    "ko": ("뉴스 {since} 이후", "변화 {month}"),
+}
+# Four facets of each kind; {when} is the year in a fresh plan, and the month in a rerun.
+_FACETS: dict[str, dict[str, str]] = {
+    "en": {
+        GENERAL: "latest {month}|announcement {when}|report study {when}|numbers statistics {when}",
+        QUESTION: "explained|latest {month}|study {when}|numbers {when}",
+        SOFTWARE: "latest release {when}|release notes changelog|security fixes {when}|end of life support schedule",
+        LAW: "changes {when}|effective date|court ruling {when}|official text",
+        PRICES: "price list {when}|price change {month}|comparison {when}|forecast {when}",
+        STANDARD: "status {when}|new version draft|adoption implementations {when}|changes from previous version",
+        PLACE: "news {month}|plans {when}|opening date|council decision {when}",
+        EVENT: "results {when}|dates schedule {when}|news {month}|polls standings {when}",
+        SCIENCE: "latest research {when}|results {when}|study published {month}|numbers statistics {when}",
+    },
+    "de": {
+        GENERAL: "aktuell {month}|Ankündigung {when}|Studie Bericht {when}|Zahlen Statistik {when}",
+        QUESTION: "einfach erklärt|aktuell {month}|Studie {when}|Zahlen {when}",
+        SOFTWARE: "neue Version {when}|Versionshinweise|Sicherheitslücke {when}|Supportende",
+        LAW: "Änderung {when}|Inkrafttreten|Urteil {when}|Gesetzestext",
+        PRICES: "Preisliste {when}|Preisänderung {month}|Vergleich {when}|Prognose {when}",
+        STANDARD: "Status {when}|neue Fassung Entwurf|Umsetzung {when}|Änderungen gegenüber Vorversion",
+        PLACE: "Nachrichten {month}|Pläne {when}|Eröffnung|Stadtrat Beschluss {when}",
+        EVENT: "Ergebnisse {when}|Termine {when}|Nachrichten {month}|Umfragen Tabelle {when}",
+        SCIENCE: "neue Studie {when}|Ergebnisse Forschung {when}|aktuell {month}|Zahlen Statistik {when}",
+    },
+    "fr": {
+        GENERAL: "actualités {month}|annonce {when}|étude rapport {when}|chiffres statistiques {when}",
+        QUESTION: "explication|actualités {month}|étude {when}|chiffres {when}",
+        SOFTWARE: "nouvelle version {when}|notes de version|faille de sécurité {when}|fin de support",
+        LAW: "modification {when}|entrée en vigueur|jurisprudence {when}|texte officiel",
+        PRICES: "tarifs {when}|évolution des prix {month}|comparaison {when}|prévisions {when}",
+        STANDARD: "état {when}|nouvelle version projet|mise en œuvre {when}|changements par rapport à la version précédente",
+        PLACE: "actualités {month}|projets {when}|ouverture|décision conseil municipal {when}",
+        EVENT: "résultats {when}|calendrier {when}|actualités {month}|sondages classement {when}",
+        SCIENCE: "nouvelle étude {when}|résultats recherche {when}|actualités {month}|chiffres {when}",
+    },
+    "es": {
+        GENERAL: "últimas noticias {month}|anuncio {when}|estudio informe {when}|cifras estadísticas {when}",
+        QUESTION: "explicación|últimas noticias {month}|estudio {when}|cifras {when}",
+        SOFTWARE: "nueva versión {when}|notas de la versión|vulnerabilidad {when}|fin de soporte",
+        LAW: "reforma {when}|entrada en vigor|sentencia {when}|texto oficial",
+        PRICES: "tarifas {when}|subida de precios {month}|comparación {when}|previsión {when}",
+        STANDARD: "estado {when}|nueva versión borrador|adopción {when}|cambios respecto a la versión anterior",
+        PLACE: "noticias {month}|planes {when}|apertura|decisión ayuntamiento {when}",
+        EVENT: "resultados {when}|calendario {when}|noticias {month}|encuestas clasificación {when}",
+        SCIENCE: "nuevo estudio {when}|resultados investigación {when}|noticias {month}|cifras {when}",
+    },
+    "zh": {
+        GENERAL: "最新进展 {month}|发布 公告 {when}|研究 论文 {when}|数据 统计 {when}",
+        QUESTION: "原因 解读|最新进展 {month}|研究 {when}|数据 {when}",
+        SOFTWARE: "最新版本 {when}|更新日志|安全漏洞 {when}|停止支持",
+        LAW: "修订 {when}|施行日期|判决 {when}|全文",
+        PRICES: "价格表 {when}|调价 {month}|对比 {when}|预测 {when}",
+        STANDARD: "状态 {when}|新版 草案|实施 {when}|与旧版区别",
+        PLACE: "新闻 {month}|规划 {when}|开通|政府 决定 {when}",
+        EVENT: "结果 {when}|日程 {when}|新闻 {month}|民调 排名 {when}",
+        SCIENCE: "最新研究 {when}|研究 结果 {when}|最新进展 {month}|数据 统计 {when}",
+    },
+    "ja": {
+        GENERAL: "最新 {month}|発表 リリース {when}|研究 論文 {when}|統計 データ {when}",
+        QUESTION: "解説|最新 {month}|研究 {when}|データ {when}",
+        SOFTWARE: "最新版 {when}|変更履歴|脆弱性 {when}|サポート終了",
+        LAW: "改正 {when}|施行日|判決 {when}|条文",
+        PRICES: "料金表 {when}|値上げ {month}|比較 {when}|見通し {when}",
+        STANDARD: "状況 {when}|新版 草案|実装 {when}|旧版との違い",
+        PLACE: "ニュース {month}|計画 {when}|開業|市議会 決定 {when}",
+        EVENT: "結果 {when}|日程 {when}|ニュース {month}|世論調査 順位 {when}",
+        SCIENCE: "最新研究 {when}|研究 結果 {when}|最新 {month}|統計 データ {when}",
+    },
+    "ko": {
+        GENERAL: "최신 {month}|발표 출시 {when}|연구 논문 {when}|통계 수치 {when}",
+        QUESTION: "설명|최신 {month}|연구 {when}|수치 {when}",
+        SOFTWARE: "최신 버전 {when}|변경 사항|보안 취약점 {when}|지원 종료",
+        LAW: "개정 {when}|시행일|판결 {when}|전문",
+        PRICES: "가격표 {when}|가격 인상 {month}|비교 {when}|전망 {when}",
+        STANDARD: "현황 {when}|새 버전 초안|도입 {when}|이전 버전과 차이",
+        PLACE: "뉴스 {month}|계획 {when}|개통|시의회 결정 {when}",
+        EVENT: "결과 {when}|일정 {when}|뉴스 {month}|여론조사 순위 {when}",
+        SCIENCE: "최신 연구 {when}|연구 결과 {when}|최신 {month}|통계 수치 {when}",
+    },
+}
+# Words, letters and endings by which a topic shows its language, for the wording of its queries only.
+_SIGNS = {
+    "de": r"[äöüß]|(?<!\w)(?:der|die|das|und|für|von|zur|zum|beim|wie|warum|welche\w*|gibt|ist)(?!\w)|\w{4}(?:ung|ungen|keit|heit|schaft|gesetz|recht|preise?|wandel|wahl|ische[rsn]?)(?!\w)",
+    "fr": r"[çèêàùœ]|(?<!\w)(?:du|des|les|une|pour|dans|sur|aux|quand|comment|prix|loi)(?!\w)|(?<!\w)[dl]['’]\w|é\w*(?:e|s)(?!\w)",
+    "es": r"[ñ¿¡áíóú]|(?<!\w)(?:el|los|las|del|por|para|ley|precio|precios|cuándo)(?!\w)|ci[óo]n(?!\w)",
+}
+_SIGN_PATTERNS = {code: re.compile(signs, re.IGNORECASE) for code, signs in _SIGNS.items()}
 
 
 def facet_queries(
@@ -130,26 +205,35 @@ def facet_queries(
     focus: str = "",
     now: date,
     last_run_at: datetime | date | None = None,
-    phrases: Sequence[str] = (),
+    languages: Sequence[str] = (),
+    known: Sequence[str] = (),
 ) -> list[str]:
     """Return at most six distinct queries of at most 400 characters, the most important first.
 
-    Without `last_run_at` the plan is fresh: latest, releases, research, criticism, numbers, and
-    the focus (or the objective).  With it: news and changes since that date, then each of the
-    `phrases` that the recent sources brought up, then the focus.
+    Without `last_run_at` the plan is fresh: the topic as it is, facets of its kind, and its focus.
+    With it: news and changes since that date, then the facets by month.  `languages` are the topic's
+    setting and `known` its facts: they say in what language to ask.
     """
     topic = one_line(topic)
-    templates = _TEMPLATES[script_of(topic)]
-    month = templates.month.format(month=_MONTHS[now.month - 1], year=now.year, number=now.month)
-    filled = {"topic": topic, "year": str(now.year), "month": month}
-    narrowed = _narrowed(topic, focus or objective)
-    if last_run_at is None:
-        queries = [_fill(template, filled) for template in templates.fresh]
-        return _distinct([*queries, *narrowed])
-    filled["since"] = f"{last_run_at:%Y-%m-%d}"
-    queries = [_fill(template, filled) for template in templates.rerun]
-    asked_by_phrase = [f"{topic} {phrase}" for phrase in phrases if _adds(phrase, topic)]
-    return _distinct([*queries[:3], *asked_by_phrase[:2], *narrowed, *queries[3:]])
+    language = query_language(topic, languages, known)
+    subject, kind = subject_of(topic), kind_of(topic)
+    narrowed = [f"{subject} {part}" for part in _parts(focus, objective, topic)]
+    fresh = last_run_at is None
+    dates = _dates(language, now)
+    if language not in _FACETS:
+        year, month = dates["year"], f"{now:%Y-%m}"
+        plain = [topic, f"{subject} {year}"] if fresh else [f"{subject} {month}", topic]
+        return _distinct([*plain, *narrowed, f"{subject} {month}", f"{subject} {year}"])
+    dates["when"] = dates["year"] if fresh else dates["month"]
+    dates["since"] = "" if last_run_at is None else f"{last_run_at:%Y-%m-%d}"
+    covered = [set(match_key(part).split()) for part in narrowed]
+    facets = [f for f in _FACETS[language][kind].split("|") if not _is_covered(f, covered)]
+    if fresh:
+        asked = [topic, *(_asked(subject, facet.format(**dates)) for facet in facets)]
+        return _distinct([*asked[:3], *narrowed, *asked[3:]])
+    news = [f"{subject} {words.format(**dates)}" for words in _NEWS[language]]
+    dated = [_asked(subject, facet.format(**dates)) for facet in facets if "{when}" in facet]
+    return _distinct([*news, *dated[:1], *narrowed, *dated[1:]])
 
 
 def fallback_queries(topic: str, now: date) -> list[str]:
@@ -158,24 +242,89 @@ def fallback_queries(topic: str, now: date) -> list[str]:
     return _distinct([topic, f"{topic} {now.year} news", f"{topic} comparison"])
 
 
-def script_of(topic: str) -> str:
-    """Return the language of the templates for a topic, by its script: en, zh, ja or ko."""
-    if re.search(r"[\u3040-\u30ff]", topic):
-        return "ja"
-    if re.search(r"[\uac00-\ud7af]", topic):
-        return "ko"
-    return "zh" if re.search(r"[\u3400-\u9fff]", topic) else "en"
+def kind_of(topic: str) -> str:
+    """Return the kind of a topic, by its words; a question about prices is of the kind prices."""
+    for kind, pattern in _KINDS:
+        if pattern.search(topic):
+            return kind
+    return QUESTION if _is_question(topic) else GENERAL
 
 
-def _fill(template: str, values: dict[str, str]) -> str:
-    # A topic may hold braces, so nothing that was filled in is looked at again.
-    return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], template)
+def subject_of(topic: str) -> str:
+    """Return what a question is about: "Why are trams so late?" is about "trams so late"."""
+    if not _is_question(topic):
+        return topic
+    rest = _ASKING.sub("", topic, count=1).rstrip("?？ ")
+    return rest if len(rest) > 2 else topic.rstrip("?？ ") or topic
 
 
-def _narrowed(topic: str, focus: str) -> list[str]:
-    """Return the topic with the first part of what it is narrowed to, if there is any."""
-    part = re.split(r"[.;。；\n]", one_line(focus), maxsplit=1)[0].strip()
-    return [f"{topic} {part}"] if part and _adds(part, topic) else []
+def _is_question(topic: str) -> bool:
+    begins = _ASKING.match(topic)
+    return topic.endswith(("?", "？")) or bool(begins or _ASKED_WIDE.search(topic))
+
+
+def query_language(topic: str, languages: Sequence[str] = (), known: Sequence[str] = ()) -> str:
+    """Return the language in which a topic is asked for: two letters.
+
+    A script decides, then the topic's setting, then the language of its known facts.  Only for
+    the wording of a query is it guessed from the topic itself.
+    """
+    by_script = language_of(topic) if not topic.isascii() else "en"
+    if by_script in _WIDE_DATES or by_script in (
+        "ru",
+        "el",
+        "ar",
+        "fa",
+        "ur",
+        "hi",
+        "am",
+        "my",
+        "hy",
+    ):
+        return by_script
+    if languages:
+        return languages[0].replace("_", "-").partition("-")[0].lower()
+    facts = " ".join(known)
+    if len(facts) >= ENOUGH_TEXT:
+        return language_of(facts)
+    found = {code: len(signs.findall(topic)) for code, signs in _SIGN_PATTERNS.items()}
+    best = max(found, key=lambda code: found[code])
+    return best if found[best] else "en"
+
+
+def _is_covered(facet: str, parts: Sequence[set[str]]) -> bool:
+    words = set(match_key(re.sub(r"\{\w+\}", "", facet)).split())
+    return any(words <= part for part in parts)
+
+
+def _asked(subject: str, facet: str) -> str:
+    """Return the subject with the words of a facet that it does not hold already."""
+    held = [word.strip(".,:").casefold() for word in subject.split()]
+    added = [word for word in facet.split() if not any(_is_like(word, other) for other in held)]
+    return " ".join([subject, *added])
+
+
+def _is_like(word: str, other: str) -> bool:
+    word = word.casefold()
+    return word == other or (len(word) > 4 and other.startswith(word[:-1]) and word.isalpha())
+
+
+def _dates(language: str, now: date) -> dict[str, str]:
+    parts = {"year": str(now.year), "number": str(now.month)}
+    if language in _WIDE_DATES:
+        year, month = (pattern.format(**parts) for pattern in _WIDE_DATES[language])
+    else:
+        names = _MONTHS.get(language, _MONTHS["en"]).split()
+        year, month = parts["year"], f"{names[now.month - 1]} {now.year}"
+    return {"year": year, "month": month}
+
+
+def _parts(focus: str, objective: str, topic: str) -> list[str]:
+    """Return the first short parts of what a topic is narrowed to; a long sentence is no query."""
+    parts = re.split(r"[.,;:。；，、\n]", focus or objective)
+    cleaned = [one_line(part).strip() for part in parts]
+    short = [part for part in cleaned if 0 < len(part.split()) <= LONGEST_FOCUS]
+    return [part for part in short if _adds(part, topic)][:MOST_FOCUSES]
 
 
 def _adds(phrase: str, topic: str) -> bool:
@@ -200,92 +349,3 @@ def _at_most(query: str) -> str:
     cut = query[: LONGEST_QUERY + 1]
     head, space, _tail = cut.rpartition(" ")
     return head if space else query[:LONGEST_QUERY]
-
-
-_NAME_WORD = r"(?:[A-Z][\w+#&'’-]*|[A-Z]{2,}[\w-]*)"
-_PHRASES = (
-    # A name with a version or year: "PostgreSQL 18.1", "Release Candidate 1".
-    re.compile(
-        rf"\b{_NAME_WORD}(?:\s+{_NAME_WORD}){{0,2}}\s+v?\d+(?:\.\d+)*\b(?!\s*(?:%|percent))"
-    ),
-    # A name of several words: "Ledger Lab", "Bureau of Standards".
-    re.compile(rf"\b{_NAME_WORD}(?:\s+(?:of|de|du|von)\s+{_NAME_WORD}|\s+{_NAME_WORD}){{1,3}}"),
-    # Names written together or with signs: "io_method", "CVE-2025-8714", "pg_upgrade".
-    re.compile(r"\b(?:CVE-\d{4}-\d+|[a-z]+_[a-z_]*[a-z]|[a-z]+[A-Z]\w+)\b"),
-)
-_WIDE_QUOTED = re.compile(r"[“‘「『《]([^”’」』》]{2,20})[”’」』》]")
-_WIDE_RUN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2,}")
-_WIDE_LENGTHS = (8, 7, 6, 5, 4, 3)
-_WIDE_EDGE = frozenset(
-    "的了在是和与及或为于之而且并也都就还将已被把其这那个一等中上下年月日从到由对不有以可"
-)
-_MONTH_WORDS = frozenset(month.casefold() for month in _MONTHS)
-
-
-def phrases(readings: Sequence[Page], topic: str, known: Sequence[str] = ()) -> list[str]:
-    """Return at most eight phrases that the pages bring up and neither topic nor `known` holds.
-
-    Names of several words or with a version, identifiers; in Chinese, Japanese and Korean what
-    is quoted or repeated.  Those that most pages hold come first, then the longer ones.
-    """
-    holding: Counter[str] = Counter()
-    said: Counter[str] = Counter()
-    for page in readings:
-        body = f"{page.title}. {(page.text or page.snippet)[:20_000]}"
-        found = _wide_phrases(body) if is_wide_text(body[:3_000]) else _latin_phrases(body)
-        holding.update(found.keys())
-        said.update(found)
-    old = f" {match_key(' '.join([topic, *known]))} "
-    ranked = sorted(said, key=lambda text: (-holding[text], -said[text], -len(text), text))
-    chosen: list[str] = []
-    for phrase in ranked:
-        key = match_key(phrase)
-        if not key or f" {key} " in old or (not key.isascii() and key in old):
-            continue
-        if any(_overlaps(key, match_key(other)) for other in chosen):
-            continue
-        chosen.append(phrase)
-    return chosen[:MOST_PHRASES]
-
-
-def _overlaps(left: str, right: str) -> bool:
-    if left.isascii() and right.isascii():
-        return f" {left} " in f" {right} " or f" {right} " in f" {left} "
-    return left in right or right in left or bool(set(_pairs(left)) & set(_pairs(right)))
-
-
-def _pairs(text: str) -> list[str]:
-    return [text[place : place + 3] for place in range(len(text) - 2)]
-
-
-def _latin_phrases(text: str) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for pattern in _PHRASES:
-        for match in pattern.finditer(text):
-            words = one_line(match.group()).split()
-            while words and words[0].casefold() in STOP_WORDS | _MONTH_WORDS:
-                words = words[1:]
-            named = [word for word in words if word.casefold() not in _MONTH_WORDS]
-            if not words or len(named) < len(words) or len(" ".join(words)) < 5:
-                continue
-            if len(words) > 1 or "_" in words[0] or "-" in words[0]:
-                found[" ".join(words)] += 1
-    return found
-
-
-def _wide_phrases(text: str) -> Counter[str]:
-    """Return what is quoted, and the longest runs of characters that come back at least thrice."""
-    found: Counter[str] = Counter(_WIDE_QUOTED.findall(text))
-    runs = _WIDE_RUN.findall(text)
-    taken: list[str] = []
-    for length in _WIDE_LENGTHS:
-        grams = Counter(
-            run[place : place + length] for run in runs for place in range(len(run) - length + 1)
-        )
-        for gram, count in sorted(grams.items(), key=lambda item: (-item[1], item[0])):
-            if count < 3 or gram[0] in _WIDE_EDGE or gram[-1] in _WIDE_EDGE:
-                continue
-            if not any(gram in longer for longer in taken):
-                taken.append(gram)
-                found[gram] += count
-    return found

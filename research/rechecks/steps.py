@@ -91,7 +91,7 @@ def compare(work: Work) -> StepResult:
     _forget_unused(work, output["sources"])
     counts = _write_down(work, facts, output)
     _drop_unmentioned(output)
-    output |= {"fell_back": False, "phrases": [], "heading": _("What the Recheck Found")}
+    output |= {"fell_back": False, "heading": _("What the Recheck Found")}
     return StepResult(output, detail=_in_words(counts), counts=counts)
 
 

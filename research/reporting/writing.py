@@ -8,7 +8,7 @@ renumbered to one list in the order in which they are cited (R48).
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from django.template.loader import render_to_string
@@ -33,7 +33,7 @@ from research.claims.selection import Reading
 from research.deltas import rereading, second_opinion, told
 from research.deltas.delta import Statement, Status
 from research.deltas.rereading import Outcome
-from research.finding import facets, reading, repeating
+from research.finding import reading, repeating
 from research.finding.repeating import EXTRACTIVE
 from research.models import TopicSettings
 from research.reporting import composing, report_text, styles
@@ -77,9 +77,7 @@ def write(work: Work) -> StepResult:
     again = rereading.outcome(pages, known, struck)
     warning = ""
     draft = None
-    # Found while the model writes, where one does.
-    phrases = cache(partial(facets.phrases, pages, work.topic.title, []))
-    work.ahead = Ahead(work.run, phrases)
+    work.ahead = Ahead(work.run)
     try:
         if any(not page.previous for page in pages):
             _say_who_writes(work)
@@ -97,7 +95,6 @@ def write(work: Work) -> StepResult:
     second = second_opinion.of_run(work, memory.facts) if memory and not warning else None
     output = composing.compose(work, memory, pages, draft, second, again)
     output["fell_back"] = bool(warning)
-    output["phrases"] = phrases()[:6]
     return StepResult(
         output,
         detail=_("findings: %(findings)d, changes: %(listed)d, by %(by)s")

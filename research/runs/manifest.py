@@ -32,7 +32,6 @@ _MANIFEST = {
     "models": gettext_lazy("Models asked"),
     "settings": gettext_lazy("All settings"),
     "budget": gettext_lazy("Budget"),
-    "phrases": gettext_lazy("Phrases for the next plan"),
 }
 
 _IN_WORDS = {"services": searching.label_of, "planned_by": planning.by_words}

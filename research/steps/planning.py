@@ -200,15 +200,9 @@ def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:
         focus=work.settings.focus,
         now=timezone.localdate(),
         last_run_at=memory.last_run_at if memory else None,
-        phrases=_recent_phrases(work),
+        languages=work.settings.languages,
+        known=[fact.text for fact in memory.facts] if memory else [],
     )
-
-
-def _recent_phrases(work: Work) -> list[str]:
-    """Return phrases of the last report's sources that no query has asked for."""
-    last = work.topic.runs.saved().kept().order_by("-number").first()
-    found: list[str] = (last.manifest.get("phrases") or []) if last else []
-    return found
 
 
 def _by_model(

@@ -388,7 +388,6 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
             "minutes": work.budget.minutes,
             "money": str(work.budget.money) if work.budget.money is not None else None,
         },
-        "phrases": written.write["phrases"],
     }
 
 

@@ -7,7 +7,7 @@ quote stands, which other pages carry it, and which pages only repeat another.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -207,11 +207,11 @@ class Ahead:
     """The pages that a run read, gone through while its model writes.
 
     What is told of a page whoever cites it takes milliseconds each, which the run then need not
-    spend after the model; nor what `then` does, when all pages are gone through.
+    spend after the model.
     """
 
-    def __init__(self, run: Run, then: Callable[[], object]) -> None:
-        self._run, self._then = run, then
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self.pages: dict[int, CitedPage] = {}  # by their hits
         self.origins: Origins | None = None
         self._work: Iterator[None] | None = None
@@ -235,8 +235,6 @@ class Ahead:
             page = self.pages[hit.pk] = _page_of(hit)
             _ahead = page.read.text, page.said.text, page.marks, page.numbers
             yield
-        self._then()
-        yield
         self.origins = independence.origins(with_text(self.pages.values()))
         yield
 

@@ -10,7 +10,6 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Topic
 from research.claims import independence
-from research.finding import facets
 from research.working import cited_pages
 from research.working.cited_pages import Ahead, Pages
 from research.working.stepping import Work
@@ -26,7 +25,7 @@ def work(topic: Topic, providers: Providers) -> Work:
 
 
 def gone_through(work: Work) -> Ahead:
-    ahead = Ahead(work.run, lambda: None)
+    ahead = Ahead(work.run)
     for _slice in range(20):
         ahead.go_on()
     return ahead
@@ -57,14 +56,13 @@ def test_a_page_that_was_not_gone_through_is_held_against_the_others(work: Work)
     assert as_told(cited_pages.load(work.run, [], ahead)) == plainly
 
 
-def test_phrases_and_origins_are_found_once_before_the_model_has_written(
+def test_origins_are_found_once_before_the_model_has_written(
     topic: Topic, providers: Providers, monkeypatch: pytest.MonkeyPatch
 ):
     cast.set_up(providers, 1, 2)
     providers.model = cast.model(cast.PLAN, cast.report(1, 2))
     done: list[str] = []
-    found, compared = facets.phrases, independence.origins
-    monkeypatch.setattr(facets, "phrases", lambda *a: (done.append("phrases"), found(*a))[1])
+    compared = independence.origins
     monkeypatch.setattr(independence, "origins", lambda p: (done.append("origins"), compared(p))[1])
 
     def wait_for(_work: Work, call: Callable[[], Any], *, meanwhile: Any = None) -> Any:
@@ -77,4 +75,4 @@ def test_phrases_and_origins_are_found_once_before_the_model_has_written(
     run = cast.carried_out(cast.started(topic))
 
     assert run.status == "succeeded"
-    assert done == ["answer", "phrases", "origins", "answer"]
+    assert done == ["answer", "origins", "answer"]
