@@ -29,7 +29,7 @@ def named(name: str) -> Engine:
 
 def beacon(topic: Topic, versions: Sequence[Version]) -> list[Item]:
     """Compare known documents with their last text, and look for findings in new ones."""
-    _set_up_django()
+    set_up_django()
     from research.claims import selection
     from research.deltas import rereading
 
@@ -104,7 +104,7 @@ def _as_item(told: Any, status: str) -> Item:
     return status, str(sentence), str(quote or "")
 
 
-def _set_up_django() -> None:
+def set_up_django() -> None:
     # Nothing is stored, but a status is written in the reader's language, which needs the settings.
     import django
 
