@@ -16,7 +16,7 @@ from research.api.run_schemas import ReportOut, RetryIn, RunWithSteps
 from research.api.running import MARKDOWN, refusal, report_answer, reports_of
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
-from research.running import starting
+from research.running import agents_topics, starting
 from research.running.allowance import NotNow
 
 api = router("runs")
@@ -42,7 +42,7 @@ def read_run_report(request: ApiRequest, run_id: int) -> Any:
 @api.post(_ONE + "/cancel", auth=WRITE, response=RunWithSteps)
 def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
     """Cancel a run: nothing of it is saved.  409: it has ended."""
-    run = _run(request.auth, run_id)
+    run = _own_run(request.auth, run_id)
     if not run.ask_to_cancel(by=request.auth.by):
         raise _over(run)
     return _anew(request.auth, run)
@@ -51,7 +51,7 @@ def cancel_run(request: ApiRequest, run_id: int) -> RunWithSteps:
 @api.post(_ONE + "/stop", auth=WRITE, response=RunWithSteps)
 def stop_run(request: ApiRequest, run_id: int) -> RunWithSteps:
     """Have a run write its report from what is there.  409: it has ended, or not begun."""
-    run = _run(request.auth, run_id)
+    run = _own_run(request.auth, run_id)
     if run.ask_to_stop(by=request.auth.by):
         return _anew(request.auth, run)
     if Run.objects.waiting_for_a_person().filter(pk=run.pk).exists():
@@ -65,7 +65,7 @@ def retry_run(
     request: ApiRequest, response: HttpResponse, run_id: int, retry: RetryIn | None = None
 ) -> Status[RunWithSteps]:
     """Queue a failed or cancelled run again, under the same id.  409: it is neither."""
-    caller, run = request.auth, _run(request.auth, run_id)
+    caller, run = request.auth, _own_run(request.auth, run_id)
     try:
         done = starting.retry_run(run, by=caller.by, step=(retry.step if retry else "") or "")
     except (RunInTheWay, NotNow) as exc:
@@ -87,6 +87,13 @@ def _run(caller: Caller, run_id: int) -> Run:
     run: Run | None = rows.select_related("topic__owner").filter(pk=run_id).first()
     if run is None:
         raise not_found(_("There is no such run, or it is not yours."))
+    return run
+
+
+def _own_run(caller: Caller, run_id: int) -> Run:
+    """Return a run that the caller may change.  Raises Locked (403) for an agent that didn't start it."""
+    run = _run(caller, run_id)
+    agents_topics.check_own_run(run, caller.by)
     return run
 
 

@@ -1,4 +1,4 @@
-"""What agents do with topics: a person's are a person's, and an agent's own pass the review.
+"""What agents do with topics and runs: a person's are a person's, and an agent's own pass the review.
 
 A topic's objective enters the prompts of its runs as the owner's words, its budgets and schedule
 spend the owner's money.  Topics have no proposals, so a change that would wait is refused.
@@ -17,7 +17,7 @@ from memory.actors import Actor
 from memory.errors import Locked
 from memory.models import Revision, Topic, Trust, User
 from memory.reviewing import review
-from research.models import Schedule
+from research.models import Run, Schedule
 from research.running.allowance import NotNow
 
 HOUR = timedelta(hours=1)
@@ -47,6 +47,16 @@ def check_own(topic: Topic, by: Actor) -> None:
             _("“%(topic)s” isn’t this agent’s own topic, so only a person changes or deletes it.")
             % {"topic": topic.title}
         )
+
+
+def check_own_run(run: Run, by: Actor) -> None:
+    """Raise Locked where an agent would cancel, stop or retry a run that it didn't start."""
+    if not by.is_person and run.actor != str(by):
+        words = _(
+            "This agent didn’t start run %(run)d, so only a person cancels, stops or retries it. "
+            "Nothing was changed."
+        )
+        raise Locked(words % {"run": run.pk})
 
 
 def check_fields(named: Iterable[str], by: Actor) -> None:

@@ -368,6 +368,10 @@ def _source(path: str, **more: Any) -> Callable[[World], Answer]:
     return lambda w: w.rest("PATCH", f"/topics/{getattr(w, path).slug}/sources", body)
 
 
+def _run_act(run: str, act: str) -> Callable[[World], Answer]:
+    return lambda w: w.rest("POST", f"/runs/{getattr(w, run).pk}/{act}", {})
+
+
 TOPICS = (
     Write("make_topic", "", reviewed, lambda w: w.rest("POST", "/topics", ASKED)),
     *(
@@ -412,9 +416,16 @@ TOPICS = (
     Write(
         "start_recheck", "", allowed, lambda w: w.rest("POST", f"{_persons_topic(w)}/recheck", {})
     ),
-    Write("retry_run", "", allowed, lambda w: w.rest("POST", f"/runs/{w.failed_run.pk}/retry", {})),
-    Write("cancel_run", "", allowed, lambda w: w.rest("POST", f"/runs/{w.running.pk}/cancel", {})),
-    Write("stop_run", "", allowed, lambda w: w.rest("POST", f"/runs/{w.running.pk}/stop", {})),
+    Write("retry_run", "own", allowed, _run_act("failed_run", "retry")),
+    Write("retry_run", "a person's", persons, _run_act("persons_failed_run", "retry")),
+    *(
+        Write(f"{act}_run", case, rule, _run_act(run, act))
+        for act in ("cancel", "stop")
+        for case, rule, run in (
+            ("own", allowed, "running"),
+            ("a person's", persons, "persons_running"),
+        )
+    ),
 )
 
 

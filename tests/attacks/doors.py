@@ -141,6 +141,8 @@ class World:
     run: Run
     failed_run: Run
     running: Run
+    persons_failed_run: Run
+    persons_running: Run
     file: MemoryFile
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -164,8 +166,11 @@ def made_world(owner: User) -> World:
     words = f"the {SECRET} {OUTSIDE} page"
     persons_topic = make_topic(owner, "Harbour", settings={"objective": SECRET})
     run = _researched(persons_topic, words)
-    failed = make_run(make_topic(owner, "Failed"), saved=False, status=Run.Status.FAILED)
-    running = make_run(make_topic(owner, "Running"), saved=False)
+    persons_failed = make_run(make_topic(owner, "Failed"), saved=False, status=Run.Status.FAILED)
+    persons_running = make_run(make_topic(owner, "Running"), saved=False)
+    failed = make_run(make_topic(owner, "Own failed"), saved=False, status=Run.Status.FAILED)
+    running = make_run(make_topic(owner, "Own running"), saved=False)
+    Run.objects.filter(pk__in=[failed.pk, running.pk]).update(actor=str(agent))
     topic = create_topic(
         owner=owner, title="Bridges", by=agent, source=str(agent), trust=Trust.AGENT,
         settings={"objective": SECRET},
@@ -211,6 +216,8 @@ def made_world(owner: User) -> World:
         run=run,
         failed_run=failed,
         running=running,
+        persons_failed_run=persons_failed,
+        persons_running=persons_running,
         file=MemoryFile.objects.get(owner=owner, path=MEMORY),
     )
 
