@@ -124,6 +124,10 @@ class _Candidate:
     paragraph: set[str]
     score: float = 0.0
 
+    @cached_property
+    def key(self) -> str:
+        return match_key(self.text)
+
 
 def find(
     readings: Sequence[Reading],
@@ -318,6 +322,8 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     per_group: Counter[tuple[int, int]] = Counter()
     owed = _owed(candidates)
     count = len({one.page.place for one in candidates})
+    keys = set(map(match_key, excluded))
+    orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit:
         worth = {
             n: candidates[n].score - 0.25 * alike[n] - 0.05 * per_page[candidates[n].page.place]
@@ -333,11 +339,16 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
             continue
         if candidate.score < LEAST_OF_BEST * top and not is_owed:
             continue
-        if not _is_wanted(candidate, taken, excluded):
+        if candidate.key in keys or not _is_wanted(candidate, taken, excluded):
+            continue
+        group = page.place, candidate.entry.group
+        if group not in orders:
+            orders[group] = _gives_orders(candidate)
+        if orders[group]:
             continue
         taken.append(candidate)
         per_page[page.place] += 1
-        per_group[page.place, candidate.entry.group] += 1
+        per_group[group] += 1
         for n in left:
             alike[n] = max(alike[n], ranking.cosine(vectors[best], vectors[n]))
     return collapse([_finding(candidate) for candidate in taken])
@@ -358,18 +369,19 @@ def _most_of(page: _Page, pages: int, limit: int) -> int:
 
 
 def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Sequence[str]) -> bool:
-    key = match_key(candidate.text)
-    if key == match_key(candidate.page.reading.title):
+    if candidate.key == match_key(candidate.page.reading.title):
         return False
     if any(same(candidate.text, other.text) for other in taken):
         return False
-    if key in set(map(match_key, excluded)):
-        return False
     found = compare.match(candidate.text, excluded) if excluded else None
-    if found is not None and found.kind == "confirmed":
-        return False
-    beside = [e.text for e in candidate.page.entries if e.group == candidate.entry.group][:40]
-    return not smells_of_instructions(" ".join(beside))
+    return found is None or found.kind != "confirmed"
+
+
+def _gives_orders(candidate: _Candidate) -> bool:
+    """Whether the paragraph, list or table of a statement gives orders to its reader."""
+    group = candidate.entry.group
+    beside = [entry.text for entry in candidate.page.entries if entry.group == group][:40]
+    return bool(smells_of_instructions(" ".join(beside)))
 
 
 def _finding(candidate: _Candidate) -> Finding:

@@ -179,12 +179,22 @@ def outcome(
     best = sorted(told, key=lambda each: -each[0].weight)[:MOST_NEWS]
     result.left_out = len(told) - len(best)
     kept = {id(change) for change, _page in best}
+    by_page = _by_page(facts)
     for change, page in told:
         if id(change) in kept:
-            result.changes.append(_change(change, page, facts, result.spoken_of))
+            of_page = by_page.get(page_of(page.url), [])
+            result.changes.append(_change(change, page, of_page, result.spoken_of))
     for one in again:
-        _settle_facts(one, facts, result)
+        _settle_facts(one, by_page.get(page_of(one.page.url), []), result)
     return result
+
+
+def _by_page(facts: Sequence[KnownFact]) -> dict[str, list[KnownFact]]:
+    """Return the facts by the page that they rest on, whatever version of it."""
+    found: dict[str, list[KnownFact]] = {}
+    for fact in facts:
+        found.setdefault(page_of(fact.url), []).append(fact)
+    return found
 
 
 def _is_struck(change: PageChange, struck: Sequence[str]) -> bool:
@@ -230,7 +240,7 @@ def _change(
     }  # fmt: skip
     if change.status == page_news.GONE:
         made.quote = ""
-    fact = next((one for one in facts if _rests_on(one, change, page)), None)
+    fact = next((one for one in facts if _rests_on(one, change)), None)
     if fact is not None:
         made.previous_id, made.previous_text = fact.id, fact.text
         spoken_of.add(fact.id)
@@ -240,15 +250,8 @@ def _change(
     return made
 
 
-def _is_page(fact: KnownFact, page: Reading) -> bool:
-    """Whether a fact rests on a page, whatever version of it."""
-    return page_of(fact.url) == page_of(page.url)
-
-
-def _rests_on(fact: KnownFact, change: PageChange, page: Reading) -> bool:
-    """Whether a fact says what a page said before a change."""
-    if not _is_page(fact, page):
-        return False
+def _rests_on(fact: KnownFact, change: PageChange) -> bool:
+    """Whether a fact of a page says what the page said before a change."""
     if match_key(fact.text) == match_key(change.before):
         return True
     quote = fold(fact.quote)
@@ -262,7 +265,7 @@ def _settle_facts(one: Reread, facts: Sequence[KnownFact], result: Outcome) -> N
     """Confirm the facts whose quote is still on the page; those whose quote isn't are gone."""
     text = None
     for fact in facts:
-        if not _is_page(fact, one.page) or fact.id in result.spoken_of:
+        if fact.id in result.spoken_of:
             continue
         text = text or Folded(one.page.text)
         result.spoken_of.add(fact.id)

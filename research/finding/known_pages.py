@@ -7,7 +7,7 @@ topic kept (`research.deltas.rereading`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, runtime_checkable
 
@@ -117,15 +117,16 @@ def _canonical(link: str) -> str:
 
 
 def conditional(
-    work: Work, hit: Hit, fetcher: PageFetcher, plain: Callable[[], WebPage]
+    hit: Hit, stored: WebPage | None, fetcher: PageFetcher, plain: Callable[[], WebPage]
 ) -> Callable[[], WebPage]:
-    """Return what fetches a page again, without its body if the server says it hasn't changed."""
+    """Return what fetches a page again, without its body if the server says it hasn't changed.
+
+    `stored` is the page's last version, if its server named one (see `stored_pages`).
+    """
     is_web = hit.link.startswith(("http://", "https://")) and not sample.is_sample_url(hit.link)
     if not is_web or not isinstance(fetcher, ConditionalFetcher):
         return plain
-    source = Source.objects.filter(topic=work.topic, url=hit.url).first()
-    stored = _stored_page(work, hit) if source and (source.etag or source.last_modified) else None
-    asked = (source.etag, source.last_modified) if source and stored else ("", "")
+    asked = (stored.etag, stored.last_modified) if stored else ("", "")
     return partial(_if_changed, fetcher, hit.link, asked, stored)
 
 
@@ -139,20 +140,34 @@ def _if_changed(
     return stored
 
 
-def _stored_page(work: Work, hit: Hit) -> WebPage | None:
-    """Return the page as the topic kept it last, as if it had been fetched."""
-    kept = last_versions(work, [hit]).get(page_of(hit.link))
-    source = Source.objects.filter(topic=work.topic, url=hit.url).first()
-    if kept is None or source is None:
-        return None
-    return WebPage(
-        url=hit.link,
-        final_url=hit.link,
-        title=kept.title,
-        text=kept.content,
-        etag=source.etag,
-        last_modified=source.last_modified,
-    )
+def stored_pages(
+    work: Work, hits: Sequence[Hit], last: Mapping[str, ContentItem]
+) -> dict[str, WebPage]:
+    """Return pages as the topic kept them last, as if they had been fetched, by their hits' `url`.
+
+    Only those whose server named the version.  `last` is what `last_versions` returned.
+    """
+    sources = Source.objects.filter(topic=work.topic, url__in=[hit.url for hit in hits])
+    named = {
+        url: (etag, modified)
+        for url, etag, modified in sources.values_list("url", "etag", "last_modified")
+        if etag or modified
+    }
+    pages = {}
+    for hit in hits:
+        kept = last.get(page_of(hit.link))
+        if kept is None or hit.url not in named:
+            continue
+        etag, modified = named[hit.url]
+        pages[hit.url] = WebPage(
+            url=hit.link,
+            final_url=hit.link,
+            title=kept.title,
+            text=kept.content,
+            etag=etag,
+            last_modified=modified,
+        )
+    return pages
 
 
 def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
@@ -184,7 +199,9 @@ def versions(work: Work, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
         name = page_of(hit.link)
         if name.startswith("library:"):
             wanted |= Q(url__startswith=f"{name}/")
-    earlier = Hit.objects.filter(wanted, run__topic=work.topic, content_item__isnull=False)
+    earlier = Hit.objects.filter(
+        wanted, run__topic=work.topic, content_item__isnull=False, content_item__trashed_at=None
+    )
     earlier = earlier.exclude(run=work.run).exclude(content_item__trust=Trust.QUARANTINED)
     found: dict[str, list[ContentItem]] = {}
     for hit in earlier.select_related("content_item").order_by("-pk"):

@@ -6,7 +6,7 @@ reason on each hit that gave none -> near-duplicates set aside -> `readings()` f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -50,7 +50,8 @@ def read(work: Work) -> StepResult:
     marks: dict[int, set[int]] = {}
     most = depth_of(work.settings).text
     left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
-    calls = fetching(work, left)
+    last = _last_versions(work, left)
+    calls = fetching(work, left, last)
     done = len(wanted) - len(left)
     # Documents of the library come over database connections, of which there are few.
     at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
@@ -59,7 +60,7 @@ def read(work: Work) -> StepResult:
         hit = left[outcome.place]
         done += 1
         with transaction.atomic():  # the page is kept only while the run is held
-            keep(work, hit, partial(noting_version, outcome.get, hit, versions))
+            keep(work, hit, partial(noting_version, outcome.get, hit, versions), last)
             work.progress(
                 _("%(done)d of %(all)d pages · %(domain)s")
                 % {"done": done, "all": len(wanted), "domain": hit.domain},
@@ -106,14 +107,35 @@ def page_fetcher() -> PageFetcher:
     return get_fetcher()
 
 
-def fetching(work: Work, hits: Sequence[Hit]) -> list[Callable[[], WebPage]]:
-    """Return what fetches the page of each hit; known pages only if they have changed."""
+def _last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+    """Return what earlier runs read last of the hits that aren't new, by the page's name."""
+    known = [hit for hit in hits if hit.state in _READ_BEFORE]
+    return known_pages.last_versions(work, known) if known else {}
+
+
+def fetching(
+    work: Work,
+    hits: Sequence[Hit],
+    last: Mapping[str, ContentItem] | None = None,
+    *,
+    is_recheck: bool = False,
+) -> list[Callable[[], WebPage]]:
+    """Return what fetches the page of each hit; known pages (all, in a recheck) only if they changed.
+
+    `last` is what `known_pages.last_versions` returned of them.
+    """
     fetcher = get_fetcher()
+    known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
+    if last is None:
+        last = known_pages.last_versions(work, known) if known else {}
+    stored = known_pages.stored_pages(work, known, last) if known else {}
+    again = {hit.pk for hit in known}
     calls = []
     for hit in hits:
-        plain = partial(_fetch, hit, fetcher, work)
-        is_known = hit.state in _READ_BEFORE
-        calls.append(known_pages.conditional(work, hit, fetcher, plain) if is_known else plain)
+        call = partial(_fetch, hit, fetcher, work)
+        if hit.pk in again:
+            call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
+        calls.append(call)
     return calls
 
 
@@ -127,8 +149,16 @@ def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
     return fetcher.fetch(hit.link)
 
 
-def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
-    """Keep what fetching a page gave: its text as a content item, or why there is none."""
+def keep(
+    work: Work,
+    hit: Hit,
+    get: Callable[[], WebPage],
+    last: Mapping[str, ContentItem] | None = None,
+) -> None:
+    """Keep what fetching a page gave: its text as a content item, or why there is none.
+
+    `last` is what `known_pages.last_versions` returned, looked up for the hit if it is left out.
+    """
     try:
         page = get()
         obeying.check_where_it_led(work, hit, page.final_url)
@@ -153,16 +183,19 @@ def keep(work: Work, hit: Hit, get: Callable[[], WebPage]) -> None:
         hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
             "why": smell
         }
-    hit.content_item = _content_item(work, hit, text)
+    hit.content_item = _content_item(work, hit, text, last)
     hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
 
 
-def _content_item(work: Work, hit: Hit, text: str) -> ContentItem:
+def _content_item(
+    work: Work, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
+) -> ContentItem:
     """Store the page's text, for the person who asks what was read; once while it doesn't change."""
     if hit.state in _READ_BEFORE:
-        last = known_pages.last_versions(work, [hit]).get(page_of(hit.link))
-        if last is not None and last.content == text:
-            return last
+        last = _last_versions(work, [hit]) if last is None else last
+        same = last.get(page_of(hit.link))
+        if same is not None and same.content == text:
+            return same
     is_suspect = hit.reading == Hit.Reading.QUARANTINED
     item: ContentItem = ContentItem.objects.create(
         owner=work.topic.owner,

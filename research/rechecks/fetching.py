@@ -80,7 +80,11 @@ def _read(work: Work, hits: Sequence[Hit]) -> dict[str, list[str]]:
     """Read the pages of hits that were not read yet, and keep what came of each."""
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     versions: dict[str, list[str]] = {}
-    calls = [_getter(work, hit, versions) for hit in left]
+    fetched = reading.fetching(work, left, is_recheck=True)
+    calls = [
+        partial(reading.noting_version, get, hit, versions)
+        for hit, get in zip(left, fetched, strict=True)
+    ]
     for done, outcome in enumerate(work.each_of(calls, at_once=4), start=1):
         hit = left[outcome.place]
         with transaction.atomic():  # the page is kept only while the run is held
@@ -89,12 +93,6 @@ def _read(work: Work, hits: Sequence[Hit]) -> dict[str, list[str]]:
             values = {"done": done, "all": len(left), "domain": hit.domain}
             work.progress(told % values, read=done, pages=len(left))
     return versions
-
-
-def _getter(work: Work, hit: Hit, versions: dict[str, list[str]]) -> Callable[[], WebPage]:
-    plain = reading.fetching(work, [hit])[0]
-    get = known_pages.conditional(work, hit, reading.page_fetcher(), plain)
-    return partial(reading.noting_version, get, hit, versions)
 
 
 # --- what no page speaks of -------------------------------------------------------------------------

@@ -80,7 +80,8 @@ def _notes(work: Work, facts: Iterable[KnownFact], changes: Iterable[Change]) ->
         str(pk): (n, at) for pk, n, at in counted.annotate(Count("pk"), Max("run__finished_at"))
     }
     now = {change.previous_id for change in changes if change.status == Status.CONFIRMED}
-    named = origins.of(work.topic.owner, {row.source for row in rows})
+    # Only of these: a run's origin has an address, for which a worker would load every URL.
+    named = origins.of(work.topic.owner, {row.source for row in rows if not row.url})
     notes = {}
     for row in rows:
         count, at = before.get(str(row.pk), (0, None))
