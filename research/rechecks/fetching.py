@@ -16,12 +16,11 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit, SearchProvider
 from memory.models import TopicFact
 from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line, without_citations
-from research.finding import gathering, known_pages, reading
+from research.finding import gathering, reading
 from research.models import Hit
 from research.topic_settings import standing_rules
 from research.working import given
