@@ -7,22 +7,19 @@ One pass over the lines, so the cost is linear in the length of the page.  Pure 
 from __future__ import annotations
 
 import html
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from memory.texts.sentences import language_of, split
 from memory.texts.text import match_key, one_line, plain
-from research.claims import values
+from research.claims import structured, values
 
 MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
 LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
 LONGEST_KEY_WORDS = 8
-MOST_JSON_DEPTH = 6
 
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
@@ -54,9 +51,6 @@ _IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`")
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_LINE = re.compile(
-    r"([ \t]*)(-[ \t]+)?(?:([\w][\w .\-/]{0,60}?|\"[^\"]{1,60}\")[ \t]*[:=](?:[ \t]+(.*))?|(.+))$"
-)
 _WIKI_HEADING = re.compile(r"(={1,6})\s*([^=].*?)\s*\1\s*$")
 _WIKI_STYLE = re.compile(r"^[\w-]+\s*=\s*\"[^\"]*\"(?:\s+[\w-]+\s*=\s*\"[^\"]*\")*\s*$")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]|]{1,200})\]\]")
@@ -65,20 +59,6 @@ _HTML_TABLE = re.compile(r"<table\b.{0,200000}?</table>", re.DOTALL | re.IGNOREC
 _HTML_ROW = re.compile(r"<tr\b[^>]*>(.{0,20000}?)(?:</tr>|(?=<tr\b)|\Z)", re.DOTALL | re.IGNORECASE)
 _HTML_CELL = re.compile(r"<(t[dh])\b[^>]*>(.*?)(?=<t[dh]\b|\Z)", re.DOTALL | re.IGNORECASE)
 _HEADER_BLOCK = re.compile(r"[A-Z][\w-]{1,30}:(?:\s|$)")
-_NAMES = (
-    "name",
-    "title",
-    "id",
-    "key",
-    "version",
-    "release",
-    "releaseCycle",
-    "cycle",
-    "tag_name",
-    "tag",
-    "code",
-    "slug",
-)
 _DIGIT = re.compile(r"\d")
 
 
@@ -627,107 +607,26 @@ def _is_yaml(text: str) -> bool:
 
 
 def _read_front_matter(reader: _Reader, block: str) -> None:
-    """Read `key: value` lines, nested ones under the keys above them, as pairs and rows."""
-    path: list[tuple[int, str]] = []
-    item: list[tuple[str, str]] = []
-    item_indent, quotes = -1, [""]
-
-    def close() -> None:
-        nonlocal item
-        if item:
-            under = [name for indent, name in path if indent < item_indent]
-            subject, fields = _identified(item)
-            reader.add(ROW, subject, fields, " ".join(quotes), under)
-        item, quotes[:] = [], []
-
-    for line in block.split("\n"):
-        found = _FRONT_LINE.match(line)
-        if not line.strip() or line.lstrip().startswith("#") or found is None:
-            continue
-        indent = len(found.group(1)) + len(found.group(2) or "")
-        name, said = (found.group(3) or "").strip('"'), _unquoted(found.group(4) or "")
-        if item and (found.group(2) or indent < item_indent):
-            close()
-        dash = len(found.group(2) or "")
-        # A list may begin at the indentation of its key.
-        while path and path[-1][0] > indent - dash - (0 if dash else 1):
-            path.pop()
-        if found.group(2) and name:
-            item_indent = indent
-            item, quotes[:] = [(name, said)], [line.strip()]
-        elif found.group(2):
-            under = [part for _indent, part in path]
-            reader.add(ITEM, _unquoted(found.group(5) or ""), [], line.strip(), under)
-        elif item and indent >= item_indent and name:
-            # Values nested in an item belong to it.
-            item.append((name, said))
-            quotes.append(line.strip())
-        elif name and said:
-            under = [part for _indent, part in path]
-            reader.add(PAIR, name, [("", said)], line.strip(), under)
-        elif name:
-            path.append((indent, name))
-    close()
-
-
-def _unquoted(value: str) -> str:
-    value = value.strip().rstrip(",")
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        value = value[1:-1]
-    return value
-
-
-def _identified(item: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
-    """Take out of an item's fields the one that names it."""
-    for wanted in _NAMES:
-        for name, value in item:
-            if name == wanted and value:
-                return value, [pair for pair in item if pair[0] != name]
-    return item[0][1], list(item[1:])
+    """Read `key: value` lines, nested ones under the keys above them, as pairs and records."""
+    lines = block.split("\n")
+    _add_records(reader, structured.read_yaml(lines), lines)
 
 
 def _read_json(reader: _Reader, text: str) -> bool:
-    bare = text.strip()
-    if not (bare.startswith(("{", "[")) and bare.endswith(("}", "]"))):
+    root = structured.read_json(text)
+    if root is None:
         return False
-    try:
-        data = json.loads(bare)
-    except (ValueError, RecursionError):
-        return False
-    for under, subject, fields in _flattened(data, ()):
-        kind = ROW if len(fields) > 1 else PAIR
-        quote = "; ".join(f"{name}: {value}" for name, value in fields)
-        reader.add(kind, subject, fields, f"{subject}: {quote}", under)
+    _add_records(reader, root, [])
     return True
 
 
-def _flattened(
-    data: Any, path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], str, list[tuple[str, str]]]]:
-    """Yield the objects of JSON that hold plain values: path above, name, fields."""
-    if len(path) > MOST_JSON_DEPTH:
-        return
-    if isinstance(data, list):
-        for each in data:
-            if isinstance(each, dict):
-                name = next(
-                    (str(each[n]) for n in _NAMES if isinstance(each.get(n), str | int)), ""
-                )
-                yield from _flattened(each, (*path, name) if name else path)
-            elif not isinstance(each, list):
-                yield path, _scalar(each), []
-    elif isinstance(data, dict):
-        plain_ones = [(k, _scalar(v)) for k, v in data.items() if not isinstance(v, dict | list)]
-        if plain_ones:
-            yield path[:-1], path[-1] if path else "", plain_ones
-        for key, value in data.items():
-            if isinstance(value, dict | list):
-                yield from _flattened(value, (*path, str(key)))
-
-
-def _scalar(value: Any) -> str:
-    return (
-        {True: "yes", False: "no", None: ""}.get(value, str(value))
-        if not isinstance(value, str)
-        else value
-    )
+def _add_records(reader: _Reader, root: structured.Node, lines: Sequence[str]) -> None:
+    for record in structured.records(root):
+        if len(reader.entries) >= MOST_ENTRIES:
+            return
+        quote = " ".join(line.strip() for line in lines[record.first : record.last + 1])
+        if record.first < 0:
+            said = "; ".join(f"{name}: {value}" if name else value for name, value in record.fields)
+            quote = f"{record.subject}: {said}" if said else record.subject
+        kind = ITEM if record.is_item else ROW if record.is_member else PAIR
+        reader.add(kind, record.subject, record.fields, quote, record.under)

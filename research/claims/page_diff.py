@@ -7,6 +7,7 @@ for the likeness of what is left under one heading, which is bounded by MOST_ALI
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +16,16 @@ from rapidfuzz import fuzz, process
 
 from memory.texts.text import match_key
 from research.claims import values
-from research.claims.blocks import ITEM, PARAGRAPH, SENTENCE, Entry, sentences_of
+from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, sentences_of
 
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
 ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
 SAME = 97  # from which they differ in spelling only, if their values are the same
+SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
+FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
+MOST_ROWS = 2_000  # rows of a table on either side that are compared by their cells
+MOST_HOLDING = 50  # rows with one cell that are compared with a row that has it too
 MOST_ALIKE = 300  # statements of a heading on either side that are compared for likeness
 # A page that keeps less than this of a version with at least so many statements is another page.
 LEAST_KEPT = 0.1
@@ -82,7 +87,9 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
-    _take_keyed(left, result)
+    gained = _new_columns(left)
+    _take_keyed(left, result, gained)
+    _take_rows(left, result, gained)
     _take_alike(left, result)
     # A page that was begun again (a changelog whose past has moved elsewhere) takes nothing back.
     removed = [] if is_little else left.old
@@ -169,7 +176,16 @@ def _is_indifferent_move(a: Entry, b: Entry) -> bool:
     return a.path[-1:] == b.path[-1:] or a.kind == SENTENCE
 
 
-def _take_keyed(left: _Left, result: PageDiff) -> None:
+def _new_columns(left: _Left) -> set[str]:
+    """Return the columns that many rows have now and none had: a change of their table."""
+    before = {name for entry in left.old for name, _v in entry.fields}
+    counts = Counter(name for entry in left.new for name, _v in entry.fields)
+    return {n for n, count in counts.items() if n not in before and count > FEW_GAINED} | (
+        before - set(counts) if len(left.old) > FEW_GAINED else set()
+    )
+
+
+def _take_keyed(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
     """Match what is about the same thing: under the same headings first, then anywhere."""
     renamed = result.renamed
 
@@ -183,12 +199,12 @@ def _take_keyed(left: _Left, result: PageDiff) -> None:
     pairs = left.take(under, unique=True)
     result.columns = _renamed_columns(pairs)
     for a, b in pairs:
-        _add_changed(result, a, b)
+        _add_changed(result, a, b, changed_columns)
     for a, b in left.take(anywhere, unique=True):
         if a.path[-1:] == b.path[-1:]:
-            _add_changed(result, a, b)
+            _add_changed(result, a, b, changed_columns)
         else:
-            cells = differing_cells(a, b, result.columns)
+            cells = differing_cells(a, b, result.columns, changed_columns)
             result.differences.append(Difference(MOVED, a, b, cells))
 
 
@@ -208,8 +224,59 @@ def _renamed_columns(pairs: Sequence[tuple[Entry, Entry]]) -> dict[str, str]:
     return {name: old for (name, old), count in seen.items() if 2 * kept[name, old] >= count > 1}
 
 
-def _add_changed(result: PageDiff, a: Entry, b: Entry) -> None:
-    cells = differing_cells(a, b, result.columns)
+def _take_rows(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
+    """Match rows under one heading that share most of their cells, whichever column names them."""
+    rows: defaultdict[Hashable, list[Entry]] = defaultdict(list)
+    for entry in left.old:
+        if entry.kind == ROW:
+            rows[result.renamed.get(entry.path, entry.path)].append(entry)
+    taken: set[int] = set()
+    for path, old in rows.items():
+        new = [entry for entry in left.new if entry.kind == ROW and entry.path == path]
+        for _share, _i, _j, a, b in sorted(_alike_rows(old, new), key=lambda each: each[:3]):
+            if id(a) not in taken and id(b) not in taken:
+                taken |= {id(a), id(b)}
+                _add_changed(result, a, b, changed_columns)
+    left.old = [entry for entry in left.old if id(entry) not in taken]
+    left.new = [entry for entry in left.new if id(entry) not in taken]
+
+
+def _alike_rows(
+    old: Sequence[Entry], new: Sequence[Entry]
+) -> Iterable[tuple[float, int, int, Entry, Entry]]:
+    """Yield pairs of rows that share most of their cells: minus the share, their order, and they.
+
+    A cell that few rows have weighs more.  Rows that share no rare cell aren't compared.
+    """
+    old, new = old[:MOST_ROWS], new[:MOST_ROWS]
+    counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
+    whole = len(old) + len(new)
+    weights = {cell: math.log(1 + whole / count) for cell, count in counts.items()}
+    weight_of = {id(e): sum(weights[cell] for cell in _row_cells(e)) for e in (*old, *new)}
+    holding: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
+    for entry in old:
+        for cell in _row_cells(entry):
+            holding[cell].append(entry)
+    for b in new:
+        shared: defaultdict[int, float] = defaultdict(float)
+        beside: dict[int, Entry] = {}
+        for cell in _row_cells(b):
+            for a in holding.get(cell, ())[:MOST_HOLDING]:
+                shared[id(a)] += weights[cell]
+                beside[id(a)] = a
+        for name, weight in shared.items():
+            larger = max(weight_of[id(b)], weight_of[name])
+            if weight >= SHARED * larger:
+                yield -weight / larger, beside[name].order, b.order, beside[name], b
+
+
+def _row_cells(entry: Entry) -> set[tuple[str, str]]:
+    cells = {(name, match_key(value)) for name, value in entry.fields if value}
+    return cells | {("", entry.key)} if entry.key else cells
+
+
+def _add_changed(result: PageDiff, a: Entry, b: Entry, changed_columns: set[str]) -> None:
+    cells = differing_cells(a, b, result.columns, changed_columns)
     if cells:
         result.differences.append(Difference(CHANGED, a, b, cells))
     else:
@@ -217,26 +284,43 @@ def _add_changed(result: PageDiff, a: Entry, b: Entry) -> None:
 
 
 def differing_cells(
-    a: Entry, b: Entry, columns: Mapping[str, str] | None = None
+    a: Entry,
+    b: Entry,
+    columns: Mapping[str, str] | None = None,
+    changed_columns: Iterable[str] = (),
 ) -> tuple[tuple[str, str, str], ...]:
     """Return name, old and new value of the fields that differ; columns are matched by name.
 
-    `columns` gives the old names of those that were renamed.
+    `columns` gives the old names of those that were renamed.  `changed_columns` came to the whole
+    table or went from it, so they say nothing of a row.
     """
     columns = columns or {}
     names = [name for name, _v in b.fields]
+    pairs: list[tuple[str, str, str]] = []
+    if a.key != b.key and a.kind == b.kind == ROW:
+        pairs.append(("", a.subject, b.subject))
     if len(set(names)) == len(names) and any(names):
         old = dict(a.fields)
         # A column that is only in one version is a change of the table, not of its rows.
         named = [(name, columns.get(name, name), value) for name, value in b.fields]
-        pairs = [(name, old[was], value) for name, was, value in named if was in old]
+        pairs += [
+            (name, old.get(was, ""), value)
+            for name, was, value in named
+            if name in columns or name not in changed_columns
+        ]
+        kept = {was for _name, was, _value in named}
+        pairs += [
+            (name, value, "")
+            for name, value in a.fields
+            if name not in kept and name not in changed_columns
+        ]
     else:
         ours = [value for _n, value in b.fields]
         theirs = [value for _n, value in a.fields]
         if len(ours) != len(theirs):
             pairs = [("", "; ".join(theirs), "; ".join(ours))]
         else:
-            pairs = [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
+            pairs += [(b.fields[n][0], theirs[n], ours[n]) for n in range(len(ours))]
     return tuple(p for p in pairs if not _is_same_value(p[1], p[2]))
 
 

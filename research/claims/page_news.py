@@ -43,7 +43,7 @@ _PEOPLE = re.compile(
 )
 _TECHNICAL = re.compile(
     r"(?:icon|slug|permalink|url|uri|link|template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
-    r"|updated ?at|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
+    r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
 _LOUD = re.compile(

@@ -317,6 +317,7 @@ def _quote_of_same_record(fact: KnownFact, one: Reread) -> str:
             columns = one.diff.columns
             names = {columns.get(name, name) for name, _value in after.fields}
             has_all = all(name in names for name, value in before.fields if value)
-            if has_all and not page_diff.differing_cells(before, after, columns):
+            more = names - {name for name, _value in before.fields}
+            if has_all and not page_diff.differing_cells(before, after, columns, more):
                 return after.quote
     return ""

@@ -1,0 +1,351 @@
+"""The records of a data file: JSON, YAML and front matter, each named and with its nested values.
+
+A member of a list, or of a mapping whose values are alike, is one record.  It is named by its name,
+or by the values that tell it from the others; what is nested in it belongs to it.  Reads the YAML that
+people write by hand: anchors, tags and several documents are read as text.  Pure functions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from research.claims import values
+
+DEEPEST = 16  # levels of a file; deeper ones are left out
+MOST_NESTED = 40  # values nested in a record that belong to it; a larger part is records of its own
+NAMED_BY = 8  # fields from which the name of a record is put together
+
+NAMES = (
+    "name", "title", "id", "key", "version", "release", "releaseCycle", "cycle", "tag_name", "tag",
+    "code", "slug",
+)  # fmt: skip
+_KEY = re.compile(
+    r"(\"[^\"]{1,80}\"|'[^']{1,80}'|[^\s\-\[{#&*!|>'\"%@`][^#]{0,80}?)[ \t]*:(?:[ \t]+|$)"
+)
+_ASSIGNED = re.compile(r"([\w\"][\w .\-/\"]{0,80}?)[ \t]*=[ \t]*(.*)$")
+_BLOCK = re.compile(r"[|>][+\-\d]{0,2}$")
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
+
+
+@dataclass
+class Node:
+    """A value with the lines that it takes up; -1 where they aren't known."""
+
+    value: str | list[Node] | dict[str, Node]
+    first: int = -1
+    last: int = -1
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record: the keys above it, its name, its values, and its lines; an item has no values."""
+
+    under: tuple[str, ...]
+    subject: str
+    fields: tuple[tuple[str, str], ...]
+    first: int = -1
+    last: int = -1
+    is_item: bool = False
+    is_member: bool = False  # of a list, or a mapping that has a name
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+
+def read_json(text: str) -> Node | None:
+    """Return what a text of JSON holds; None if it isn't JSON."""
+    bare = text.strip()
+    if not (bare.startswith(("{", "[")) and bare.endswith(("}", "]"))):
+        return None
+    try:
+        return _node(json.loads(bare))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _node(data: object, depth: int = 0) -> Node:
+    if depth > DEEPEST:
+        return Node("")
+    if isinstance(data, dict):
+        return Node({str(key): _node(each, depth + 1) for key, each in data.items()})
+    if isinstance(data, list):
+        return Node([_node(each, depth + 1) for each in data])
+    if isinstance(data, bool) or data is None:
+        return Node({True: "yes", False: "no", None: ""}[data])
+    return Node(str(data))
+
+
+def read_yaml(lines: Sequence[str]) -> Node:
+    """Return what lines of YAML hold; `key = value` of TOML is read like `key: value`."""
+    return _Lines(lines).block(0)
+
+
+@dataclass
+class _Lines:
+    """Lines of YAML without empty ones and comments, and the place of the next one to read."""
+
+    raw: Sequence[str]
+    kept: list[tuple[int, int, str]] = field(default_factory=list)  # indentation, line, text
+    place: int = 0
+
+    def __post_init__(self) -> None:
+        for number, line in enumerate(self.raw):
+            text = line.strip()
+            if text and not text.startswith("#") and text not in ("---", "..."):
+                self.kept.append((len(line) - len(line.lstrip()), number, text))
+
+    def block(self, depth: int) -> Node:
+        """Read everything that is indented like the next line."""
+        if self.place >= len(self.kept) or depth > DEEPEST:
+            return self._skip()
+        indent, first, text = self.kept[self.place]
+        if text.startswith("- ") or text == "-":
+            found: list[Node] | dict[str, Node] = self._items(indent, depth)
+        else:
+            found = self._pairs(indent, depth)
+        return Node(found, first, self.kept[self.place - 1][1])
+
+    def _skip(self) -> Node:
+        if self.place < len(self.kept):
+            indent = self.kept[self.place][0]
+            while self.place < len(self.kept) and self.kept[self.place][0] >= indent:
+                self.place += 1
+        return Node("")
+
+    def _items(self, indent: int, depth: int) -> list[Node]:
+        found: list[Node] = []
+        while self.place < len(self.kept):
+            here, number, text = self.kept[self.place]
+            if here != indent or not (text.startswith("- ") or text == "-"):
+                if here <= indent:
+                    break
+                self.place += 1  # a line that belongs to nothing
+                continue
+            rest = text[1:].lstrip()
+            if not rest:
+                self.place += 1
+                is_nested = self.place < len(self.kept) and self.kept[self.place][0] > indent
+                found.append(self.block(depth + 1) if is_nested else Node("", number, number))
+            elif _KEY.match(rest) or rest.startswith("- "):
+                # The keys of a mapping begin behind the dash.
+                self.kept[self.place] = (indent + len(text) - len(rest), number, rest)
+                found.append(self.block(depth + 1))
+            else:
+                self.place += 1
+                found.append(self._scalar(rest, indent, number))
+        return found
+
+    def _pairs(self, indent: int, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        while self.place < len(self.kept):
+            here, number, text = self.kept[self.place]
+            if here < indent or (here == indent and text.startswith("- ")):
+                break
+            self.place += 1
+            pair = _KEY.match(text) if here == indent else None
+            if pair is None:
+                if here == indent and (assigned := _ASSIGNED.match(text)):
+                    found[assigned[1].strip("\"'")] = self._scalar(assigned[2], indent, number)
+                continue
+            name, rest = pair[1].strip("\"'"), text[pair.end() :]
+            if rest and not rest.startswith("#"):
+                found[name] = self._scalar(rest, indent, number)
+            elif self._has_children(indent):
+                node = self.block(depth + 1)
+                found[name] = Node(node.value, number, self.kept[self.place - 1][1])
+            else:
+                found[name] = Node("", number, number)
+        return found
+
+    def _has_children(self, indent: int) -> bool:
+        if self.place >= len(self.kept):
+            return False
+        here, _number, text = self.kept[self.place]
+        # A list may begin at the indentation of its key.
+        return here > indent or (here == indent and text.startswith("- "))
+
+    def _scalar(self, text: str, indent: int, number: int) -> Node:
+        """Read a value, with the lines below it that continue it."""
+        said = [] if _BLOCK.match(_COMMENT.sub("", text)) else [text]
+        last = number
+        while self.place < len(self.kept) and self.kept[self.place][0] > indent:
+            said.append(self.kept[self.place][2])
+            last = self.kept[self.place][1]
+            self.place += 1
+        value = " ".join(said).strip()
+        if value[:1] in "[{" and value[-1:] in "]}":
+            return self._flow(value, number, last)
+        return Node(_unquoted(value), number, last)
+
+    def _flow(self, value: str, first: int, last: int) -> Node:
+        try:
+            found = _node(json.loads(value)).value
+        except (ValueError, RecursionError):
+            found = value
+            if value[0] == "[" and not re.search(r"[\[{]", value[1:]):
+                parts = [_unquoted(part) for part in value[1:-1].split(",")]
+                found = [Node(part, first, last) for part in parts if part]
+        return Node(found, first, last)
+
+
+def _unquoted(value: str) -> str:
+    value = value.strip()
+    if value[:1] in ("'", '"') and (end := value.find(value[0], 1)) > 0:
+        rest = value[end + 1 :].strip()
+        if not rest or rest.startswith(("#", ",")):
+            return value[1:end]
+    return _COMMENT.sub("", value).strip().rstrip(",")
+
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+def records(root: Node) -> Iterator[Record]:
+    """Return the records of a file in its order."""
+    if isinstance(root.value, list):
+        yield from _list(root, ())
+    elif isinstance(root.value, dict):
+        yield from _mapping(root, (), "")
+
+
+def _list(node: Node, under: tuple[str, ...]) -> Iterator[Record]:
+    members = [each for each in _children(node) if isinstance(each.value, dict)]
+    naming = _naming(members)
+    for each in _children(node):
+        if isinstance(each.value, str):
+            yield Record(under, each.value, (), each.first, each.last, is_item=True)
+        elif isinstance(each.value, dict):
+            name = " – ".join(filter(None, (_text(each.value.get(key)) for key in naming)))
+            yield from _member(each, under, name, set(naming))
+
+
+def _mapping(node: Node, under: tuple[str, ...], name: str) -> Iterator[Record]:
+    assert isinstance(node.value, dict)  # noqa: S101  # nosec B101
+    path = (*under, name) if name else under
+    plain = [(key, each) for key, each in node.value.items() if isinstance(each.value, str)]
+    if name and plain:
+        fields = tuple((key, str(each.value)) for key, each in plain)
+        yield Record(under, name, fields, plain[0][1].first, plain[-1][1].last, is_member=True)
+    else:
+        for key, each in plain:
+            yield Record(path, key, (("", str(each.value)),), each.first, each.last)
+    for key, each in node.value.items():
+        if isinstance(each.value, list):
+            yield from _list(each, (*path, key))
+        elif isinstance(each.value, dict) and _is_collection(each):
+            for inner, member in each.value.items():
+                yield from _member(member, (*path, key), inner, set())
+        elif isinstance(each.value, dict):
+            yield from _mapping(each, path, key)
+
+
+def _member(node: Node, under: tuple[str, ...], name: str, naming: set[str]) -> Iterator[Record]:
+    """Return a record with what is nested in it, and large parts of it as records of their own."""
+    assert isinstance(node.value, dict)  # noqa: S101  # nosec B101
+    fields: list[tuple[str, str]] = []
+    large: list[tuple[str, Node]] = []
+    for key, each in node.value.items():
+        if key in naming:
+            continue
+        nested = _nested(each, key)
+        if nested is None or len(nested) > MOST_NESTED:
+            large.append((key, each))
+        else:
+            fields += nested
+    if fields or name:
+        yield Record(under, name, tuple(fields), node.first, node.last, is_member=True)
+    path = (*under, name) if name else under
+    for key, each in large:
+        if isinstance(each.value, list):
+            yield from _list(each, (*path, key))
+        else:
+            yield from _mapping(each, path, key)
+
+
+def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | None:
+    """Return the values of a part of a record; None if it holds records that have names."""
+    if isinstance(node.value, str):
+        return [(name, node.value)]
+    if depth > 3:
+        return None
+    if isinstance(node.value, list):
+        if all(isinstance(each.value, str) for each in node.value):
+            return [(name, ", ".join(str(each.value) for each in node.value))]
+        if any(isinstance(e.value, dict) and _own_name(e.value) for e in node.value):
+            return None
+        parts = [(f"{name} {n}", each) for n, each in enumerate(node.value, start=1)]
+    else:
+        parts = [(f"{name} {key}", each) for key, each in node.value.items()]
+    found: list[tuple[str, str]] = []
+    for inner, each in parts:
+        nested = _nested(each, inner, depth + 1)
+        if nested is None:
+            return None
+        found += nested
+    return found
+
+
+def _children(node: Node) -> list[Node]:
+    return node.value if isinstance(node.value, list) else []
+
+
+def _text(node: Node | None) -> str:
+    return node.value if node is not None and isinstance(node.value, str) else ""
+
+
+def _own_name(members: dict[str, Node]) -> str:
+    return next((key for key in NAMES if _text(members.get(key))), "")
+
+
+def _is_collection(node: Node) -> bool:
+    """Whether the values of a mapping are mappings that are alike: one record for each key."""
+    if not isinstance(node.value, dict) or len(node.value) < 2:
+        return False
+    if not all(isinstance(each.value, dict) for each in node.value.values()):
+        return False
+    counts: Counter[str] = Counter()
+    for each in node.value.values():
+        counts.update(key for key in each.value if _text(each.value[key]))  # type: ignore[index, union-attr]
+    return bool(counts) and counts.most_common(1)[0][1] > len(node.value) / 2
+
+
+def _naming(members: Sequence[Node]) -> tuple[str, ...]:
+    """Return the fields whose values name the members of a list, and tell one from another."""
+    maps = [each.value for each in members if isinstance(each.value, dict)]
+    if not maps:
+        return ()
+    held = Counter(key for each in maps for key in each if _text(each[key]))
+    common = [key for key in held if held[key] >= 0.9 * len(maps)]
+    usual = [key for key in NAMES if key in common]
+    for key in usual:
+        if _differ(maps, (key,)):
+            return (key,)
+    if usual and len(maps) > 1:
+        beside = [key for key in common if key != usual[0]][:NAMED_BY]
+        return next(
+            ((usual[0], key) for key in beside if _differ(maps, (usual[0], key))), (usual[0],)
+        )
+    # Words name a thing better than its dates and numbers do.
+    shown = sorted(
+        common, key=lambda key: sum(_is_typed(_text(each.get(key))) for each in maps[:20])
+    )
+    shown = shown[:NAMED_BY]
+    for size in (1, 2):
+        for keys in combinations(shown, size):
+            if _differ(maps, keys):
+                return keys
+    return tuple(shown[:1])
+
+
+def _differ(maps: Sequence[dict[str, Node]], keys: tuple[str, ...]) -> bool:
+    found = {tuple(_text(each.get(key)) for key in keys) for each in maps}
+    return len(found) >= 0.95 * len(maps) and all(len(part) <= 80 for one in found for part in one)
+
+
+def _is_typed(value: str) -> bool:
+    return values.kind_of(value) not in (values.STATUS, values.TEXT)
