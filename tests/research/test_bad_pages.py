@@ -380,7 +380,7 @@ def test_a_page_edited_to_give_orders_is_set_aside_whole(site: Site, planted: st
     site.reads(planted)
 
     assert (site.items(), site.facts) == ([], facts)
-    assert "1 page gives orders to its reader and was set aside" in site.report
+    assert "Skipped 1 page that tries to instruct AI agents" in site.report
     assert "T9" not in site.report
 
     site.reads(of_rows(LATER))

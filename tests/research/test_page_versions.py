@@ -70,7 +70,7 @@ def test_a_row_has_its_headers_and_its_headings():
         ("- 3.15.0 beta 1: Thursday, 2026-05-07\n", ITEM, "3.15.0 beta 1", (("", "Thursday, 2026-05-07"),)),
         ("- [x] Tracks laid\n", ITEM, "Tracks laid", (("", "done"),)),
         ('---\ntitle: Tram\neol: "2030"\n---\n\nText.\n', PAIR, "title", (("", "Tram"),)),
-        ('[{"name": "T1", "open": true, "stops": 12}]', ROW, "T1", (("name", "T1"), ("open", "yes"), ("stops", "12"))),
+        ('[{"name": "T1", "open": true, "stops": 12}]', ROW, "T1", (("open", "yes"), ("stops", "12"))),
         ("+----+------+\n| A  | B    |\n+====+======+\n| x  | 2027 |\n+----+------+\n", ROW, "x", (("B", "2027"),)),
         ("====  ======\nA     B\n====  ======\nx     2027\n====  ======\n", ROW, "x", (("B", "2027"),)),
         ("<table><tr><th>A</th><th>B</th></tr><tr><td>x</td><td>2027</td></tr></table>", ROW, "x", (("B", "2027"),)),
