@@ -77,6 +77,11 @@ def calls(run: Run) -> list[str]:
     return list(made.values_list("purpose", flat=True))
 
 
+def of_the_model(run: Run) -> list[str]:
+    """Return the run's warnings but for the known pages, which the fake doesn't serve."""
+    return [warning for warning in run.warnings if "known pages" not in warning]
+
+
 def current(topic: Topic) -> set[str]:
     return set(TopicFact.objects.filter(topic=topic).current().values_list("text", flat=True))
 
@@ -97,7 +102,7 @@ def test_the_models_word_counts_where_words_alone_are_unsure(
 
     assert said(run) == {sentence: (status, "model")}
     assert calls(run) == ["plan", "write", "compare"]
-    assert run.model_calls == 3 and not run.warnings
+    assert run.model_calls == 3 and not of_the_model(run)
     assert OPENS in current(topic)
 
 
@@ -126,7 +131,7 @@ def test_a_model_that_does_not_answer_leaves_what_words_alone_say_and_the_run_wa
     run = second_run(LATER, answers=[ProviderUnavailable("no answer within 90 seconds")])
 
     assert said(run) == {LATER: ("changed", "words")}
-    assert ["no answer within 90 seconds" in warning for warning in run.warnings] == [True]
+    assert ["no answer within 90 seconds" in warning for warning in of_the_model(run)] == [True]
     assert (run.status, OPENS in current(topic)) == ("succeeded", True)
 
 
