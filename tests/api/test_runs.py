@@ -12,6 +12,8 @@ from research.running import starting
 from tests.api.cast import Program, items, problem
 from tests.research import factories
 
+AGENT = "agent:desk"
+
 
 @pytest.fixture
 def topic(alice: Any) -> Topic:
@@ -111,7 +113,7 @@ def test_a_queued_run_is_cancelled_and_then_has_ended(agent: Program, topic: Top
 
 
 def test_a_running_run_is_asked_to_stop(agent: Program, topic: Topic) -> None:
-    run = factories.make_run(topic, saved=False)
+    run = factories.make_run(topic, saved=False, actor=AGENT)
 
     assert agent.post(f"/runs/{run.pk}/stop").json()["status"] == "running"
     run.refresh_from_db()
@@ -119,7 +121,7 @@ def test_a_running_run_is_asked_to_stop(agent: Program, topic: Topic) -> None:
 
 
 def test_a_failed_run_is_retried_under_its_id(agent: Program, topic: Topic) -> None:
-    run = factories.make_run(topic, saved=False, status="failed")
+    run = factories.make_run(topic, saved=False, status="failed", actor=AGENT)
 
     answer = agent.post(f"/runs/{run.pk}/retry")
 
@@ -128,13 +130,13 @@ def test_a_failed_run_is_retried_under_its_id(agent: Program, topic: Topic) -> N
 
 
 def test_a_saved_run_is_not_retried(agent: Program, topic: Topic) -> None:
-    run = factories.make_run(topic)
+    run = factories.make_run(topic, actor=AGENT)
 
     problem(agent.post(f"/runs/{run.pk}/retry"), 409)
 
 
 def test_a_retry_from_a_step_that_was_not_finished_is_refused(agent: Program, topic: Topic) -> None:
-    run = factories.make_run(topic, saved=False, status="failed")
+    run = factories.make_run(topic, saved=False, status="failed", actor=AGENT)
 
     told = problem(agent.post(f"/runs/{run.pk}/retry", {"step": "read"}), 422)
 
@@ -142,13 +144,26 @@ def test_a_retry_from_a_step_that_was_not_finished_is_refused(agent: Program, to
 
 
 def test_a_retry_waits_for_the_run_that_goes_on(agent: Program, topic: Topic) -> None:
-    failed = factories.make_run(topic, saved=False, status="failed")
+    failed = factories.make_run(topic, saved=False, status="failed", actor=AGENT)
     other = starting.start_run(topic, trigger="person", by=topic.owner.actor)
 
     answer = agent.post(f"/runs/{failed.pk}/retry")
 
     problem(answer, 409)
     assert answer["Location"] == f"/api/v1/runs/{other.pk}"
+
+
+@pytest.mark.parametrize("act", ["cancel", "stop", "retry"])
+def test_a_run_that_someone_else_started_is_left_alone(
+    agent: Program, topic: Topic, act: str
+) -> None:
+    run = factories.make_run(topic, saved=False, status="failed" if act == "retry" else "running")
+
+    told = problem(agent.post(f"/runs/{run.pk}/{act}"), 403)
+
+    assert f"didn’t start run {run.pk}" in told["detail"]
+    run.refresh_from_db()
+    assert (run.stop_requested_at, run.cancel_requested_at) == (None, None)
 
 
 # --- what it wrote --------------------------------------------------------------------------------

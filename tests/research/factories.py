@@ -39,12 +39,13 @@ def make_run(topic: Topic, *, saved: bool = True, status: str = "", **fields: An
         fields = {"status": status or Run.Status.RUNNING, "started_at": now, **fields}
         if fields["status"] == Run.Status.RUNNING:
             fields = {"beat_at": now, "lease_until": now + timedelta(seconds=45), **fields}
-        run: Run = Run.objects.create(topic=topic, actor=str(topic.owner.actor), **fields)
+        fields = {"actor": str(topic.owner.actor), **fields}
+        run: Run = Run.objects.create(topic=topic, **fields)
         return run
     number = topic.run_count + 1
     run = Run.objects.create(
         topic=topic,
-        actor=str(topic.owner.actor),
+        actor=fields.pop("actor", str(topic.owner.actor)),
         number=number,
         status=status or Run.Status.SUCCEEDED,
         is_baseline=fields.pop("is_baseline", number == 1),
