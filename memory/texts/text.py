@@ -57,6 +57,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def ended(text: str) -> str:
+    """Return `text` as a sentence: with a full stop unless it has an end of its own."""
+    return text if text.rstrip("”\"’')）)")[-1:] in _STOPS else f"{text}."
+
+
 def shorten(text: str, limit: int) -> str:
     """Return at most `limit` characters, cut at a word where there is one, ending in an ellipsis."""
     text = one_line(text)

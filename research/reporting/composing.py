@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
 from memory.models import Source, TopicFact
-from memory.texts.text import match_key, shorten, without_citations
+from memory.texts.text import ended, match_key, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
 from research.claims.selection import Reading
 from research.comparing.matching import match
@@ -92,10 +92,11 @@ def compose(
     for change in changes:
         if change.status == Status.GONE_QUIET:
             change.citations = known.numbers_of(change.previous_id)
+    checked = [quiet.what_was_checked(again, standing)] if memory and not is_quiet else []
     if draft.is_extractive:
-        _lay_out(work, memory, pages, draft, changes, standing, known, background, again)
+        _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
     else:
-        draft.body = styles.framed(work, draft.body)
+        draft.body = styles.framed(work, draft.body, checked)
     for said in quiet.not_told(again):
         work.run.warn(said)
     if dropped:
@@ -165,8 +166,9 @@ def _lay_out(
     known: KnownSources,
     background: Sequence[Statement],
     again: Outcome,
+    checked: Sequence[str],
 ) -> None:
-    """Set summary and body of an extractive report."""
+    """Set summary and body of an extractive report; `checked` says which known pages were read again."""
     known_keys = {match_key(c.sentence) for c in changes if c.status == Status.CONFIRMED}
     listed = {match_key(c.sentence) for c in changes if c.is_listed}
     # What the section above calls superseded is not told below it as it were still so.
@@ -185,19 +187,25 @@ def _lay_out(
         and not _is_superseded(s.sentence, old, listed)
     ]
     news = [_cite(_as_told(change)) for change in again.changes if change.is_listed]
+    # A fact that is listed above as what was said before isn't repeated as known.
+    above = {c.previous_id for c in changes if c.is_listed}
     draft.summary = _summary(work, memory, pages, [*fresh, *more], standing, news, again)
     parts = styles.Parts(
         summary=draft.summary,
         fresh=[_cite(statement) for statement in fresh],
         more=[_cite(statement) for statement in more],
-        known=[known.line(fact) for fact in standing if not _is_superseded(fact.text, old, listed)],
+        known=[
+            known.line(fact)
+            for fact in standing
+            if fact.id not in above and not _is_superseded(fact.text, old, listed)
+        ],
         background=[_cite(statement) for statement in background],
         is_baseline=memory is None,
         is_in_passing=draft.is_in_passing,
     )
     label = _("Extractive: every sentence is taken from its source, written without a model.")
     body = styles.laid_out(work.settings.report_style, parts)
-    draft.body = styles.framed(work, body, [label] if fresh or more else [])
+    draft.body = styles.framed(work, body, [*checked, *([label] if fresh or more else [])])
 
 
 def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -> bool:
@@ -236,15 +244,15 @@ def _summary(
         return " ".join([*news, *(_cite(statement) for statement in found)][:2])
     if memory is None:
         return quiet.nothing_found(work, len(pages))
-    return quiet.what_was_checked(work, again, memory, standing)
+    return quiet.what_was_checked(again, standing)
 
 
 def _as_told(change: Change) -> Statement:
-    """Return a change as it is said outside the list of changes: what is gone says so."""
+    """Return a change as a sentence of the summary: what is gone says so, and a record ends in a full stop."""
     said = change.sentence
     if change.status == Status.GONE:
         said = _("No longer on its page: %(sentence)s") % {"sentence": said}
-    return Statement(said, tuple(change.citations))
+    return Statement(ended(said), tuple(change.citations))
 
 
 def _cite(statement: Statement) -> str:

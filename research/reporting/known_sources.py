@@ -96,7 +96,7 @@ def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
     day = date_format(timezone.localtime(at or created), "j M Y")
     if count:
         words = ngettext(
-            "confirmed %(n)d time, last on %(day)s", "confirmed %(n)d times, last on %(day)s", count
+            "confirmed once, on %(day)s", "confirmed %(n)d times, last on %(day)s", count
         )
         said = words % {"n": count, "day": day}
         return _("%(said)s, added by %(who)s") % {"said": said, "who": who} if who else said

@@ -67,32 +67,21 @@ def nothing_found(work: Work, read: int) -> str:
     return _("The searches found nothing about “%(topic)s”.") % values
 
 
-def what_was_checked(
-    work: Work, again: Outcome, memory: TopicMemory, standing: Sequence[KnownFact]
-) -> str:
-    """Say which known pages were read again, and of how many facts that is true.
+def what_was_checked(again: Outcome, standing: Sequence[KnownFact]) -> str:
+    """Say which known pages were read again, and for how many facts that is still true.
 
     A fact is called still true only if its page was read in this run and still holds its quote.
     """
-    read = again.unchanged + again.changed
-    confirmed = sum(change.status == Status.CONFIRMED for change in again.changes)
     said = []
-    if read:
-        said.append(
-            ngettext(
-                "%(read)d known page was read again: %(unchanged)d unchanged, %(changed)d changed.",
-                "%(read)d known pages were read again: %(unchanged)d unchanged, %(changed)d changed.",
-                read,
-            )
-            % {"read": read, "unchanged": again.unchanged, "changed": again.changed}
-        )
-    if confirmed:
+    if read := again.unchanged + again.changed:
+        said.append(_pages_read(again, read))
+    if confirmed := sum(change.status == Status.CONFIRMED for change in again.changes):
         said.append(
             ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
             % {"n": confirmed}
         )
-    unchecked = len(standing) - confirmed
-    if unchecked > 0:
+    looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}
+    if unchecked := sum(bool(fact.url) and fact.id not in looked_at for fact in standing):
         said.append(
             ngettext(
                 "%(n)d fact wasn’t checked, because its page wasn’t read or compared.",
@@ -102,6 +91,23 @@ def what_was_checked(
             % {"n": unchecked}
         )
     return " ".join(said) or _("No known page was read again.")
+
+
+def _pages_read(again: Outcome, read: int) -> str:
+    values = {"read": read, "changed": again.changed}
+    if not again.changed:
+        words = ngettext(
+            "%(read)d known page was read again. It hasn’t changed.",
+            "%(read)d known pages were read again. None has changed.",
+            read,
+        )
+        return words % values
+    words = ngettext(
+        "%(read)d known page was read again, and %(changed)d has changed.",
+        "%(read)d known pages were read again, and %(changed)d changed.",
+        read,
+    )
+    return words % values
 
 
 def not_told(again: Outcome) -> list[str]:

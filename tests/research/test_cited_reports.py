@@ -92,7 +92,7 @@ def test_a_known_fact_cites_its_source_and_says_when_it_was_last_confirmed(
 
     source = next(one for one in first.sources if one["link"] == cast.url(1))
     # Its page was read again and still holds it.
-    assert f"{cast.sentence(1)} [{source['n']}] *(confirmed 1 time, last on " in first.body
+    assert f"{cast.sentence(1)} [{source['n']}] *(confirmed once, on " in first.body
     assert source["state"] == "known" and source["title"] == "Cells from Lyon"
     assert f"[Cells from Lyon]({cast.url(1)})" in first.as_markdown()
 
