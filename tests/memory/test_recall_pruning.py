@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from itertools import product
 from typing import Any
 
 import pytest
-from django.db import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.models import SearchEntry, SearchTerm
+from memory.models import SearchTerm
 from memory.recall import pruning
 from memory.recall.looking import Level, Term, TermFigures
-from memory.recall.recalling import recall
 from memory.texts.terms import LEVELS, level_of
 from tests.memory.test_recall_exact import store
 
@@ -73,17 +70,3 @@ def test_a_text_is_found_by_how_often_it_says_a_word(alice: Any) -> None:
         for times in LEVELS
     }
     assert told == {2: (3, 3), 3: (2, 5), 5: (1, 10), 8: (1, 10)}
-
-
-def test_the_migration_gives_old_entries_the_levels_that_new_ones_have(alice: Any) -> None:
-    store(alice, ["zulu alpha zulu", "alpha beta", "beta " * 9])
-    words = dict(SearchEntry.objects.values_list("record_id", "words"))
-    levels = [level_of(word, n) for word in ("zulu", "beta") for n in LEVELS]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE memory_searchentry SET words = ts_delete(words, %s::text[])", [levels]
-        )
-        assert dict(SearchEntry.objects.values_list("record_id", "words")) != words
-        cursor.execute(importlib.import_module("memory.migrations.0015_search_levels")._LEVELS)
-    assert dict(SearchEntry.objects.values_list("record_id", "words")) == words
-    assert len(recall(alice, "beta", "exact")) == 2
