@@ -81,7 +81,6 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django.contrib.postgres",
     "django_htmx",
-    "django_filters",
     "pgtrigger",
     "csp",
     "axes",

@@ -171,13 +171,6 @@ def calls_of_month(user: User, topic: Topic | None = None) -> Calls:
     return calls if topic is None else calls.filter(topic=topic)
 
 
-def spent_by_topic(user: User, topic_ids: Iterable[Any]) -> dict[Any, Spent]:
-    """Return what each of the topics spent this month: one query; one without calls is left out."""
-    calls = calls_of(user).filter(created__gte=month_began(user), topic__in=list(topic_ids))
-    rows: Any = calls.values("topic_id").annotate(**_SUMS)
-    return {row["topic_id"]: Spent.of(row) for row in rows}
-
-
 def limits_of(user: User, spent: Spent) -> list[Limit]:
     """Return the limits that the person's month has, beside what is spent of them."""
     return limits_beside(user.monthly_tokens, user.monthly_money, spent)

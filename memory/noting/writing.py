@@ -264,33 +264,6 @@ def _successor(
     return successor
 
 
-def replace_with(note: Note, successor: Note, *, by: Actor, why: str = "") -> None:
-    """Let a note that exists stand in for another of its owner's.
-
-    Raises InvalidValue if it is the same one, another's, or if either is trashed or superseded:
-    so no chain can close to a circle.
-    """
-    ids = sorted({note.pk, successor.pk})
-    with transaction.atomic():
-        held = {n.pk: n for n in Note.objects.filter(pk__in=ids).order_by("pk").select_for_update()}
-        old, new = held.get(note.pk), held.get(successor.pk)
-        problem = ""
-        if old is None or new is None or old.owner_id != new.owner_id:
-            problem = _("There is no such note.")
-        elif old.pk == new.pk:
-            problem = _("A note cannot supersede itself.")
-        elif new.superseded_by_id is not None or new.trashed_at is not None:
-            problem = _(
-                "“%(note)s” is superseded or in the trash, and cannot stand in for another."
-            )
-            problem %= {"note": str(new)}
-        elif {old.kind, new.kind}.intersection(Note.IDENTITY):
-            problem = _("The soul, agent and user notes are superseded under Settings only.")
-        if problem or old is None or new is None:
-            raise InvalidValue(problem, errors={"superseded_by": [problem]})
-        point_at(old, new, by=by, why=why or _("superseded"), source=str(by))
-
-
 def point_at(note: Note, successor: Note, *, by: Actor, why: str, source: str) -> None:
     """Let `note`, whose row the caller holds, be superseded by `successor`."""
     problem = ""

@@ -102,11 +102,6 @@ def _to_read(work: Work) -> list[Hit]:
     return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
 
 
-def page_fetcher() -> PageFetcher:
-    """Return what fetches pages from the web."""
-    return get_fetcher()
-
-
 def _last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return what earlier runs read last of the hits that aren't new, by the page's name."""
     known = [hit for hit in hits if hit.state in _READ_BEFORE]

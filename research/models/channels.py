@@ -17,7 +17,6 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site import redaction
@@ -306,10 +305,3 @@ def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
         for channel in channels
         if channel.pk not in left_out
     ]
-
-
-def waits_in_words(delivery: Delivery) -> str:
-    """Return what a delivery's state is called, with when it is tried again."""
-    if delivery.state == Delivery.State.WAITING and delivery.tried:
-        return _("waits to be tried again")
-    return str(delivery.get_state_display())

@@ -249,11 +249,6 @@ def written_by(report: Any) -> str:
     return _("written by %(model)s") % {"model": report.written_by}
 
 
-def pages_in_words(count: int) -> str:
-    """Return `14 pages`."""
-    return ngettext("%(n)d page", "%(n)d pages", count) % {"n": count}
-
-
 # --- the memory -----------------------------------------------------------------------------------
 
 
