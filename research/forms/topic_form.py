@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.models import Topic, User
 from memory.models.topics import NameTaken
 from memory.outside import connections
@@ -26,7 +27,6 @@ from research.finding import searching
 from research.forms import service_order, topic_choices
 from research.forms.fields import (
     ChecksField,
-    CleanTextField,
     DomainsField,
     FeedsField,
     LabelsField,
