@@ -126,7 +126,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.contrib.messages.context_processors.messages",
                 "csp.context_processors.nonce",
                 "beacon_site.installed.by_hand",
-                "research.frame.frame",
+                "research.context_processors.frame",
             ],
             "builtins": ["beacon_site.template_tags"],
         },

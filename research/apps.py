@@ -34,7 +34,7 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.running.content_keeping").register()
         importlib.import_module("research.archive_kinds").register_kinds()
         importlib.import_module("research.tool_research").register()
-        importlib.import_module("research.account_end").register()
+        importlib.import_module("research.account_deletion").register()
         importlib.import_module("research.facts.staleness").register()
         importlib.import_module("research.doctor.all").register()
         blocks = importlib.import_module("memory.contexts.topic_block")

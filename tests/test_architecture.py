@@ -20,7 +20,7 @@ LAYERS = {
         asgi database_errors env heartbeat http installed mail_folder redaction request_figures
         template_tags ticks web_server whole_files wsgi
         embedded env_mail json_lines logs providers
-        celery disk dumps own_command request_log runner settings variables
+        celery disk dumps management_base request_log runner settings variables
         backups broker health up
         command urls
     """,
@@ -39,7 +39,7 @@ LAYERS = {
         talking
         archive
         accounts
-        forms tasks answers admin_pages management
+        forms tasks responses admin_pages management
         pressed_twice
         views api admin
         urls
@@ -48,7 +48,7 @@ LAYERS = {
         models claims links palette apps
         comparing
         outbox budgets activity
-        schedules admin_notices figures recall_kinds first_steps frame account_end mcp
+        schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
         topic_settings archive_kinds admin
         sources working
         finding deltas
@@ -57,7 +57,7 @@ LAYERS = {
         steps forms
         rechecks follow_ups
         running
-        runs answers tool_research
+        runs responses tool_research
         reports
         news
         notices home_page

@@ -20,12 +20,12 @@ from beacon_site.http import BeaconRequest
 from memory.accounts import deletion as account_deletion
 from memory.accounts import sign_ins
 from memory.accounts.guards import staff_only
-from memory.answers import go_to
 from memory.archive import jobs, verifying
 from memory.archive.zips import NotTaken
 from memory.errors import InvalidValue
 from memory.forms.account_deletion import AccountDeletionForm
 from memory.models import User
+from memory.responses import go_to
 
 
 @never_cache

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, next_of, say_cleaned, undo_tag
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms import records as forms
 from memory.models import Note
@@ -26,6 +25,7 @@ from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing
 from memory.records import history as record_history
 from memory.records.page import model_of
+from memory.responses import go_to, next_of, say_cleaned, undo_tag
 
 
 @require_http_methods(["GET", "POST"])

@@ -18,7 +18,6 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import undo_tag
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.forms.record_inline import InlineForm
 from memory.models import BulkAct, Observation
@@ -30,6 +29,7 @@ from memory.records import facets as record_facets
 from memory.records import list as record_list
 from memory.records.wanted import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, Wanted
 from memory.records.words import row_words, title_of, words_of
+from memory.responses import undo_tag
 
 JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
 

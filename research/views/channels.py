@@ -22,11 +22,10 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import apprise_sender
 from memory.accounts import settings_undo
 from memory.accounts.people import works_here_alone
-from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.pressed_twice import once_a_press
-from research.answers import go_back
+from memory.responses import go_back, undo_settings_tag
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
 from research.notices import channels, digests, feed_out, sending

@@ -24,13 +24,14 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
+from memory.responses import go_to, refused
 from memory.texts.text import clean
-from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.models.run_queries import RunQuerySet
 from research.reports import page as report_page
+from research.responses import not_now
 from research.running import allowance, starting
 from research.running.allowance import NotNow
 from research.runs import page as run_page

@@ -17,9 +17,9 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.models import Topic
+from memory.responses import go_back, refused
 from memory.texts.text import shorten
 from memory.trash import forgetting_urls
-from research.answers import go_back, refused
 from research.finding import reading_next
 from research.models.in_effect import everywhere
 from research.sources import desk as source_desk

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
-from research.answers import go_to, refused
+from memory.responses import go_to, refused
 from research.intent import telling
 from research.models import DeltaItem, Run
 

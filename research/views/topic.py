@@ -15,9 +15,9 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.responses import go_back
 from memory.topics import memory as topic_memory
 from memory.topics.agent_memory import agent_memory
-from research.answers import go_back
 from research.models import Report
 from research.news import since_page
 from research.reports import page as report_page

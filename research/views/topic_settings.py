@@ -18,12 +18,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import settings_undo
-from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.pressed_twice import once_a_press
+from memory.responses import go_to, undo_settings_tag
 from memory.texts.text import clean
-from research.answers import go_to
 from research.budgets import forecasting
 from research.budgets.budget import DEFAULTS
 from research.finding import searching

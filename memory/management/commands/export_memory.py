@@ -9,13 +9,13 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.archive import writing
 from memory.management.accounts import account_named
 from memory.models import Activity
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Write everything that an account owns into one zip."""
 
     help = "Write everything that an account owns into one zip: JSON lines, and Markdown to read."

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.archive import elsewhere, storing, taking_in
 from memory.archive.counting import TakingIn
 from memory.archive.elsewhere import Choice, Shape
@@ -18,7 +18,7 @@ from memory.management.accounts import account_named
 from memory.models import Note, Observation
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Take a file into an account: all of it that fits, or, where the file is unsound, nothing."""
 
     help = "Import an archive of Beacon, a zip of Markdown files, or JSON lines into an account."

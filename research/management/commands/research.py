@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.http import zone_of
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.management.accounts import account_named, only_account
@@ -31,7 +31,7 @@ WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be 
 NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
 
     help = "Start a run of a topic (made if there is none); with --wait print its report."

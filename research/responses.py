@@ -1,27 +1,17 @@
-"""Answers that several pages give: where to go on, that it cannot be now, what was marked read."""
+"""Responses shared by pages of runs and reports: why no run starts, and what was marked as read."""
 
 from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from django_htmx.http import HttpResponseClientRedirect
 
-from beacon_site.http import BeaconRequest, page_of_ours
+from beacon_site.http import BeaconRequest
+from memory.responses import in_notice
 from research.running.allowance import NotNow
-
-
-def go_to(request: BeaconRequest, url: str) -> HttpResponse:
-    """Send the person to `url`: by redirect, or over htmx by its header."""
-    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
-
-
-def go_back(request: BeaconRequest, default: str) -> HttpResponse:
-    """Send the person to where the form says it was (`next`, here only), else to `default`."""
-    return go_to(request, page_of_ours(request.POST.get("next", ""), default))
 
 
 def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
@@ -30,19 +20,7 @@ def not_now(request: BeaconRequest, exc: NotNow) -> HttpResponse:
     response = render(request, f"{status}.html", {"why": str(exc)}, status=status)
     if exc.retry_after:
         response["Retry-After"] = str(exc.retry_after)
-    return _for_notice(request, response)
-
-
-def refused(request: BeaconRequest, why: str) -> HttpResponse:
-    """Say that what was asked does not fit what is there (409)."""
-    return _for_notice(request, render(request, "409.html", {"why": why}, status=409))
-
-
-def _for_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
-    if request.htmx:
-        response["HX-Retarget"] = "#notice"
-        response["HX-Reswap"] = "innerHTML"
-    return response
+    return in_notice(request, response)
 
 
 def said_read(request: BeaconRequest, count: int, key: int) -> None:

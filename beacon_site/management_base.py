@@ -1,4 +1,4 @@
-"""A command of Beacon's own: where its tables are not made yet, it says what to do instead."""
+"""Base class of Beacon's management commands."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.db import connection
 from beacon_site.embedded.commands import NOTHING_YET
 
 
-class OwnCommand(BaseCommand):
-    """A `manage.py` command that works on what Beacon holds; it makes no tables."""
+class MigratedCommand(BaseCommand):
+    """A command that needs a migrated database, and says what to do if there is none."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Run the command; raises CommandError where the database was never migrated."""
+        """Run the command.  Raises CommandError if the database was never migrated."""
         if get_user_model()._meta.db_table not in connection.introspection.table_names():
             raise CommandError(NOTHING_YET.format(place=settings.DATA_DIR))
         return super().execute(*args, **options)

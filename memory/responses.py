@@ -1,4 +1,4 @@
-"""Answers that several of memory's pages give: where to go on, and that it cannot be so."""
+"""Responses shared by pages: redirects, 409 Conflict, and the tags of toasts with Undo."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from memory.models import Remembered, Revision
 
 
 def go_to(request: BeaconRequest, url: str) -> HttpResponse:
-    """Send the person to `url`: by redirect, or over htmx by its header."""
+    """Redirect to `url`, over htmx by its header."""
     return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
 
 
 def next_of(request: BeaconRequest, default: str = "") -> str:
-    """Return where the form or the address says to go on (`next`, here only), else `default`."""
+    """Return the `next` of the form or the URL if it is a page of this site, else `default`."""
     asked = str(request.POST.get("next") or request.GET.get("next") or "")
     return page_of_ours(asked, default)
 
 
 def go_back(request: BeaconRequest, default: str) -> HttpResponse:
-    """Send the person to where the form says it was, else to `default`."""
+    """Redirect to `next`, else to `default`."""
     return go_to(request, next_of(request, default))
 
 
 def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:
-    """Say that what was asked does not fit what is there (409), and the way on if there is one."""
-    response = render(request, "409.html", {"why": why, "way": way}, status=409)
+    """Answer 409 Conflict with the reason; `way` is a link to continue."""
+    return in_notice(request, render(request, "409.html", {"why": why, "way": way}, status=409))
+
+
+def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
+    """Show the response in the page's notice area where htmx asked for it."""
     if request.htmx:
         response["HX-Retarget"] = "#notice"
         response["HX-Reswap"] = "innerHTML"

@@ -1,4 +1,4 @@
-"""What every page's frame shows: the rail with its counts, and the banner when nothing works."""
+"""Context of every page: navigation with counts, and the health banner."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ _AGE = Func(
     output_field=FloatField(),
 )
 _ANYBODY = -1  # nobody's id
-# So many unread reports are counted and no more: one who lets them lie has thousands, and every page
-# asks.  Told is then "99+".
+# Cap the count of unread reports: this runs on every page.  Shown as "99+" then.
 MOST_UNREAD = 100
 WAITING = ("unread_reports", "waiting_plans", "waiting_proposals", "waiting_conflicts")
 

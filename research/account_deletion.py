@@ -1,4 +1,4 @@
-"""What of research ends before an account is deleted."""
+"""Cancel an account's runs before it is deleted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from research.models.run_queries import end_in
 
 
 def end_runs(person: User) -> None:
-    """End the account's runs at once: a worker that is at one finds that it no longer holds it."""
+    """Cancel unfinished runs; a worker that executes one finds that it has lost its claim."""
     runs = Run.objects.of(person).unfinished()
     runs.update(cancel_requested_at=Now(), **end_in(Run.Status.CANCELLED))
 
 
 def register() -> None:
-    """Let runs end before anything else of the account goes; called once the app is ready."""
+    """Cancel runs before anything else is deleted; called when the app is ready."""
     if end_runs not in LAST_ACTS:
         LAST_ACTS.insert(0, end_runs)
