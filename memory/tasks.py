@@ -17,6 +17,9 @@ from beacon_site.broker import send
 from memory.accounts import sign_in_failures, sign_ins
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
 from memory.conflict_desk import finding as conflict_finding
 from memory.conflict_desk import settling as conflicts
 from memory.content import retention
@@ -33,9 +36,6 @@ from memory.one_at_a_time import alone
 from memory.recall import embedding, following
 from memory.records import bulk_acts
 from memory.reviewing import review
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
 from memory.topics import publishing
 from memory.trash import traces
 

@@ -36,7 +36,7 @@ LAYERS = {
         reviewing conflict_desk content_pages file_pages
         toolkit trash
         reflecting
-        talking
+        chat
         archive
         accounts
         forms tasks responses admin_pages management

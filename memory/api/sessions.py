@@ -22,6 +22,8 @@ from memory.api.problems import Problem, not_found
 from memory.api.reviewing import reviewed_lines
 from memory.api.shown import shows
 from memory.api.versions import tagged
+from memory.chat import conversation
+from memory.chat import end as conversation_end
 from memory.models import Message, Session, Trust
 from memory.observing.consolidation import (
     Turn,
@@ -32,8 +34,6 @@ from memory.observing.consolidation import (
     turns_of,
 )
 from memory.observing.lines import checked_size
-from memory.talking import conversation
-from memory.talking import end as conversation_end
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memory.chat.conversation import PENDING
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import checked_path
 from memory.models import (
@@ -33,7 +34,6 @@ from memory.records import kinds as record_kinds
 from memory.reviewing import danger
 from memory.reviewing.apply import APPLY
 from memory.reviewing.risk_codes import Risk
-from memory.talking.conversation import PENDING
 from memory.texts.cite_marks import MARK
 from memory.toolkit.types import named
 

@@ -9,6 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.actors import RESEARCH, Actor
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.content import store
 from memory.documents import library
 from memory.files.reading import read_file
@@ -18,8 +20,6 @@ from memory.noting.writing import edit_note, write_note
 from memory.observing import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
 from research.models import DeltaItem, Run
 from research.notices import channels
 from research.schedules import scheduling

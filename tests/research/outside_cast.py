@@ -15,6 +15,9 @@ from beacon_site.providers.llm import LlmProfile, Message
 from beacon_site.providers.openai_learning import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from beacon_site.providers.search import SearchProfile, get_search
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
 from memory.content import compaction
 from memory.file_pages import condensing as file_condensing
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
@@ -23,9 +26,6 @@ from memory.outside import connections, embedders
 from memory.recall import embedding
 from memory.recall.recalling import recall
 from memory.reflecting import reflection
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
 from memory.toolkit.shown import asker
 from memory.toolkit.types import ToolContext
 from research.finding import reading, searching

@@ -14,6 +14,7 @@ from memory.actors import Actor
 from memory.archive import writing
 from memory.archive.counting import TakingIn
 from memory.archive.taking_in import take_in
+from memory.chat import conversation
 from memory.content import restore_snapshot, store, take_snapshot
 from memory.contexts import identity
 from memory.files.saving import save_file
@@ -24,7 +25,6 @@ from memory.observing import edit_observation
 from memory.observing.writing import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
-from memory.talking import conversation
 from tests.api.cast import Program
 
 MARK: Any = {"sensitivity": "sensitive"}

@@ -20,6 +20,8 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
 from memory.actors import Actor
 from memory.archive import jobs
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.content import snapshots
 from memory.content.storing import store
 from memory.documents.library import add_document
@@ -46,8 +48,6 @@ from memory.records.undoing import undo
 from memory.reviewing import review
 from memory.reviewing.risk_codes import Held, Risk
 from memory.scratchpads.entries import set_value
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
 from memory.toolkit.registry import call_tool
 from memory.toolkit.types import ToolContext
 from memory.trash import page as trash_page

@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.llm import Message as Said
 from beacon_site.providers.llm import ToolCall
 from memory.actors import Actor
+from memory.chat.cites import given_of, records_as_named
 from memory.contexts.context import Context, build_context
 from memory.models import Message, Session, Trust
 from memory.noting.writing import lowest_trust
 from memory.observing.consolidation import source_of
 from memory.reviewing import agent_reading
-from memory.talking.cites import given_of, records_as_named
 from memory.texts.trimming import SHARE, trimmed
 from memory.toolkit.types import ToolContext
 

@@ -12,11 +12,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory.chat.conversation import PENDING
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.observing.consolidation import source_of
 from memory.paging import Page, page_of
 from memory.reflecting.page import Shown, shown_of
-from memory.talking.conversation import PENDING
 from memory.texts import markdown
 from memory.texts.cite_marks import numbered
 from memory.texts.text import shorten

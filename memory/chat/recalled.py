@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from memory.chat.cites import given_of, records_as_named
+from memory.chat.prompt import Talk
 from memory.models import Note, Trust
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall
 from memory.recall.snippets import passage
-from memory.talking.cites import given_of, records_as_named
-from memory.talking.prompt import Talk
 from memory.texts.cite_marks import FILE
 from memory.texts.text import as_data, one_line, plain
 from memory.toolkit.types import ToolContext

@@ -22,15 +22,15 @@ from beacon_site.heartbeat import Heartbeat
 from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import LlmProfile
+from memory.chat.cites import check, given_of
+from memory.chat.conversation import LEASE, claim, mine
+from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
+from memory.chat.recalled import answer_by_recall, hits_for_prompt
 from memory.models import Message
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.outside import connections
 from memory.reviewing import refused
-from memory.talking.cites import check, given_of
-from memory.talking.conversation import LEASE, claim, mine
-from memory.talking.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
-from memory.talking.recalled import answer_by_recall, hits_for_prompt
 from memory.texts.text import clean, shorten
 from memory.toolkit.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.toolkit.types import ToolContext

@@ -27,6 +27,8 @@ from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message as Said
 from memory.actors import Actor
+from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
+from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.errors import MemoryRefused
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.money.meter import BudgetReached
@@ -45,8 +47,6 @@ from memory.reflecting import reflection
 from memory.reflecting.entry import Told, findings_in
 from memory.reflecting.gate import why_not_talk
 from memory.reviewing import refused, review
-from memory.talking.conversation import LOG_DAYS, PENDING, is_to_keep
-from memory.talking.prompt import ASK, transcript_of, words_trust
 from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, plain, shorten
