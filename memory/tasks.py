@@ -31,7 +31,7 @@ from memory.file_pages import condensing as file_condensing
 from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.models.trash import TRASH_DAYS
-from memory.noting import maintenance
+from memory.notes import maintenance
 from memory.one_at_a_time import alone
 from memory.recall import embedding, following
 from memory.records import bulk_acts

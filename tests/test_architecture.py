@@ -30,7 +30,7 @@ LAYERS = {
         models
         origins money topics files
         outside scratchpads
-        recall noting
+        recall notes
         observing content documents doctor
         contexts records
         reviewing conflict_desk content_pages file_pages

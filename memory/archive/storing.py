@@ -23,8 +23,8 @@ from memory.archive.writing import CHUNK
 from memory.archive.zips import NotTaken
 from memory.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
-from memory.noting.checks import NoteChecks, usual_stability
-from memory.noting.writing import expiry
+from memory.notes.checks import NoteChecks, usual_stability
+from memory.notes.writing import expiry
 from memory.observing.lines import single
 from memory.texts.text import clean, one_line, shorten
 

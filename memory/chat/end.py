@@ -33,7 +33,7 @@ from memory.errors import MemoryRefused
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
-from memory.noting.writing import lowest_trust, write_note
+from memory.notes.writing import lowest_trust, write_note
 from memory.observing.consolidation import (
     keep_lines,
     lines_in,

@@ -36,8 +36,8 @@ from memory.models import (
     User,
 )
 from memory.models.conflicts import label_of, standing_rows
-from memory.noting import merging
-from memory.noting import writing as notes
+from memory.notes import merging
+from memory.notes import writing as notes
 from memory.observing.writing import edit_observation
 
 How = Conflict.How

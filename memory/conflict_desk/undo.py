@@ -13,7 +13,7 @@ from memory.conflict_desk.settling import MODELS, Settled, held, held_sides
 from memory.errors import MemoryRefused
 from memory.models import Activity, Conflict, Note, Revision, TopicFact, User
 from memory.models.history import as_json
-from memory.noting import merging
+from memory.notes import merging
 from memory.records import undoing
 
 

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Activity, Message, Observation, Session, Trust
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.observing.lines import Line
 from memory.observing.writing import remember_lines
 from memory.texts.cite_marks import without_marks

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models import Observation
-from memory.noting.checks import NoteChecks
+from memory.notes.checks import NoteChecks
 from memory.texts.text import clean, is_visible, one_line, shorten
 
 LONGEST_SOURCE = 200  # characters

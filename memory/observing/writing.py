@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import StaleWrite
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
-from memory.noting.checks import NoteChecks
+from memory.notes.checks import NoteChecks
 from memory.observing import near
 from memory.observing.lines import Line, checked, checked_source, single
 

@@ -24,7 +24,7 @@ from memory.content.relations import relate
 from memory.files import putting_back
 from memory.files.saving import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
-from memory.noting.writing import check_put_back
+from memory.notes.writing import check_put_back
 from memory.records.along import Along, Hanging
 
 Move = Callable[[Any, Actor], object]

@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 
 from memory import origins
 from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User
-from memory.noting.chain import chain
+from memory.notes.chain import chain
 from memory.records import history as record_history
 from memory.records.history import Change
 from memory.records.set_aside import reason_of

@@ -17,8 +17,8 @@ from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.models import AgentScope, Note, Observation, Session
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
-from memory.noting.checks import usual_stability
-from memory.noting.writing import supersede, write_note
+from memory.notes.checks import usual_stability
+from memory.notes.writing import supersede, write_note
 from memory.observing import Line, Remembered, batch, remember_lines
 from memory.observing.consolidation import (
     Turn,

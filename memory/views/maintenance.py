@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.broker import send
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory.noting import maintenance
+from memory.notes import maintenance
 from memory.outside import connections
 
 

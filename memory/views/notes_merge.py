@@ -18,7 +18,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused, StaleWrite
 from memory.models import Note
-from memory.noting import merging
+from memory.notes import merging
 from memory.outside import connections
 from memory.responses import go_back, go_to, refused, say_cleaned
 

@@ -18,8 +18,8 @@ from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms import records as forms
 from memory.models import Note
-from memory.noting import writing as notes
-from memory.noting.checks import TYPICAL
+from memory.notes import writing as notes
+from memory.notes.checks import TYPICAL
 from memory.observing.writing import write_observation
 from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing

@@ -22,7 +22,7 @@ from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.fetch import WebPage
 from memory.models import Trust
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.texts import injection
 from memory.texts.canonical import canonical_url
 from memory.texts.text import as_data, clean, for_prompt, one_line, shorten

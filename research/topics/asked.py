@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Topic, Trust, User
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.texts.text import clean
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS

@@ -25,7 +25,7 @@ from memory.models import (
     ScratchpadEntry,
     Topic,
 )
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.observing import Line, remember_lines
 from tests.api.cast import Program
 

@@ -24,7 +24,7 @@ from memory.api.bodies import MOST_BODY, MOST_CONTENT_BODY
 from memory.content import storing
 from memory.files.saving import save_file
 from memory.models import ReviewLevel, TopicFact, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.observing import Line, remember_lines
 from memory.toolkit.registry import REGISTRY, call_tool, schema_of
 from research.api.joined import api

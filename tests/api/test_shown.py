@@ -25,7 +25,7 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import agent_reading
 from memory.reviewing.levels import set_levels
 from research.mcp import calls

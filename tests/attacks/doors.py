@@ -36,7 +36,7 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.noting.writing import lowest_trust, write_note
+from memory.notes.writing import lowest_trust, write_note
 from memory.observing import Line, remember_lines
 from memory.scratchpads import entries as scratchpad
 from research.mcp import calls, resources

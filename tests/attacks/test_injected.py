@@ -19,7 +19,7 @@ from memory.chat import turn as conversation_turn
 from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.models import MemoryFile, Note, Observation, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.outside import connections
 from memory.texts.text import one_line
 from memory.toolkit.registry import ToolContext, call_tool

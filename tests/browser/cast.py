@@ -25,7 +25,7 @@ from django.utils import timezone  # noqa: E402
 from beacon_site.providers import sample  # noqa: E402
 from memory.documents import library  # noqa: E402
 from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
-from memory.noting import writing as notes  # noqa: E402
+from memory.notes import writing as notes  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
 from research.running import executing  # noqa: E402
 from research.running.starting import create_sample_topic, start_run  # noqa: E402

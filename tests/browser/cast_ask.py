@@ -13,7 +13,7 @@ from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.models import Message, Note, Session
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.outside import connections
 
 

@@ -27,7 +27,7 @@ from memory.archive.rows import Unfit, as_line, decoded, parsed
 from memory.archive.taking_in import take_in
 from memory.archive.zips import NotTaken
 from memory.models import Activity, Archive, Note, Observation, Topic, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 
 MANIFEST = {"format": "beacon-archive", "version": 1}
 NOTE = {

@@ -20,7 +20,7 @@ from memory.chat import end as conversation_end
 from memory.errors import InvalidValue
 from memory.models import Message, Note, Proposal, Reflection, Revision, Session, User
 from memory.models.proposals import Danger
-from memory.noting.writing import supersede, write_note
+from memory.notes.writing import supersede, write_note
 from memory.records import undoing
 from memory.reviewing import review
 from memory.reviewing.risks import is_owners_word

@@ -16,7 +16,7 @@ from memory.conflict_desk import settling as conflicts
 from memory.conflict_desk import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.observing import write_observation
 from memory.records.undoing import ChangedSince
 from memory.tasks import maintain

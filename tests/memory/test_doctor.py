@@ -33,7 +33,7 @@ from memory.models import (
     SearchTerm,
     User,
 )
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.outside import connections
 from memory.recall.recalling import recall
 from memory.tasks import embed_due, look_for_drift

@@ -10,8 +10,8 @@ from django.db import connection
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, User
-from memory.noting.chain import MOST_LINKS, chain
-from memory.noting.writing import edit_note, get_notes, point_at, supersede, write_note
+from memory.notes.chain import MOST_LINKS, chain
+from memory.notes.writing import edit_note, get_notes, point_at, supersede, write_note
 from memory.recall import bm25
 
 AGENT = Actor("agent", "claude")

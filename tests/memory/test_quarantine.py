@@ -8,7 +8,7 @@ import pytest
 
 from memory.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.recall.recalling import recall
 from memory.records.set_aside import reason_of
 from memory.reviewing import quarantine, refused, refusing, review

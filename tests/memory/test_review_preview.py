@@ -16,7 +16,7 @@ from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Proposal, Revision
 from memory.models.base import Lock
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.observing import write_observation
 from memory.reviewing import page as review_page
 from memory.reviewing import review

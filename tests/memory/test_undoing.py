@@ -10,7 +10,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.files.saving import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
-from memory.noting.writing import edit_note, point_at, write_note
+from memory.notes.writing import edit_note, point_at, write_note
 from memory.records.undoing import ChangedSince, Gone, restore_to, undo
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic

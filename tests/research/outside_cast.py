@@ -21,7 +21,7 @@ from memory.chat import turn as conversation_turn
 from memory.content import compaction
 from memory.file_pages import condensing as file_condensing
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
-from memory.noting.maintenance import maintain
+from memory.notes.maintenance import maintain
 from memory.outside import connections, embedders
 from memory.recall import embedding
 from memory.recall.recalling import recall

@@ -19,8 +19,8 @@ from memory.content import restore_snapshot, store, take_snapshot
 from memory.contexts import identity
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
-from memory.noting.merging import merge
-from memory.noting.writing import edit_note, supersede, write_note
+from memory.notes.merging import merge
+from memory.notes.writing import edit_note, supersede, write_note
 from memory.observing import edit_observation
 from memory.observing.writing import write_observation
 from memory.reviewing import review

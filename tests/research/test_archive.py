@@ -44,7 +44,7 @@ from memory.models import (
     Use,
     User,
 )
-from memory.noting.writing import get_notes, supersede, write_note
+from memory.notes.writing import get_notes, supersede, write_note
 from memory.recall import bm25
 from memory.reviewing import review
 from research.facts import correcting

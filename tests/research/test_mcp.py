@@ -13,7 +13,7 @@ from starlette.responses import Response
 from memory.accounts import tokens
 from memory.files.saving import save_file
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.reviewing import agent_reading
 from memory.toolkit import registry as tools
 from research.mcp import calls, resources, web

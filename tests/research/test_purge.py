@@ -20,7 +20,7 @@ from memory.models import (
     Use,
     User,
 )
-from memory.noting.writing import point_at, supersede, write_note
+from memory.notes.writing import point_at, supersede, write_note
 from memory.observing import Line, remember_lines
 from memory.recall import bm25
 from research.models import Report, Run

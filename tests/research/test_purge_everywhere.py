@@ -39,7 +39,7 @@ from memory.models import (
     Topic,
     User,
 )
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.observing.writing import write_observation
 from memory.outside import connections
 from memory.records import acts as record_acts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory.content import store
 from memory.files.saving import save_file
 from memory.models import User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.observing.writing import write_observation
 from tests.research import outside_cast
 from tests.research.outside_cast import ASKERS, Outside

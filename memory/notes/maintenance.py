@@ -28,7 +28,7 @@ from memory.actors import MAINTENANCE, Actor
 from memory.errors import MemoryRefused
 from memory.models import Activity, Lock, Note, User
 from memory.models.notes import MOST_CONTENT, NoteQuerySet
-from memory.noting.merging import merge
+from memory.notes.merging import merge
 
 logger = structlog.get_logger(__name__)
 

@@ -24,8 +24,8 @@ from memory.errors import InvalidValue, StaleWrite
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
-from memory.noting.checks import NoteChecks
-from memory.noting.writing import insert, lowest_trust, point_at
+from memory.notes.checks import NoteChecks
+from memory.notes.writing import insert, lowest_trust, point_at
 from memory.outside.asking import ask_model
 from memory.texts.text import clean, for_prompt, is_visible, shorten
 

@@ -1,7 +1,7 @@
 """Writing, reading, editing and superseding notes: the one way in for pages, tasks and tools.
 
 Data flow: a caller's fields -> `NoteChecks` -> one transaction with the row, its revision and its
-place in the search index.  Merging is in `memory.noting.merging`, the soul and its like in
+place in the search index.  Merging is in `memory.notes.merging`, the soul and its like in
 `memory.contexts.identity`.
 """
 
@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, Topic, Trust, User
-from memory.noting.checks import NoteChecks, usual_stability
+from memory.notes.checks import NoteChecks, usual_stability
 
 # What a caller may name when writing or editing a note, besides its text.
 FIELDS = (
