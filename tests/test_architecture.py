@@ -31,7 +31,7 @@ LAYERS = {
         origins money topics files
         outside scratchpads
         recall notes
-        observing content documents doctor
+        observations content documents doctor
         contexts records
         reviewing conflict_desk content_pages file_pages
         toolkit trash

@@ -25,7 +25,7 @@ from memory.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
 from memory.notes.checks import NoteChecks, usual_stability
 from memory.notes.writing import expiry
-from memory.observing.lines import single
+from memory.observations.lines import single
 from memory.texts.text import clean, one_line, shorten
 
 MOST_ENTRIES = 100_000

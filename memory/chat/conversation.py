@@ -24,7 +24,7 @@ from memory.errors import InvalidValue, MemoryRefused
 from memory.files.reading import index_text
 from memory.models import Agent, Message, Note, Revision, Session, Trust, User
 from memory.notes.writing import lowest_trust, write_note
-from memory.observing.consolidation import source_of
+from memory.observations.consolidation import source_of
 from memory.reviewing import review
 from memory.texts.text import clean, is_visible, one_line, shorten
 from memory.toolkit.types import named

@@ -34,7 +34,7 @@ from memory.models import Activity, Message, Note, Proposal, Reflection, Session
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.notes.writing import lowest_trust, write_note
-from memory.observing.consolidation import (
+from memory.observations.consolidation import (
     keep_lines,
     lines_in,
     source_of,

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from memory.chat.conversation import PENDING
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
-from memory.observing.consolidation import source_of
+from memory.observations.consolidation import source_of
 from memory.paging import Page, page_of
 from memory.reflecting.page import Shown, shown_of
 from memory.texts import markdown

@@ -21,7 +21,7 @@ from memory.chat.cites import given_of, records_as_named
 from memory.contexts.context import Context, build_context
 from memory.models import Message, Session, Trust
 from memory.notes.writing import lowest_trust
-from memory.observing.consolidation import source_of
+from memory.observations.consolidation import source_of
 from memory.reviewing import agent_reading
 from memory.texts.trimming import SHARE, trimmed
 from memory.toolkit.types import ToolContext

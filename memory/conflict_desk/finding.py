@@ -1,6 +1,6 @@
 """Finding what says almost the same: notes, observations, and facts of one topic.
 
-It is found by words, as near observations are (`memory.observing.near`), so it needs no embedder.
+It is found by words, as near observations are (`memory.observations.near`), so it needs no embedder.
 What was looked at once, and settled, is not brought up again until one of the two says something
 else.
 """
@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.models import Conflict, Note, Observation, TopicFact, User
-from memory.observing.near import CANDIDATES, LONGEST, is_near
+from memory.observations.near import CANDIDATES, LONGEST, is_near
 from memory.recall import bm25
 
 SECONDS = 10.0  # of one look; the latest are looked at first

@@ -38,7 +38,7 @@ from memory.models import (
 from memory.models.conflicts import label_of, standing_rows
 from memory.notes import merging
 from memory.notes import writing as notes
-from memory.observing.writing import edit_observation
+from memory.observations.writing import edit_observation
 
 How = Conflict.How
 MODELS: dict[str, Any] = {"note": Note, "observation": Observation, "topicfact": TopicFact}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory.models import Observation, Topic, Trust
-from memory.observing.near import is_near
+from memory.observations.near import is_near
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall_each
 from memory.texts.injection import smells_of_instructions

@@ -20,7 +20,7 @@ from memory.forms import records as forms
 from memory.models import Note
 from memory.notes import writing as notes
 from memory.notes.checks import TYPICAL
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing
 from memory.records import history as record_history

@@ -23,7 +23,7 @@ from memory.forms.record_inline import InlineForm
 from memory.models import BulkAct, Observation
 from memory.models.base import Lock
 from memory.notes.writing import edit_note
-from memory.observing import edit_observation
+from memory.observations import edit_observation
 from memory.records import bulk_acts, bulk_words, saved_views
 from memory.records import facets as record_facets
 from memory.records import list as record_list

@@ -14,8 +14,8 @@ from django.utils.translation import ngettext
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.actors import RESEARCH
 from memory.models import Observation, Topic, TopicFact, Trust
-from memory.observing import Line, remember_lines
-from memory.observing.extraction import MODEL, Extracted, extract, without_known
+from memory.observations import Line, remember_lines
+from memory.observations.extraction import MODEL, Extracted, extract, without_known
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import split
 from memory.texts.text import match_key, without_citations

@@ -26,7 +26,7 @@ from memory.models import (
     Topic,
 )
 from memory.notes import writing as notes
-from memory.observing import Line, remember_lines
+from memory.observations import Line, remember_lines
 from tests.api.cast import Program
 
 pytestmark = pytest.mark.django_db(transaction=True)

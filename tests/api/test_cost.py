@@ -25,7 +25,7 @@ from memory.content import storing
 from memory.files.saving import save_file
 from memory.models import ReviewLevel, TopicFact, User
 from memory.notes.writing import write_note
-from memory.observing import Line, remember_lines
+from memory.observations import Line, remember_lines
 from memory.toolkit.registry import REGISTRY, call_tool, schema_of
 from research.api.joined import api
 from research.facts.correcting import MOST_FACTS

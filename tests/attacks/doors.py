@@ -37,7 +37,7 @@ from memory.models import (
     User,
 )
 from memory.notes.writing import lowest_trust, write_note
-from memory.observing import Line, remember_lines
+from memory.observations import Line, remember_lines
 from memory.scratchpads import entries as scratchpad
 from research.mcp import calls, resources
 from research.mcp.callers import Caller

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memory.models import Note, Observation, Use
 from memory.notes.writing import edit_note, pin, supersede, write_note
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from research.models import Run
 
 TEXT = """## What to compare

@@ -13,7 +13,7 @@ from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Conflict, Proposal
 from memory.notes import writing as notes
-from memory.observing import write_observation
+from memory.observations import write_observation
 from memory.reviewing import refusing, review
 from memory.reviewing.risk_codes import Held
 from memory.reviewing.risks import Write, found

@@ -17,7 +17,7 @@ from memory.files.reading import read_file
 from memory.files.saving import append_to, save_file
 from memory.models import Conflict, Note, Proposal, SavedView
 from memory.notes.writing import edit_note, write_note
-from memory.observing import write_observation
+from memory.observations import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
 from research.models import DeltaItem, Run

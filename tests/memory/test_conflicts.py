@@ -17,7 +17,7 @@ from memory.conflict_desk import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
 from memory.notes import writing as notes
-from memory.observing import write_observation
+from memory.observations import write_observation
 from memory.records.undoing import ChangedSince
 from memory.tasks import maintain
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes

@@ -12,8 +12,15 @@ from beacon_site.providers.openai_model import OpenAIModel, learned_about
 from memory.actors import RESEARCH
 from memory.models import ModelCall, Observation
 from memory.money.meter import BudgetReached
-from memory.observing import batch, remember_lines
-from memory.observing.extraction import LEAST, MOST, MOST_LINES, Extracted, extract, without_known
+from memory.observations import batch, remember_lines
+from memory.observations.extraction import (
+    LEAST,
+    MOST,
+    MOST_LINES,
+    Extracted,
+    extract,
+    without_known,
+)
 from memory.outside import connections
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer

@@ -9,7 +9,7 @@ import pytest
 from memory.actors import Actor
 from memory.contexts.topic_block import TASKS, topic_block
 from memory.models import Use
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from research.models import TopicSettings
 from research.working import offering
 from tests.research.factories import make_fact, make_run, make_topic

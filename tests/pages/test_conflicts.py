@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
 from memory.notes import writing as notes
-from memory.observing import write_observation
+from memory.observations import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 
 pytestmark = pytest.mark.django_db

@@ -21,8 +21,8 @@ from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
 from memory.notes.merging import merge
 from memory.notes.writing import edit_note, supersede, write_note
-from memory.observing import edit_observation
-from memory.observing.writing import write_observation
+from memory.observations import edit_observation
+from memory.observations.writing import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
 from tests.api.cast import Program

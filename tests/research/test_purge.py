@@ -21,7 +21,7 @@ from memory.models import (
     User,
 )
 from memory.notes.writing import point_at, supersede, write_note
-from memory.observing import Line, remember_lines
+from memory.observations import Line, remember_lines
 from memory.recall import bm25
 from research.models import Report, Run
 from tests.research.conftest import Providers

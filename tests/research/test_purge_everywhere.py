@@ -40,7 +40,7 @@ from memory.models import (
     User,
 )
 from memory.notes.writing import write_note
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from memory.outside import connections
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from memory.models import Observation
-from memory.observing.lines import EXPLICIT, checked_category
+from memory.observations.lines import EXPLICIT, checked_category
 
 if TYPE_CHECKING:
-    from memory.observing.consolidation import Turn
+    from memory.observations.consolidation import Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.models import Activity, Message, Observation, Session, Trust
 from memory.notes.writing import lowest_trust
-from memory.observing.lines import Line
-from memory.observing.writing import remember_lines
+from memory.observations.lines import Line
+from memory.observations.writing import remember_lines
 from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, cut, width

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memory.observing.lines import Line, batch
-from memory.observing.writing import (
+from memory.observations.lines import Line, batch
+from memory.observations.writing import (
     Remembered,
     edit_observation,
     remember_lines,

@@ -9,17 +9,17 @@ from typing import Any
 
 from memory.actors import Actor
 from memory.models import Observation
-from memory.observing import consolidation
-from memory.observing.consolidation import Turn
-from memory.observing.lines import EXPLICIT, batch
-from memory.observing.store import (
+from memory.observations import consolidation
+from memory.observations.consolidation import Turn
+from memory.observations.lines import EXPLICIT, batch
+from memory.observations.store import (
     ObservationHit,
     RankedStore,
     ScratchpadHit,
     StoreClosed,
     StoredObservation,
 )
-from memory.observing.writing import remember_lines, write_observation
+from memory.observations.writing import remember_lines, write_observation
 from memory.recall.operators import Question
 from memory.recall.recalling import RecallHit, recall
 from memory.scratchpads import entries as scratchpad

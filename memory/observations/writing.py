@@ -13,8 +13,8 @@ from memory.actors import Actor
 from memory.errors import StaleWrite
 from memory.models import Observation, Revision, Sensitivity, Topic, Trust
 from memory.notes.checks import NoteChecks
-from memory.observing import near
-from memory.observing.lines import Line, checked, checked_source, single
+from memory.observations import near
+from memory.observations.lines import Line, checked, checked_source, single
 
 # Sources that give the same again when they are worked through again: what a person threw away
 # of them must not come back by that.

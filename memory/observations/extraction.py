@@ -21,8 +21,8 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message
 from memory.models import Topic
 from memory.money.meter import BudgetReached, Meter
-from memory.observing.lines import Line
-from memory.observing.near import is_near
+from memory.observations.lines import Line
+from memory.observations.near import is_near
 from memory.outside.asking import ask_model
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import sentences

@@ -18,16 +18,9 @@ from django.utils import timezone
 
 from memory.errors import InvalidValue, NoSuchKey
 from memory.models import Trust
-from memory.observing.consolidation import Turn, lines_in, source_of
-from memory.observing.lines import (
-    EXPLICIT,
-    Line,
-    batch,
-    checked,
-    checked_source,
-    single,
-)
-from memory.observing.store import (
+from memory.observations.consolidation import Turn, lines_in, source_of
+from memory.observations.lines import EXPLICIT, Line, batch, checked, checked_source, single
+from memory.observations.store import (
     HitsByCategory,
     ObservationHit,
     RankedStore,
