@@ -23,8 +23,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory.llm import connections
 from memory.models import ModelCall, Note, Topic, User
-from memory.outside import connections
 from memory.reviewing import danger
 from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step

@@ -29,7 +29,7 @@ LAYERS = {
         file_texts
         models
         origins money topics files
-        outside scratchpads
+        llm scratchpads
         recall notes
         observations content documents doctor
         contexts records

@@ -30,6 +30,7 @@ from memory.actors import Actor
 from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
 from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.errors import MemoryRefused
+from memory.llm.asking import ask_model
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
@@ -42,7 +43,6 @@ from memory.observations.consolidation import (
     turns_of,
 )
 from memory.one_at_a_time import alone
-from memory.outside.asking import ask_model
 from memory.reflecting import reflection
 from memory.reflecting.entry import Told, findings_in
 from memory.reflecting.gate import why_not_talk

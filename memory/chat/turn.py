@@ -26,10 +26,10 @@ from memory.chat.cites import check, given_of
 from memory.chat.conversation import LEASE, claim, mine
 from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
 from memory.chat.recalled import answer_by_recall, hits_for_prompt
+from memory.llm import connections
 from memory.models import Message
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
-from memory.outside import connections
 from memory.reviewing import refused
 from memory.texts.text import clean, shorten
 from memory.toolkit.loop import ANSWERED, CallRecord, LoopResult, run_loop

@@ -21,12 +21,12 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.actors import Actor
 from memory.errors import InvalidValue, StaleWrite
+from memory.llm.asking import ask_model
 from memory.models import Lock, Note, Sensitivity, Trust, User
 from memory.money.meter import BudgetReached
 from memory.money.month_budget import MonthMeter
 from memory.notes.checks import NoteChecks
 from memory.notes.writing import insert, lowest_trust, point_at
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, for_prompt, is_visible, shorten
 
 LEAST, MOST = 2, 20  # notes of one merge by hand

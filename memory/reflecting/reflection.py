@@ -21,9 +21,9 @@ from beacon_site.providers.llm import Message
 from memory import origins
 from memory.actors import REFLECTOR
 from memory.file_texts.paths import path_of_month
+from memory.llm import connections
 from memory.models import Activity, Proposal, Reflection, Revision, Topic, User
 from memory.money.meter import BudgetReached, Meter
-from memory.outside import connections
 from memory.reflecting import prompt as reflection_prompt
 from memory.reflecting.entry import Told, entry_of, findings_in
 from memory.reflecting.gate import should_reflect

@@ -20,10 +20,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError, ToolsRefused
 from beacon_site.providers.llm import Answer, Message, OnText, Tool, ToolCall, Usage
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Topic
 from memory.money.meter import BudgetReached, Meter
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, shorten
 from memory.texts.trimming import (
     BYTES_PER_TOKEN,

@@ -25,9 +25,9 @@ from memory.content.model_written import MOST_TOKENS, Ask, Written
 from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused
+from memory.llm.asking import ask_model
 from memory.models import ContentItem, Sensitivity, Use
 from memory.money.meter import Meter
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.content import NAMES as STORE_TOOLS
 from memory.toolkit.types import Full, ToolContext, ToolResult

@@ -21,8 +21,8 @@ from memory.chat import end as conversation_end
 from memory.chat import page as ask_page
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.ask import MessageForm, TitleForm
+from memory.llm import connections
 from memory.models import Message, Session
-from memory.outside import connections
 from memory.responses import go_to, refused, undo_tag
 
 

@@ -17,9 +17,9 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused, StaleWrite
+from memory.llm import connections
 from memory.models import Note
 from memory.notes import merging
-from memory.outside import connections
 from memory.responses import go_back, go_to, refused, say_cleaned
 
 

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.actors import Actor
+from memory.llm import connections
 from memory.models import Agent, Sensitivity
-from memory.outside import connections
 from memory.toolkit.types import ToolContext
 from research.deep.desk import Desk
 from research.deep.track import NoTools, TrackLoop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memory.outside import connections
+from memory.llm import connections
 from research.working import given
 from research.working.stepping import Work
 

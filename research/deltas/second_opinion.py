@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Answer, Message
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Sensitivity, TopicFact
 from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, shorten
 from memory.topics.memory import KnownFact

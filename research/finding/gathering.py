@@ -22,8 +22,8 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.search import SearchOptions, SearchProvider
 from memory.documents import folder as library_folder
 from memory.documents import library
+from memory.llm import connections
 from memory.models import SeenUrl, Source
-from memory.outside import connections
 from memory.reviewing import refused
 from memory.texts.canonical import canonical_url, is_in_domain
 from research.finding import fusion, hits, known_pages, searching

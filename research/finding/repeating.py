@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import KEY
 from memory.documents import library
-from memory.outside import connections
+from memory.llm import connections
 from research.finding import searching
 from research.models import Run, Step
 from research.working.stepping import Work

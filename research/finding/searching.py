@@ -32,8 +32,8 @@ from beacon_site.providers.search import (
     get_search,
 )
 from memory.documents.library import library_search
+from memory.llm import connections
 from memory.models import User
-from memory.outside import connections
 
 logger = structlog.get_logger(__name__)
 

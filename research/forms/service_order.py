@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY
 from beacon_site.providers.search import SERVICES, SearchProfile
-from memory.outside import connections
+from memory.llm import connections
 from research.finding import searching
 
 UP, DOWN = -1, 1

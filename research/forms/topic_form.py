@@ -18,9 +18,9 @@ from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
+from memory.llm import connections
 from memory.models import Topic, User
 from memory.models.topics import NameTaken
-from memory.outside import connections
 from memory.texts.slugs import slug_of
 from memory.texts.text import clean, one_line
 from research.finding import searching

@@ -20,9 +20,9 @@ from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.contexts import taught
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations

@@ -9,7 +9,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.contexts.offering import still_offered
-from memory.outside import connections
+from memory.llm import connections
 from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Run, Step

@@ -18,10 +18,10 @@ from pydantic import BaseModel, Field, model_validator
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.contexts import taught
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Observation, Sensitivity, Use
 from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, one_line
 from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory

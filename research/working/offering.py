@@ -14,8 +14,8 @@ from django.utils.translation import ngettext
 from memory.contexts import taught
 from memory.contexts.offering import as_prompt, still_offered
 from memory.contexts.topic_block import observations_for
+from memory.llm import connections
 from memory.models import Observation, Topic, Use
-from memory.outside import connections
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
 from research.working.stepping import Work

@@ -18,9 +18,9 @@ from memory.chat import conversation
 from memory.chat import turn as conversation_turn
 from memory.contexts import identity
 from memory.files.reading import read_file
+from memory.llm import connections
 from memory.models import MemoryFile, Note, Observation, User
 from memory.notes.writing import write_note
-from memory.outside import connections
 from memory.texts.text import one_line
 from memory.toolkit.registry import ToolContext, call_tool
 from tests.api.cast import Program

@@ -12,9 +12,9 @@ from beacon_site.providers.llm import Answer, ToolCall, Usage
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
+from memory.llm import connections
 from memory.models import Message, Note, Session
 from memory.notes.writing import write_note
-from memory.outside import connections
 
 
 def asked(owner: Any) -> dict[str, str]:

@@ -10,8 +10,8 @@ import pytest
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.files.reading import read_file
+from memory.llm import connections
 from memory.models import Reflection, ReviewLevel, User
-from memory.outside import connections
 from memory.reflecting import reflection
 
 Reflect = Callable[..., Reflection]

@@ -17,8 +17,8 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.actors import RESEARCH, Actor
 from memory.content import query, store
+from memory.llm import connections
 from memory.models import Agent, ContentItem
-from memory.outside import connections
 from memory.texts.text import as_data
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import LoopResult, run_loop

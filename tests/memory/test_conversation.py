@@ -19,9 +19,9 @@ from memory.chat.conversation import StillAnswering, ask, start
 from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.files.saving import save_file
+from memory.llm import connections
 from memory.models import Message, Note, Session
 from memory.notes.writing import write_note
-from memory.outside import connections
 
 FACTS = "# User\n\n> Summary: Name: Zhang San, drinks tea\n\n- Name: Zhang San\n- Drinks: tea\n"
 Models = Callable[..., FakeLanguageModel]

@@ -16,8 +16,8 @@ from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.chat.conversation import ask, begin, rename, start
+from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.outside import connections
 
 pytestmark = pytest.mark.django_db
 

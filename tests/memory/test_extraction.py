@@ -10,6 +10,7 @@ import pytest
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
 from memory.actors import RESEARCH
+from memory.llm import connections
 from memory.models import ModelCall, Observation
 from memory.money.meter import BudgetReached
 from memory.observations import batch, remember_lines
@@ -21,7 +22,6 @@ from memory.observations.extraction import (
     extract,
     without_known,
 )
-from memory.outside import connections
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
 from research.finding import reading, searching
 from research.models import Run
 from research.running import executing, starting

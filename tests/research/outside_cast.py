@@ -20,9 +20,9 @@ from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.content import compaction
 from memory.file_pages import condensing as file_condensing
+from memory.llm import connections, embedders
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
 from memory.notes.maintenance import maintain
-from memory.outside import connections, embedders
 from memory.recall import embedding
 from memory.recall.recalling import recall
 from memory.reflecting import reflection

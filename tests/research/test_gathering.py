@@ -16,8 +16,8 @@ from beacon_site.providers.errors import (
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchHit, SearchOptions
+from memory.llm import connections
 from memory.models import SeenUrl, Topic
-from memory.outside import connections
 from research.finding import reading, searching
 from research.models import Hit, Run, TopicSettings
 from research.working.stepping import Work

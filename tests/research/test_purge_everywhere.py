@@ -26,6 +26,7 @@ from memory.content import snapshots
 from memory.content.storing import store
 from memory.documents.library import add_document
 from memory.files.saving import save_file
+from memory.llm import connections
 from memory.models import (
     BulkAct,
     FileDraft,
@@ -41,7 +42,6 @@ from memory.models import (
 )
 from memory.notes.writing import write_note
 from memory.observations.writing import write_observation
-from memory.outside import connections
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records.undoing import undo

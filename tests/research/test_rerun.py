@@ -9,8 +9,8 @@ import pytest
 
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
 from research.finding import repeating, searching
 from research.models import Run, RunInTheWay, TopicSettings
 from research.running import starting

@@ -25,8 +25,8 @@ from beacon_site.providers.endpoint_kinds import KINDS, address_of, kind_by_addr
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult
+from memory.llm import connections
 from memory.models import Connection
-from memory.outside import connections
 
 AUTO = "auto"
 NONE = "none"

@@ -22,10 +22,10 @@ from beacon_site.providers.errors import ProviderError, ProviderNonsense, Provid
 from beacon_site.providers.llm import Answer, LlmProfile, Message, OnText, Tool, Usage
 from beacon_site.providers.openai_reply import estimate
 from beacon_site.redaction import redact
+from memory.llm import connections
 from memory.models import ModelCall, Topic, User
 from memory.money import booking, reserving
 from memory.money.meter import Meter
-from memory.outside import connections
 from memory.texts.text import clean
 
 logger = structlog.get_logger(__name__)

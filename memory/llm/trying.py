@@ -18,9 +18,9 @@ from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
 from beacon_site.redaction import redact
+from memory.llm import connections, embedders
+from memory.llm.asking import price
 from memory.models import ModelCall, User
-from memory.outside import connections, embedders
-from memory.outside.asking import price
 
 logger = structlog.get_logger(__name__)
 
