@@ -35,7 +35,7 @@ LAYERS = {
         contexts records
         reviewing conflict_desk content_pages file_pages
         toolkit trash
-        reflecting
+        reflection
         chat
         archive
         accounts

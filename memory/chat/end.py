@@ -43,9 +43,9 @@ from memory.observations.consolidation import (
     turns_of,
 )
 from memory.one_at_a_time import alone
-from memory.reflecting import reflection
-from memory.reflecting.entry import Told, findings_in
-from memory.reflecting.gate import why_not_talk
+from memory.reflection import reflection
+from memory.reflection.entry import Told, findings_in
+from memory.reflection.gate import why_not_talk
 from memory.reviewing import refused, review
 from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions

@@ -16,7 +16,7 @@ from memory.chat.conversation import PENDING
 from memory.models import Message, Note, Observation, Reflection, Session, Topic, Trust, User
 from memory.observations.consolidation import source_of
 from memory.paging import Page, page_of
-from memory.reflecting.page import Shown, shown_of
+from memory.reflection.page import Shown, shown_of
 from memory.texts import markdown
 from memory.texts.cite_marks import numbered
 from memory.texts.text import shorten

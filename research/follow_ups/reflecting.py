@@ -1,6 +1,6 @@
 """The follow-up that looks back on a run: what of it is kept in the memory files (R169 to R185).
 
-Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflecting.reflection`.
+Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflection.reflection`.
 All of it came from the web, so what is made of it is `external` and waits for a person.
 """
 
@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import Reflection, Revision, Topic, Trust
-from memory.reflecting import reflection
-from memory.reflecting.entry import Told
-from memory.reflecting.gate import why_not
+from memory.reflection import reflection
+from memory.reflection.entry import Told
+from memory.reflection.gate import why_not
 from memory.texts.text import without_citations
 from research.follow_ups import in_trash
 from research.follow_ups import transcript as run_transcript

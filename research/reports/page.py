@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
-from memory.reflecting import page as reflection_page
+from memory.reflection import page as reflection_page
 from memory.texts.markdown import by_direction, link_citations, render
 from research import links
 from research.finding import searching

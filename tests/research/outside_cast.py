@@ -25,7 +25,7 @@ from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Top
 from memory.notes.maintenance import maintain
 from memory.recall import embedding
 from memory.recall.recalling import recall
-from memory.reflecting import reflection
+from memory.reflection import reflection
 from memory.toolkit.shown import asker
 from memory.toolkit.types import ToolContext
 from research.finding import reading, searching

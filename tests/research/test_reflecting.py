@@ -88,7 +88,7 @@ def test_a_saved_run_is_looked_back_on_afterwards_and_its_status_stands(run: Run
 def test_a_reflection_that_breaks_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.reflecting.reflection.reflect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("memory.reflection.reflection.reflect", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)

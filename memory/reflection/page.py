@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.reflecting.reflection import RULES
+from memory.reflection.reflection import RULES
 
 HELD = "held"
 

@@ -24,9 +24,9 @@ from memory.file_texts.paths import path_of_month
 from memory.llm import connections
 from memory.models import Activity, Proposal, Reflection, Revision, Topic, User
 from memory.money.meter import BudgetReached, Meter
-from memory.reflecting import prompt as reflection_prompt
-from memory.reflecting.entry import Told, entry_of, findings_in
-from memory.reflecting.gate import should_reflect
+from memory.reflection import prompt as reflection_prompt
+from memory.reflection.entry import Told, entry_of, findings_in
+from memory.reflection.gate import should_reflect
 from memory.texts.text import clean, shorten
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import CallRecord, LoopResult, run_loop
