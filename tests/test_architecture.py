@@ -28,7 +28,7 @@ LAYERS = {
         texts errors actors addresses paging one_at_a_time apps
         file_texts
         models
-        origins money topics files
+        origins usage topics files
         llm scratchpads
         recall notes
         observations content documents doctor

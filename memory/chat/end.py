@@ -32,8 +32,6 @@ from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.errors import MemoryRefused
 from memory.llm.asking import ask_model
 from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthMeter
 from memory.notes.writing import lowest_trust, write_note
 from memory.observations.consolidation import (
     keep_lines,
@@ -50,6 +48,8 @@ from memory.reviewing import refused, review
 from memory.texts.cite_marks import without_marks
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, plain, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
 
 logger = structlog.get_logger(__name__)
 

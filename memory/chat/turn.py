@@ -28,12 +28,12 @@ from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, 
 from memory.chat.recalled import answer_by_recall, hits_for_prompt
 from memory.llm import connections
 from memory.models import Message
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthMeter
 from memory.reviewing import refused
 from memory.texts.text import clean, shorten
 from memory.toolkit.loop import ANSWERED, CallRecord, LoopResult, run_loop
 from memory.toolkit.types import ToolContext
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
 
 logger = structlog.get_logger(__name__)
 

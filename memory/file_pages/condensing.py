@@ -31,10 +31,10 @@ from memory.files.condensing import condensed
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthMeter, check_month
 from memory.texts import diff as text_diff
 from memory.texts.text import for_prompt, is_visible, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter, check_month
 
 MOST_ASKED = 24_000  # characters of a file that a model is given: its answer has to fit, too
 MOST_ROWS = 600

@@ -17,7 +17,7 @@ from beacon_site.providers.llm import LlmProfile
 from memory.forms.connections import ConnectionForm
 from memory.llm import connections
 from memory.models import Connection
-from memory.money.prices import stored_price
+from memory.usage.prices import stored_price
 
 JSON_MODES = [
     ("", gettext_lazy("find out by testing")),

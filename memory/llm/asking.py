@@ -24,9 +24,9 @@ from beacon_site.providers.openai_reply import estimate
 from beacon_site.redaction import redact
 from memory.llm import connections
 from memory.models import ModelCall, Topic, User
-from memory.money import booking, reserving
-from memory.money.meter import Meter
 from memory.texts.text import clean
+from memory.usage import booking, reserving
+from memory.usage.meter import Meter
 
 logger = structlog.get_logger(__name__)
 

@@ -27,7 +27,7 @@ from beacon_site.providers.probing import ProbeResult
 from beacon_site.providers.search import SERVICES, SearchProfile
 from beacon_site.providers.serpapi import ENGINES
 from memory.models import Activity, Connection, Sensitivity, Topic, User
-from memory.money.prices import stored_price
+from memory.usage.prices import stored_price
 
 MODEL = "model"
 SERPAPI = "serpapi"

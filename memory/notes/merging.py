@@ -23,11 +23,11 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.llm.asking import ask_model
 from memory.models import Lock, Note, Sensitivity, Trust, User
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthMeter
 from memory.notes.checks import NoteChecks
 from memory.notes.writing import insert, lowest_trust, point_at
 from memory.texts.text import clean, for_prompt, is_visible, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
 
 LEAST, MOST = 2, 20  # notes of one merge by hand
 _MOST_ASKED = 24_000  # characters of notes that a model is given to merge

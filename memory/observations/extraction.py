@@ -21,12 +21,12 @@ from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message
 from memory.llm.asking import ask_model
 from memory.models import Topic
-from memory.money.meter import BudgetReached, Meter
 from memory.observations.lines import Line
 from memory.observations.near import is_near
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import sentences
 from memory.texts.text import clean, cut, for_prompt, is_visible, one_line, width, without_citations
+from memory.usage.meter import BudgetReached, Meter
 
 LEAST, MOST = 50, 4_000  # of an output: shorter ones are skipped (R87), longer ones cut (R88)
 MOST_LINES = 10  # of one category

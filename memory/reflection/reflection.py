@@ -23,7 +23,6 @@ from memory.actors import REFLECTOR
 from memory.file_texts.paths import path_of_month
 from memory.llm import connections
 from memory.models import Activity, Proposal, Reflection, Revision, Topic, User
-from memory.money.meter import BudgetReached, Meter
 from memory.reflection import prompt as reflection_prompt
 from memory.reflection.entry import Told, entry_of, findings_in
 from memory.reflection.gate import should_reflect
@@ -31,6 +30,7 @@ from memory.texts.text import clean, shorten
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import CallRecord, LoopResult, run_loop
 from memory.toolkit.types import ToolContext
+from memory.usage.meter import BudgetReached, Meter
 
 __all__ = ["Reflection", "changes_of", "reflect", "should_reflect", "skip"]
 

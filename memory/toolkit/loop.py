@@ -23,7 +23,6 @@ from beacon_site.providers.llm import Answer, Message, OnText, Tool, ToolCall, U
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import Topic
-from memory.money.meter import BudgetReached, Meter
 from memory.texts.text import clean, shorten
 from memory.texts.trimming import (
     BYTES_PER_TOKEN,
@@ -35,6 +34,7 @@ from memory.texts.trimming import (
 from memory.toolkit import registry
 from memory.toolkit.shown import Kept, ResultStore
 from memory.toolkit.types import MemoryTool, ToolContext
+from memory.usage.meter import BudgetReached, Meter
 
 logger = structlog.get_logger(__name__)
 

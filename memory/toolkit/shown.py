@@ -27,10 +27,10 @@ from memory.content.storing import store
 from memory.errors import MemoryRefused
 from memory.llm.asking import ask_model
 from memory.models import ContentItem, Sensitivity, Use
-from memory.money.meter import Meter
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.content import NAMES as STORE_TOOLS
 from memory.toolkit.types import Full, ToolContext, ToolResult
+from memory.usage.meter import Meter
 
 FULL_TURNS = 1  # for so many turns the first result of an action is sent in full
 COMPACT_TURNS = 2  # for so many turns after the call the short form is sent, then the citation line

@@ -22,7 +22,7 @@ from beacon_site.providers.llm import LlmProfile, Usage
 from memory.llm import connections
 from memory.llm.asking import price
 from memory.models import ModelCall, User
-from memory.money import prices
+from memory.usage import prices
 from research.budgets.budget import budget_for
 from research.models import Run, Step, TopicSettings
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
-from memory.money.meter import BudgetReached
+from memory.usage.meter import BudgetReached
 from research.budgets.budget import RunMeter
 from research.budgets.depth import depth_of
 from research.working.stepping import TaskOver, Work

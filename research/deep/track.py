@@ -16,11 +16,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm import Answer, Message
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean, for_prompt
 from memory.toolkit.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
 from memory.toolkit.shown import asker, store_for
 from memory.toolkit.types import MemoryTool, ToolContext
+from memory.usage.meter import BudgetReached
 from research.deep import desk, limits
 from research.deep.desk import Desk
 from research.deep.limits import ShareUsed, TrackMeter

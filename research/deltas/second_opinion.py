@@ -21,10 +21,10 @@ from beacon_site.providers.llm import Answer, Message
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import Sensitivity, TopicFact
-from memory.money.meter import BudgetReached
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, shorten
 from memory.topics.memory import KnownFact
+from memory.usage.meter import BudgetReached
 from research.comparing.relating import SURE, Comparison, Told, Verdict
 from research.deltas.delta import Opinions, SecondOpinion
 from research.working.stepping import Work

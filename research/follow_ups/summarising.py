@@ -23,10 +23,10 @@ from beacon_site.providers.llm import Message
 from memory.actors import RESEARCH
 from memory.llm.asking import ask_model
 from memory.models import Note, Topic, Trust
-from memory.money.meter import BudgetReached
 from memory.notes.writing import write_note
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, plain, shorten, without_citations
+from memory.usage.meter import BudgetReached
 from research.follow_ups import in_trash
 from research.models import DeltaItem, Hit, Run
 from research.models.runs import MAX_TRIES

@@ -13,8 +13,8 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.partial_json import readable_text
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean
+from memory.usage.meter import BudgetReached
 from research.working.stepping import Work
 
 KEPT_EVERY = 1.0  # seconds

@@ -22,11 +22,11 @@ from beacon_site.providers.llm import Message
 from memory.contexts import taught
 from memory.llm import connections
 from memory.llm.asking import ask_model
-from memory.money.meter import BudgetReached
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topics.memory import TopicMemory
+from memory.usage.meter import BudgetReached
 from research.budgets.depth import depth_of
 from research.claims import selection
 from research.claims.selection import Reading

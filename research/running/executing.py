@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
-from memory.money.meter import BudgetReached
+from memory.usage.meter import BudgetReached
 from research import outbox
 from research.models import Run, RunLost
 from research.running import pipeline

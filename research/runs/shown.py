@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import Topic
-from memory.money import prices
 from memory.texts.text import plain, without_citations
+from memory.usage import prices
 from research import links
 from research.deep import tracks
 from research.models import Hit, Run, Step

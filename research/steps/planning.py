@@ -21,10 +21,10 @@ from memory.contexts import taught
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import Observation, Sensitivity, Use
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean, one_line
 from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
+from memory.usage.meter import BudgetReached
 from research.facts import correcting
 from research.finding import facets, repeating
 from research.models import Run, TopicSettings

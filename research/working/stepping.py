@@ -27,8 +27,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.heartbeat import Heartbeat
 from beacon_site.providers.errors import ProviderError
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean
+from memory.usage.meter import BudgetReached
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
 from research.working import parallel

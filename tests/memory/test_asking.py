@@ -20,7 +20,7 @@ from beacon_site.providers.llm import Answer, LlmProfile, Message, Tool, ToolCal
 from memory.llm import connections
 from memory.llm.asking import ask_model, price, redact
 from memory.models import ModelCall
-from memory.money.meter import BudgetReached
+from memory.usage.meter import BudgetReached
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

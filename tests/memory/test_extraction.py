@@ -12,7 +12,6 @@ from beacon_site.providers.openai_model import OpenAIModel, learned_about
 from memory.actors import RESEARCH
 from memory.llm import connections
 from memory.models import ModelCall, Observation
-from memory.money.meter import BudgetReached
 from memory.observations import batch, remember_lines
 from memory.observations.extraction import (
     LEAST,
@@ -22,6 +21,7 @@ from memory.observations.extraction import (
     extract,
     without_known,
 )
+from memory.usage.meter import BudgetReached
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

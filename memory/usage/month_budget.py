@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
 from memory.models import Topic, User
-from memory.money import reserving, spending
-from memory.money.meter import BudgetReached
+from memory.usage import reserving, spending
+from memory.usage.meter import BudgetReached
 
 
 @dataclass(frozen=True, slots=True)

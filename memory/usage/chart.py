@@ -15,8 +15,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.money import prices
-from memory.money.spending import Line, Month, Spent
+from memory.usage import prices
+from memory.usage.spending import Line, Month, Spent
 
 MOST_MONTHS = 12
 MOST_BARS = 8

@@ -21,8 +21,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.http import zone_of
 from memory.models import ModelCall, Topic, User
-from memory.money import prices
 from memory.texts.spreadsheets import cell
+from memory.usage import prices
 
 NEAR_SHARE = 80  # of a hundred of a limit: from here on people are warned
 MOST_RUNS = 10  # of a month, those that spent most
