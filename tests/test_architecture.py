@@ -33,7 +33,7 @@ LAYERS = {
         recall notes
         observations content documents doctor
         contexts records
-        reviewing conflict_desk content_pages file_pages
+        reviewing conflicts content_pages file_pages
         toolkit trash
         reflection
         chat

@@ -18,10 +18,10 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.conflict_desk import finding as conflict_finding
-from memory.conflict_desk import page as conflict_page
-from memory.conflict_desk import settling
-from memory.conflict_desk import undo as conflict_undo
+from memory.conflicts import finding as conflict_finding
+from memory.conflicts import page as conflict_page
+from memory.conflicts import settling
+from memory.conflicts import undo as conflict_undo
 from memory.errors import MemoryRefused
 from memory.models import Conflict
 from memory.responses import go_back, go_to, next_of

@@ -11,9 +11,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.conflict_desk import finding as conflict_finding
-from memory.conflict_desk import settling as conflicts
-from memory.conflict_desk import undo as conflict_undo
+from memory.conflicts import finding as conflict_finding
+from memory.conflicts import settling as conflicts
+from memory.conflicts import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
 from memory.notes import writing as notes
