@@ -28,12 +28,12 @@ from memory.models import ModelCall, Note, Topic, User
 from memory.reviewing import danger
 from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step
-from research.news import topic_news
-from research.news.topic_news import Told
 from research.running import pipeline
 from research.runs import page as run_page
 from research.runs import shown
 from research.steps import judging
+from research.unread import topic_news
+from research.unread.topic_news import Told
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8

@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from research import outbox
 from research.models import Run, Worker
-from research.news import topic_news
 from research.notices import digests, sending
 from research.running import executing, following_up, rechecking
 from research.schedules import failing_schedules, scheduling
 from research.steps import plan_review
+from research.unread import topic_news
 
 logger = structlog.get_logger(__name__)
 

@@ -59,7 +59,7 @@ LAYERS = {
         running
         runs responses tool_research
         reports
-        news
+        unread
         notices home_page
         topics tasks doctor
         views api

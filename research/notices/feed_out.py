@@ -24,9 +24,9 @@ from memory.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from memory.texts.text import clean, without_citations
 from research.models import Feed, Report, Run
-from research.news import since_read
-from research.news.since_read import News
 from research.notices import digests, notice_text
+from research.unread import since_read
+from research.unread.since_read import News
 
 MOST_FEEDS = 50  # of one person that work at once
 MOST_ENTRIES = 30

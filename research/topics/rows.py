@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from research.models import Run
-from research.news.topic_news import Told
 from research.runs import shown
 from research.schedules import scheduling
+from research.unread.topic_news import Told
 
 _ADDRESSES = {
     "page": "research:topic",

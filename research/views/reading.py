@@ -15,8 +15,8 @@ from memory.models import Topic
 from memory.responses import go_back
 from research.models import Report
 from research.models.reports import ReportQuerySet
-from research.news import reading_marks
 from research.responses import said_read, said_unread
+from research.unread import reading_marks
 
 _MOST_DIGITS = 9  # of a run's number, as the database counts
 

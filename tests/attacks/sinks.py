@@ -72,7 +72,7 @@ MADE_SAFE = {
     "research/forms/topic_form.py": "topic: forms that hold what was typed",
     "research/reports/page.py": "report: body, summary, title, delta, citations",
     "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
-    "research/news/since_page.py": "topic: title, description, labels",
+    "research/unread/since_page.py": "topic: title, description, labels",
     "research/topics/rows.py": "topic: title, description, labels",
     "research/views/runs.py": "run: live part, warnings, errors, steps",
 }

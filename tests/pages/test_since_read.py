@@ -15,8 +15,8 @@ from pytest_django import DjangoAssertNumQueries
 from memory.actors import RESEARCH
 from memory.models import Topic, User
 from research.models import DeltaItem, DigestSettings, Report, Run
-from research.news import since_read
 from research.notices import digests, feed_out
+from research.unread import since_read
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 
 OLD = "Cells from the plant cost ninety euros per kilowatt hour."

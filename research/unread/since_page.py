@@ -18,10 +18,10 @@ from django.utils.translation import gettext as _
 from memory.models import Topic, TopicFact
 from research.deltas.merged import Merged
 from research.models import DeltaItem, Run
-from research.news import since_read
-from research.news.since_read import News, ReadRun
 from research.reports.delta_rows import DeltaRow, delta_row
 from research.reports.page import rows_of
+from research.unread import since_read
+from research.unread.since_read import News, ReadRun
 
 Status = DeltaItem.Status
 

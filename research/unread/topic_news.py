@@ -24,8 +24,8 @@ from django.utils.translation import ngettext
 
 from memory.models import User
 from research.models import DeltaItem, Report, TopicNews
-from research.news import since_read
-from research.news.since_read import News
+from research.unread import since_read
+from research.unread.since_read import News
 
 AT_ONCE = 20  # topics that are counted together
 SECONDS = 3.0  # for which a tick goes on counting
