@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from research import outbox
 from research.models import Run, Worker
-from research.notices import digests, sending
+from research.notifications import digests, sending
 from research.running import executing, following_up, rechecking
 from research.schedules import failing_schedules, scheduling
 from research.steps import plan_review

@@ -60,7 +60,7 @@ LAYERS = {
         runs responses tool_research
         reports
         unread
-        notices home_page
+        notifications home_page
         topics tasks doctor
         views api
         reference urls

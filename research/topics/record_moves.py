@@ -14,7 +14,7 @@ from memory.records.along import Hanging
 from memory.records.kinds import RecordKind, register
 from research import models
 from research.facts import editing as fact_editing
-from research.notices import sent_words
+from research.notifications import sent_words
 from research.runs import removed_runs
 from research.runs import trash as run_trash
 from research.topic_settings import editing as topic_editing

@@ -28,7 +28,7 @@ from memory.pressed_twice import once_a_press
 from memory.responses import go_back, undo_settings_tag
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
-from research.notices import channels, digests, feed_out, sending
+from research.notifications import channels, digests, feed_out, sending
 from research.topics import page as topic_page
 
 MOST_DELIVERIES = 30  # of one channel, in a list

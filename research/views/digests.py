@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.models import Topic
 from research.models import Digest
-from research.notices import channels, digests, feed_out, notice_text
+from research.notifications import channels, digests, feed_out, notice_text
 
 PAGE = 30
 

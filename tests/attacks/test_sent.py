@@ -16,7 +16,7 @@ from django.urls import reverse
 from beacon_site.providers import mailing
 from memory.models import User
 from research.models import Channel, Delivery, Digest, Run
-from research.notices import feed_out, notice_text
+from research.notifications import feed_out, notice_text
 from research.reports import sharing
 from tests.api.cast import Program
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF, address

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from research.models import Channel, Delivery, DigestSettings, Report
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, feed_out
 
 
 def notices(owner: Any) -> dict[str, str]:

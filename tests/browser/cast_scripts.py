@@ -21,7 +21,7 @@ from memory.observations import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
 from research.models import DeltaItem, Run
-from research.notices import channels
+from research.notifications import channels
 from research.schedules import scheduling
 from tests.research import factories
 

@@ -69,7 +69,7 @@ def due(seconds: str, *titles: str) -> None:
 def told(url: str, *titles: str) -> None:
     """Lay out what two channels are told of a saved run of each topic."""
     from research.models import Delivery
-    from research.notices import channels
+    from research.notifications import channels
     from tests.research.factories import make_report, make_run
 
     owner = _topic(titles[0]).owner

@@ -127,7 +127,7 @@ def notice(patch: Patch) -> None:
 
 def handing_over(patch: Patch) -> None:
     """Do not note that a mail may have arrived."""
-    from research.notices import sending
+    from research.notifications import sending
 
     patch.setattr(sending, "_hand_over", lambda delivery: None)
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from memory.models import Topic, User
 from research.models import Channel, Digest, DigestSettings, Feed, TopicNotices
-from research.notices import digests, feed_out, notice_text
+from research.notifications import digests, feed_out, notice_text
 from tests.research.factories import make_item, make_topic
 from tests.research.notice_cast import email, laid_out, saved_run
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from memory.models import User
 from research.facts import correcting
 from research.models import Channel, Delivery, Run
-from research.notices import channels, digests, feed_out, notice_text
+from research.notifications import channels, digests, feed_out, notice_text
 from research.reporting import sentences as report_sentences
 from research.reports import sharing
 from tests.research.factories import make_item, make_report, make_run, make_source, make_topic

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from memory.actors import RESEARCH
 from memory.models import Topic, User
 from research.models import DeltaItem, DigestSettings, Report, Run
-from research.notices import digests, feed_out
+from research.notifications import digests, feed_out
 from research.unread import since_read
 from tests.research.factories import make_fact, make_item, make_report, make_run, make_topic
 

@@ -49,7 +49,7 @@ from memory.recall import bm25
 from memory.reviewing import review
 from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, feed_out
 from research.reporting import sentences as report_sentences
 from research.reports import sharing
 from research.topic_settings import standing_rules

@@ -13,7 +13,7 @@ from django.test import Client
 
 from memory.models import User
 from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, feed_out
 from research.reports import sharing
 from tests.research.factories import make_second_run, make_topic
 from tests.research.test_archive import exported, imported

@@ -33,7 +33,7 @@ from memory.actors import SYSTEM
 from memory.models import Activity, User
 from memory.texts.text import clean
 from research.models import Channel, Delivery, TopicNotices
-from research.notices import digests, notice_text
+from research.notifications import digests, notice_text
 from research.runs import trash as run_trash
 
 logger = structlog.get_logger(__name__)

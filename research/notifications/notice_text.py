@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from memory.texts.text import one_line, shorten, without_citations
 from research.models import Channel, Delivery, Report, Run
-from research.notices import digests
+from research.notifications import digests
 from research.reports import exporting
 
 _SIGNER = signing.Signer(salt="beacon.unsubscribe", sep=".")

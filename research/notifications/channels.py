@@ -23,7 +23,7 @@ from memory.models import Activity, Topic, User
 from memory.texts.text import one_line
 from research.models import Channel, Delivery, TopicNotices
 from research.models.channels import LONGEST_NAME
-from research.notices import sending
+from research.notifications import sending
 
 Kind = Channel.Kind
 MOST_CHANNELS = 20  # of one person

@@ -24,7 +24,7 @@ from memory.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from memory.texts.text import clean, without_citations
 from research.models import Feed, Report, Run
-from research.notices import digests, notice_text
+from research.notifications import digests, notice_text
 from research.unread import since_read
 from research.unread.since_read import News
 
