@@ -24,7 +24,7 @@ class ResearchConfig(AppConfig):
         """
         importlib.import_module("beacon_site.celery")
         checkup = importlib.import_module("memory.doctor.checkup")
-        checkup.FAILING.append(importlib.import_module("research.finding.search_health").failing)
+        checkup.FAILING.append(importlib.import_module("research.search.search_health").failing)
         importlib.import_module("research.topics.record_moves").register_kinds()
         importlib.import_module("research.topics.settings_kinds").register_kinds()
         importlib.import_module("research.recall_kinds").register()

@@ -51,7 +51,7 @@ LAYERS = {
         schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
         topic_settings archive_kinds admin
         sources working
-        finding deltas
+        search deltas
         reporting intent deep
         facts
         steps forms

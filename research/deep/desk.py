@@ -28,10 +28,10 @@ from memory.texts.canonical import canonical_url
 from memory.texts.text import as_data, clean, for_prompt, one_line, shorten
 from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, refused
 from research.deep import page_text
-from research.finding import gathering, hits, reading, searching
-from research.finding.gathering import Service
-from research.finding.searching import Asked, Gate, Network
 from research.models import Hit
+from research.search import gathering, hits, reading, searching
+from research.search.gathering import Service
+from research.search.searching import Asked, Gate, Network
 from research.working import given, obeying
 from research.working.stepping import Work
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY
 from beacon_site.providers.search import SERVICES, SearchProfile
 from memory.llm import connections
-from research.finding import searching
+from research.search import searching
 
 UP, DOWN = -1, 1
 

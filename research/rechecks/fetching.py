@@ -20,8 +20,8 @@ from beacon_site.providers.search import SearchHit, SearchProvider
 from memory.models import TopicFact
 from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line, without_citations
-from research.finding import gathering, reading
 from research.models import Hit
+from research.search import gathering, reading
 from research.topic_settings import standing_rules
 from research.working import given
 from research.working.stepping import Work

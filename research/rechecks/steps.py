@@ -14,13 +14,13 @@ from beacon_site.providers.errors import ProviderRejected
 from memory.models import Source, Topic, TopicFact
 from memory.texts.text import without_citations
 from research.deltas.delta import Status
-from research.finding import reading
-from research.finding.repeating import EXTRACTIVE
 from research.models import Hit
 from research.rechecks import comparing, fetching
 from research.rechecks.comparing import Page
 from research.reporting import composing, report_text
 from research.reporting.composing import Draft
+from research.search import reading
+from research.search.repeating import EXTRACTIVE
 from research.steps import planning, saving
 from research.working import given
 from research.working.stepping import StepResult, Work

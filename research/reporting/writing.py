@@ -33,12 +33,12 @@ from research.claims.selection import Reading
 from research.deltas import rereading, second_opinion, told
 from research.deltas.delta import Statement, Status
 from research.deltas.rereading import Outcome
-from research.finding import reading, repeating
-from research.finding.repeating import EXTRACTIVE
 from research.models import TopicSettings
 from research.reporting import composing, report_text, styles
 from research.reporting.composing import Draft
 from research.reporting.drafting import LiveDraft
+from research.search import reading, repeating
+from research.search.repeating import EXTRACTIVE
 from research.working import explored, given, offering
 from research.working.cited_pages import Ahead
 from research.working.stepping import StepResult, Work

@@ -27,7 +27,6 @@ from beacon_site.providers.catalogue import CATALOGUE
 from memory.reflection import page as reflection_page
 from memory.texts.markdown import by_direction, link_citations, render
 from research import links
-from research.finding import searching
 from research.models import DeltaItem, Hit, Report, Run
 from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
@@ -36,6 +35,7 @@ from research.reporting.sentences import Said
 from research.reports.delta_rows import changed_of
 from research.runs import call_rows, memory_changes, shown
 from research.runs.manifest import manifest_rows
+from research.search import searching
 from research.working import obeying
 
 MOST_HITS = 100  # of one state that the page shows at first

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from research.deep import exploring
-from research.finding import gathering, reading
 from research.follow_ups import extracting, reflecting, summarising
 from research.models import Run, TopicSettings
 from research.rechecks import steps as rechecking
 from research.reporting import writing
+from research.search import gathering, reading
 from research.steps import judging, plan_review, planning, saving, verifying
 from research.working import explored
 from research.working.stepping import StepKind, StepResult, Work

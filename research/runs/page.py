@@ -18,13 +18,13 @@ from django.utils.translation import gettext as _
 
 from memory.texts.markdown import by_direction, render
 from research.budgets.budget import budget_of
-from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
 from research.running import allowance
 from research.runs import call_rows, plan_page, shown
+from research.search import searching
 from research.working import obeying
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from memory.contexts.offering import still_offered
 from memory.llm import connections
-from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Run, Step
+from research.search import searching
 from research.steps import plan_review, planning
 
 

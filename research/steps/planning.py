@@ -26,8 +26,8 @@ from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
 from memory.usage.meter import BudgetReached
 from research.facts import correcting
-from research.finding import facets, repeating
 from research.models import Run, TopicSettings
+from research.search import facets, repeating
 from research.topic_settings import standing_rules
 from research.working import given, obeying, offering
 from research.working.stepping import StepResult, Work

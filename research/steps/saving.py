@@ -31,10 +31,10 @@ from research.deltas import disputes
 from research.deltas import items as delta_items
 from research.deltas import text as delta_text
 from research.deltas.delta import Change, Status
-from research.finding import hits, known_pages, reading_next
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.reporting import report_text
 from research.schedules import scheduling
+from research.search import hits, known_pages, reading_next
 from research.steps import judging
 from research.working import given
 from research.working.stepping import Cancelled, StepKind, StepResult, Work

@@ -25,8 +25,8 @@ from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 from memory.llm import trying
 from memory.models import ContentItem, User
-from research.finding import reading
 from research.models import Channel
+from research.search import reading
 from tests.api.cast import Program
 from tests.attacks.address_forms import (
     LEADING_HERE,

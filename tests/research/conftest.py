@@ -10,9 +10,9 @@ import pytest
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
 from memory.llm import connections
 from memory.models import Topic
-from research.finding import reading, searching
 from research.models import Run
 from research.running import executing, starting
+from research.search import reading, searching
 
 
 class Providers:

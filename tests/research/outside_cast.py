@@ -28,11 +28,11 @@ from memory.recall.recalling import recall
 from memory.reflection import reflection
 from memory.toolkit.shown import asker
 from memory.toolkit.types import ToolContext
-from research.finding import reading, searching
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
 from research.running import following_up, starting
+from research.search import reading, searching
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says

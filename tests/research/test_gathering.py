@@ -18,8 +18,8 @@ from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchHit, SearchOptions
 from memory.llm import connections
 from memory.models import SeenUrl, Topic
-from research.finding import reading, searching
 from research.models import Hit, Run, TopicSettings
+from research.search import reading, searching
 from research.working.stepping import Work
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -11,10 +11,10 @@ from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
 from memory.llm import connections
 from memory.models import Topic
-from research.finding import repeating, searching
 from research.models import Run, RunInTheWay, TopicSettings
 from research.running import starting
 from research.running.allowance import NotNow
+from research.search import repeating, searching
 from research.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -7,8 +7,8 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.catalogue import KEY
 from memory.documents import library
 from memory.llm import connections
-from research.finding import searching
 from research.models import Run, Step
+from research.search import searching
 from research.working.stepping import Work
 
 EXTRACTIVE = "extractive"  # what stands in a manifest where no model wrote

@@ -16,9 +16,9 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.search import SearchHit
 from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line
-from research.finding import fusion
-from research.finding.searching import Asked
 from research.models import Hit
+from research.search import fusion
+from research.search.searching import Asked
 from research.working.stepping import Work
 
 LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds

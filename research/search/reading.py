@@ -26,8 +26,8 @@ from memory.texts.text import clean
 from research.budgets.depth import depth_of
 from research.claims import duplicates
 from research.claims.selection import Reading
-from research.finding import known_pages, stand_ins
 from research.models import Hit
+from research.search import known_pages, stand_ins
 from research.working import explored, given, obeying
 from research.working.stepping import StepResult, Work
 

@@ -26,9 +26,9 @@ from memory.llm import connections
 from memory.models import SeenUrl, Source
 from memory.reviewing import refused
 from memory.texts.canonical import canonical_url, is_in_domain
-from research.finding import fusion, hits, known_pages, searching
-from research.finding.searching import TRIES, Asked, Gate, Network
 from research.models import Hit, TopicSettings
+from research.search import fusion, hits, known_pages, searching
+from research.search.searching import TRIES, Asked, Gate, Network
 from research.topic_settings import standing_rules
 from research.working import given, obeying
 from research.working.stepping import StepResult, Work
