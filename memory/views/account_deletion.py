@@ -21,7 +21,7 @@ from memory.accounts import deletion as account_deletion
 from memory.accounts import sign_ins
 from memory.accounts.guards import staff_only
 from memory.archive import jobs, verifying
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.errors import InvalidValue
 from memory.forms.account_deletion import AccountDeletionForm
 from memory.models import User
@@ -48,7 +48,7 @@ def account_export(request: BeaconRequest) -> HttpResponse:
     """Make an export before the account goes, and come back to the page that deletes it."""
     try:
         row = jobs.ask_export(request.user)
-    except NotTaken as exc:
+    except ImportRejected as exc:
         messages.error(request, str(exc))
     else:
         if jobs.is_small(row):

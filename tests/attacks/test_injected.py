@@ -12,7 +12,7 @@ import pytest
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
 from memory.archive.counting import TakingIn
-from memory.archive.elsewhere import Entry
+from memory.archive.foreign_formats import Entry
 from memory.archive.storing import take_in
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn

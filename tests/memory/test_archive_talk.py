@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.archive import writing
 from memory.archive.counting import TakingIn
-from memory.archive.taking_in import take_in
+from memory.archive.importer import take_in
 from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.errors import InvalidValue

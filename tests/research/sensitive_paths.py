@@ -13,7 +13,7 @@ from django.utils import timezone
 from memory.actors import Actor
 from memory.archive import writing
 from memory.archive.counting import TakingIn
-from memory.archive.taking_in import take_in
+from memory.archive.importer import take_in
 from memory.chat import conversation
 from memory.content import restore_snapshot, store, take_snapshot
 from memory.contexts import identity

@@ -14,8 +14,8 @@ from django.db import models
 from memory.actors import REFLECTOR
 from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn, summed
+from memory.archive.importer import take_in
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
-from memory.archive.taking_in import take_in
 from memory.content import take_snapshot
 from memory.contexts import identity
 from memory.files.reading import read_file

@@ -10,10 +10,10 @@ from django.core.management.base import CommandError
 from django.utils.translation import gettext as _
 
 from beacon_site.management_base import MigratedCommand
-from memory.archive import elsewhere, storing, taking_in
+from memory.archive import foreign_formats, importer, storing
 from memory.archive.counting import TakingIn
-from memory.archive.elsewhere import Choice, Shape
-from memory.archive.zips import NotTaken
+from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.zips import ImportRejected
 from memory.management.accounts import account_named
 from memory.models import Note, Observation
 
@@ -50,7 +50,7 @@ class Command(MigratedCommand):
         try:
             owner = account_named(options["username"])
             taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
-            shape = elsewhere.shape_of(path, path.name)
+            shape = foreign_formats.shape_of(path, path.name)
             if shape == Shape.BEACON:
                 self._archive(path, taking, options)
             else:
@@ -59,11 +59,11 @@ class Command(MigratedCommand):
             raise CommandError(
                 _("%(file)s cannot be read: %(why)s") % {"file": path, "why": exc.strerror}
             ) from exc
-        except NotTaken as exc:
+        except ImportRejected as exc:
             raise CommandError(str(exc)) from exc
 
     def _archive(self, path: Path, taking: TakingIn, options: dict[str, Any]) -> None:
-        counts = taking_in.take_in(path, taking, only_look=options["dry_run"])
+        counts = importer.take_in(path, taking, only_look=options["dry_run"])
         for name, one in counts.items():
             if one.new or one.identical or one.differing or one.refused:
                 self.stdout.write(
@@ -77,7 +77,7 @@ class Command(MigratedCommand):
         self, path: Path, shape: Shape, taking: TakingIn, options: dict[str, Any]
     ) -> None:
         choice = Choice(options["bullets"], options["kind"], options["category"])
-        found = elsewhere.entries(path, path.name, shape, choice)
+        found = foreign_formats.entries(path, path.name, shape, choice)
         outcome = storing.take_in(found, taking, only_look=options["dry_run"])
         self.stdout.write(
             f"notes: {outcome.notes} new; observations: {outcome.observations} new; "

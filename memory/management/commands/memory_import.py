@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.archive import file_carrying as carrying
 from memory.archive.file_carrying import Carried
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.management.files_command import FilesCommand
 from memory.texts.text import clean, one_line
 
@@ -37,7 +37,7 @@ class Command(FilesCommand):
         name = one_line(clean(place.resolve().name)[0])[-120:]
         try:
             files, others = carrying.found_in(place)
-        except NotTaken as exc:
+        except ImportRejected as exc:
             raise CommandError(str(exc)) from exc
         except OSError as exc:
             told = {"place": place, "why": exc.strerror or exc}

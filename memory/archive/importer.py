@@ -24,7 +24,7 @@ from memory.archive.kinds import Kind, in_order
 from memory.archive.linking import finish, links_of, owned, remember
 from memory.archive.rows import Broken, Unfit, decoded, encoded, parsed
 from memory.archive.writing import CHUNK, FORMAT, MANIFEST, VERSION
-from memory.archive.zips import NotTaken, lines, opened
+from memory.archive.zips import ImportRejected, lines, opened
 from memory.models import LibraryDocument, Recalled, Revision, Trust, User, indexing
 from memory.texts.text import shorten
 
@@ -32,23 +32,25 @@ Line = tuple[int, dict[str, Any]]
 
 
 def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return what the archive says of itself.  Raises NotTaken if it is none that is read here."""
+    """Return what the archive says of itself.  Raises ImportRejected if it is none that is read here."""
     try:
         with archive.open(MANIFEST) as file:
             found = json.loads(file.read(1024 * 1024))
     except KeyError as exc:
-        raise NotTaken(
+        raise ImportRejected(
             _("This zip is no archive of Beacon: it holds no %(name)s.") % {"name": MANIFEST}
         ) from exc
     except (ValueError, RecursionError) as exc:
-        raise NotTaken(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
+        raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise NotTaken(_("This zip is no archive of Beacon: its manifest names another format."))
+        raise ImportRejected(
+            _("This zip is no archive of Beacon: its manifest names another format.")
+        )
     version = found.get("version")
     if type(version) is not int or version < 1:
-        raise NotTaken(_("%(name)s is damaged.") % {"name": MANIFEST})
+        raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST})
     if version > VERSION:
-        raise NotTaken(
+        raise ImportRejected(
             _(
                 "The archive has format %(theirs)d, made by Beacon %(beacon)s; this Beacon reads "
                 "up to format %(ours)d. Update this Beacon, then import it again."
@@ -70,7 +72,7 @@ def take_in(
 ) -> dict[str, Counted]:
     """Take an archive in, or only look what would become of it; return the counts by kind.
 
-    Raises NotTaken for one that is damaged, foreign or newer; nothing is stored then.
+    Raises ImportRejected for one that is damaged, foreign or newer; nothing is stored then.
     """
     with opened(path) as archive:
         manifest_of(archive)
@@ -86,7 +88,7 @@ def take_in(
                 if only_look:
                     transaction.set_rollback(True)
         except (IntegrityError, DataError) as exc:
-            raise NotTaken(
+            raise ImportRejected(
                 _("The archive contradicts itself, and nothing was stored: %(why)s")
                 % {"why": _why(exc)}
             ) from exc
@@ -119,7 +121,7 @@ def _parsed(kind: Kind, number: int, text: str) -> dict[str, Any]:
     try:
         return parsed(text)
     except Broken as exc:
-        raise NotTaken(
+        raise ImportRejected(
             _("%(file)s, line %(line)d: %(why)s. Nothing was imported.")
             % {"file": kind.path, "line": number, "why": exc}
         ) from exc
