@@ -25,7 +25,7 @@ from memory.files import putting_back
 from memory.files.saving import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.notes.writing import check_put_back
-from memory.records.along import Along, Hanging
+from memory.records.cascade import Along, Hanging
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
-from memory.records.along import Hanging
+from memory.records.cascade import Hanging
 from memory.records.kinds import RecordKind, register
 from research import models
 from research.facts import editing as fact_editing

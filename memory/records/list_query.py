@@ -46,7 +46,7 @@ BY_TYPE = {listed.type: listed for listed in PAGES.values()}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListQuery:
     """What a list's address asks for."""
 
     listed: Listed
@@ -55,7 +55,7 @@ class Wanted:
     question: Question
 
     @classmethod
-    def of(cls, listed: Listed, query: Mapping[str, str]) -> Wanted:
+    def of(cls, listed: Listed, query: Mapping[str, str]) -> ListQuery:
         """Read it from an address's query; what cannot be read is left out."""
         text = one_line(clean(query.get("q", ""))[0])[: MOST_TEXT + 1]
         sort = query.get("sort", "")
