@@ -20,7 +20,7 @@ class MemoryConfig(AppConfig):
         publishing = importlib.import_module("memory.topics.publishing")
         topics = importlib.import_module("memory.models.topics")
         topics.Topic.ON_CHANGE.append(publishing.follow)
-        following = importlib.import_module("memory.recall.following")
+        following = importlib.import_module("memory.recall.reindex")
         topics.Topic.ON_RENAME.append(following.topic_renamed)
         topics.Topic.ON_PURGE.append(following.topic_purged)
         recalled = importlib.import_module("memory.models.recalled")

@@ -33,7 +33,7 @@ from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.models.trash import TRASH_DAYS
 from memory.notes import maintenance
 from memory.one_at_a_time import alone
-from memory.recall import embedding, following
+from memory.recall import embedding, reindex
 from memory.records import bulk_acts
 from memory.reviewing import review
 from memory.topics import publishing
@@ -204,9 +204,9 @@ def take_up_archives() -> None:
 @shared_task(soft_time_limit=3_600, time_limit=3_660)
 def follow_languages() -> None:
     """Make anew what recall looks in of whoever chose another language; safe to deliver twice."""
-    for owner_id in following.owners_in_another_language():
+    for owner_id in reindex.owners_in_another_language():
         for owner in User.objects.filter(pk=owner_id):
-            read = following.rebuild(owner)
+            read = reindex.rebuild(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
 
 

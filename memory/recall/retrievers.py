@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from memory.recall import fusion, ranking, vectors
 from memory.recall.bm25 import relevance
 from memory.recall.candidates import MEANING, WORDS, Candidate, Found, successors_of
+from memory.recall.filters_sql import Narrowing, among_of, rows_of
 from memory.recall.kinds import KINDS, RecallKind
-from memory.recall.narrowing import Narrowing, among_of, rows_of
 from memory.recall.ranking import Job, Ranked, Space
 from memory.texts.terms import LABEL, label_terms, query_terms
 
