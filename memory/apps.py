@@ -23,7 +23,7 @@ class MemoryConfig(AppConfig):
         following = importlib.import_module("memory.recall.reindex")
         topics.Topic.ON_RENAME.append(following.topic_renamed)
         topics.Topic.ON_PURGE.append(following.topic_purged)
-        recalled = importlib.import_module("memory.models.recalled")
+        recalled = importlib.import_module("memory.models.searchable")
         recalled.Recalled.ON_FOLLOW.append(
             importlib.import_module("memory.recall.embedding").follow
         )

@@ -15,7 +15,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
 from memory.models.base import Lock, RememberedQuerySet
 from memory.models.history import Revision
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.models.topics import Topic
 from memory.texts.text import clean, match_key, plain, shorten, width
 

@@ -8,8 +8,8 @@ from django.db.models import QuerySet
 
 from memory.models import indexing
 from memory.models.library import FOLDER, OWN, LibraryDocument
-from memory.models.recalled import Recalled
 from memory.models.search import SearchSpace
+from memory.models.searchable import Recalled
 from memory.models.topics import Topic
 from memory.recall import bm25
 from memory.recall.kinds import KINDS

@@ -28,7 +28,7 @@ from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.in_time import ended_within
 from memory.llm import embedders
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.recall import vector_tables
 from memory.texts.text import clean
 

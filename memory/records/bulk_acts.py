@@ -26,7 +26,7 @@ from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.base import Lock
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.notes.writing import PINNED, expiry
 from memory.records import bulk_words
 from memory.records.list import records_wanted

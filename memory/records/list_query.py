@@ -10,7 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from memory.models import Note, Observation
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.recall.operators import MOST_TEXT, Question, parse
 from memory.texts.text import clean, one_line
 

@@ -14,7 +14,7 @@ from memory.usage.month_budget import MonthLimits, limits_of
 from research.budgets import forecasting
 from research.budgets.forecasting import Forecast
 from research.models import TopicSettings
-from research.models.in_effect import settings_now
+from research.models.effective_settings import settings_now
 
 
 @dataclass(frozen=True, slots=True)

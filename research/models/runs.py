@@ -18,7 +18,7 @@ from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from memory.texts.text import clean
 from research.models.channels import Delivery
-from research.models.in_effect import settings_now
+from research.models.effective_settings import settings_now
 from research.models.reopening import reopen_steps
 from research.models.run_queries import (
     LEASE,

@@ -19,7 +19,7 @@ from memory.errors import InvalidValue, LimitReached
 from memory.models import Activity, Topic
 from memory.texts.canonical import canonical_url
 from research.models import TopicSettings
-from research.models.in_effect import everywhere, in_effect
+from research.models.effective_settings import everywhere, in_effect
 from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import check_from, is_address

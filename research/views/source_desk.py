@@ -20,7 +20,7 @@ from memory.models import Topic
 from memory.responses import go_back, refused
 from memory.texts.text import shorten
 from memory.trash import forgetting_urls
-from research.models.in_effect import everywhere
+from research.models.effective_settings import everywhere
 from research.search import reading_next
 from research.sources import desk as source_desk
 from research.sources import rules as source_rules
