@@ -69,7 +69,7 @@ def _loop(
     from memory.llm import connections
     from memory.models import Agent
     from memory.toolkit.loop import run_loop
-    from memory.toolkit.shown import store_for
+    from memory.toolkit.output_store import store_for
     from memory.toolkit.types import ToolContext
 
     settings = Agent(name="script", enable_memory=with_store)

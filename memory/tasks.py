@@ -21,7 +21,7 @@ from memory.chat import conversation
 from memory.chat import end as conversation_end
 from memory.chat import turn as conversation_turn
 from memory.conflicts import finding as conflict_finding
-from memory.conflicts import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.content import retention
 from memory.doctor import examining
 from memory.doctor.checkup import GOOD

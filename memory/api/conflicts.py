@@ -13,7 +13,7 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.conflicts import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.conflicts import undo as conflict_undo
 from memory.models import Conflict
 from memory.models.notes import MOST_CONTENT

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy as _lazy
 
 from memory import origins
-from memory.conflicts.settling import MODELS
+from memory.conflicts.resolve import MODELS
 from memory.models import Conflict, Topic, Use, User
 from memory.records.kinds import kind_of
 from memory.texts import diff as text_diff

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
-from memory.conflicts.settling import MODELS, Settled, held, held_sides
+from memory.conflicts.resolve import MODELS, Settled, held, held_sides
 from memory.errors import MemoryRefused
 from memory.models import Activity, Conflict, Note, Revision, TopicFact, User
 from memory.models.history import as_json

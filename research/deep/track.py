@@ -18,7 +18,7 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm import Answer, Message
 from memory.texts.text import clean, for_prompt
 from memory.toolkit.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
-from memory.toolkit.shown import asker, store_for
+from memory.toolkit.output_store import asker, store_for
 from memory.toolkit.types import MemoryTool, ToolContext
 from memory.usage.meter import BudgetReached
 from research.deep import desk, limits

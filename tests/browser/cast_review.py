@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from memory.actors import REFLECTOR, RESEARCH, Actor
-from memory.conflicts import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file

@@ -12,7 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memory.conflicts import finding as conflict_finding
-from memory.conflicts import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.conflicts import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust

@@ -22,7 +22,7 @@ from memory.models import Agent, ContentItem
 from memory.texts.text import as_data
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import LoopResult, run_loop
-from memory.toolkit.shown import ResultStore, store_for
+from memory.toolkit.output_store import ResultStore, store_for
 from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")

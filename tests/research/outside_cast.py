@@ -26,7 +26,7 @@ from memory.notes.maintenance import maintain
 from memory.recall import embedding
 from memory.recall.recalling import recall
 from memory.reflection import reflection
-from memory.toolkit.shown import asker
+from memory.toolkit.output_store import asker
 from memory.toolkit.types import ToolContext
 from research.mcp import calls
 from research.mcp.callers import Caller
