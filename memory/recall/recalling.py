@@ -58,7 +58,7 @@ class Lane:
 class Why:
     """Why a hit is where it is, in parts: lanes, stems found, rank in each lane, what raised it."""
 
-    retrievers: tuple[str, ...] = ()
+    lanes: tuple[str, ...] = ()
     stems: tuple[str, ...] = ()
     ranks: dict[str, int] = field(default_factory=dict)
     boosts: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class RecallHit:
     content: str
     created_at: datetime
     source: str
-    retrievers: dict[str, Lane]
+    lanes: dict[str, Lane]
     why: Why
     title: str
     url: str
