@@ -38,4 +38,4 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.facts.staleness").register()
         importlib.import_module("research.doctor.all").register()
         blocks = importlib.import_module("memory.contexts.topic_block")
-        blocks.TASKS.append(importlib.import_module("research.working.offering").task_of)
+        blocks.TASKS.append(importlib.import_module("research.working.memory_for_prompt").task_of)

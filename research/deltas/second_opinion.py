@@ -27,7 +27,7 @@ from memory.topics.memory import KnownFact
 from memory.usage.meter import BudgetReached
 from research.comparing.relating import SURE, Comparison, Told, Verdict
 from research.deltas.delta import Opinions, SecondOpinion
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 PURPOSE = "compare"
 MOST_PAIRS = 20  # of one run, the least sure first
@@ -65,7 +65,7 @@ class Pair:
     place: int
 
 
-def of_run(work: Work, facts: Sequence[KnownFact]) -> SecondOpinion | None:
+def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
     """Return who is asked in a run; None where no model is set up, or none may be told of it."""
     if not facts or work.is_stopping or connections.model_for(work.topic) is None:
         return None

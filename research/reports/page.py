@@ -36,7 +36,7 @@ from research.reports.delta_rows import changed_of
 from research.runs import call_rows, memory_changes, shown
 from research.runs.manifest import manifest_rows
 from research.search import searching
-from research.working import obeying
+from research.working import applied_rules
 
 MOST_HITS = 100  # of one state that the page shows at first
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -169,7 +169,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
         "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
-        "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
+        "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
         "hit_count": sum(group.count for group in hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "asked_at_home": [] if found_hits else asked_at_home(steps),

@@ -17,7 +17,7 @@ from memory.usage.meter import BudgetReached
 from research import outbox
 from research.models import Run, RunLost
 from research.running import pipeline
-from research.working.stepping import AwaitsPerson, Cancelled, Interrupted, TaskOver, Work
+from research.working.context import AwaitsPerson, Cancelled, Interrupted, RunContext, TaskOver
 
 logger = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ def execute(run_id: int, *, worker: str) -> bool:
 
 def _execute(run: Run) -> None:
     try:
-        with Work(run) as work:
+        with RunContext(run) as work:
             pipeline.carry_out(work)
     except RunLost:
         logger.warning("run was given to another worker", run=run.pk, attempt=run.attempt)

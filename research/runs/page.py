@@ -25,7 +25,7 @@ from research.models.runs import MAX_TRIES
 from research.running import allowance
 from research.runs import call_rows, plan_page, shown
 from research.search import searching
-from research.working import obeying
+from research.working import applied_rules
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
@@ -63,7 +63,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "topic": run.topic,
         "steps": shown.step_rows(run, steps, call_rows.by_track(run)),
         "queries": _queries(stored, hits, is_told=is_told),
-        "obeyed": obeying.obeyed(run, hits, stored.get("plan", {}).get("queries")),
+        "obeyed": applied_rules.obeyed(run, hits, stored.get("plan", {}).get("queries")),
         "hits": rows[:MOST_HITS],
         "hit_count": len(rows),
         "is_told": is_told,

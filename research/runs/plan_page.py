@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.contexts.offering import still_offered
+from memory.contexts.memory_for_prompt import still_offered
 from memory.llm import connections
 from research.forms.plan import PlanForm
 from research.models import Run, Step

@@ -30,8 +30,8 @@ from research.models import Hit, TopicSettings
 from research.search import fusion, hits, known_pages, searching
 from research.search.searching import TRIES, Asked, Gate, Network
 from research.topic_settings import standing_rules
-from research.working import given, obeying
-from research.working.stepping import StepResult, Work
+from research.working import applied_rules, inputs
+from research.working.context import RunContext, StepResult
 
 HITS_A_QUERY = 10
 AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
@@ -60,7 +60,7 @@ class Service:
         return bool(getattr(self.provider, "is_paced", False))
 
 
-def search(work: Work) -> StepResult:
+def search(work: RunContext) -> StepResult:
     """Ask every planned query of every service of the topic, in parallel (R36).
 
     Queries that are one question to a service are asked of it once, and a slow service is asked
@@ -106,7 +106,7 @@ def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def services_of(work: Work, queries: list[str]) -> list[Service]:
+def services_of(work: RunContext, queries: list[str]) -> list[Service]:
     """Return the topic's services in its order, ready to be asked.
 
     Raises NothingToAsk if there is none.
@@ -140,12 +140,12 @@ def services_of(work: Work, queries: list[str]) -> list[Service]:
     )
 
 
-def options_of(work: Work) -> SearchOptions:
+def options_of(work: RunContext) -> SearchOptions:
     """Return how the run asks its services."""
-    settings, memory = work.settings, given.known(work)
+    settings, memory = work.settings, inputs.known(work)
     return SearchOptions(
         limit=HITS_A_QUERY,
-        since=given.since(settings),
+        since=inputs.since(settings),
         languages=tuple(settings.languages),
         engine=settings.engine,
         batch=memory.batch if memory else 1,
@@ -156,7 +156,7 @@ def options_of(work: Work) -> SearchOptions:
 
 
 def _calls(
-    work: Work, services: Sequence[Service], answered: set[tuple[str, str]]
+    work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
 ) -> list[Callable[[], list[Asked]]]:
     """Return what is to be asked, the first query of each service before the second of any.
 
@@ -185,7 +185,9 @@ def _call(
     ]
 
 
-def _pass_on_warnings(work: Work, services: Sequence[Service], done: list[dict[str, Any]]) -> None:
+def _pass_on_warnings(
+    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]]
+) -> None:
     """Warn of what a service that answered says beside, such as of a feed that is broken."""
     told = " ".join(entry["problem"] for entry in done)
     for service in services:
@@ -195,7 +197,7 @@ def _pass_on_warnings(work: Work, services: Sequence[Service], done: list[dict[s
 
 
 def _searched(
-    work: Work, services: Sequence[Service], done: list[dict[str, Any]], count: int
+    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]], count: int
 ) -> StepResult:
     failed = [entry for entry in done if entry["problem"]]
     answered = {entry["service"] for entry in done if not entry["problem"]}
@@ -260,13 +262,13 @@ def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int)
     return "; ".join(parts)
 
 
-def filter_seen(work: Work) -> StepResult:
+def filter_seen(work: RunContext) -> StepResult:
     """Tell which hits are new, known, returning or blocked, and put them in one order (R37).
 
     A hit that fell out of the seen URLs but was read once is returning, never new, and so is a page
     that is always checked and was seen before.
     """
-    obeying.add_pages(work)
+    applied_rules.add_pages(work)
     known_pages.add_pages(work)
     found = list(work.run.hits.all())
     tell(work, found)
@@ -276,9 +278,9 @@ def filter_seen(work: Work) -> StepResult:
     counts = Counter(hit.state for hit in found if hit.service != known_pages.SERVICE)
     new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
     returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
-    left_out = obeying.left_out(work.settings, found)
+    left_out = applied_rules.left_out(work.settings, found)
     words = _("%(new)d new, %(known)d known") % {"new": new, "known": known}
-    by_you = obeying.in_few_words(work.settings, found)
+    by_you = applied_rules.in_few_words(work.settings, found)
     with transaction.atomic():
         work.run.put(new_count=new, known_count=known, returning_count=returning)
         hits.store_again(found, ["state", "reason", "place"])
@@ -293,19 +295,19 @@ def filter_seen(work: Work) -> StepResult:
         detail="; ".join(
             [
                 ", ".join(filter(None, [words, by_you])),
-                *obeying.left_out_in_words(left_out)[: obeying.MOST_NAMED],
+                *applied_rules.left_out_in_words(left_out)[: applied_rules.MOST_NAMED],
             ]
         ),
         counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
     )
 
 
-def tell(work: Work, found: Sequence[Hit]) -> None:
+def tell(work: RunContext, found: Sequence[Hit]) -> None:
     """Set on each hit whether it is new, known, returning or blocked, and why; nothing is stored."""
     urls = [hit.url for hit in found]
     seen: set[str] = set()
     read: set[str] = set()
-    if given.known(work) is not None:
+    if inputs.known(work) is not None:
         seen_urls = SeenUrl.objects.filter(topic=work.topic, url__in=urls)
         seen = set(seen_urls.values_list("url", flat=True))
         sources = Source.objects.filter(topic=work.topic, url__in=urls)
@@ -323,7 +325,7 @@ def tell(work: Work, found: Sequence[Hit]) -> None:
         refused.count_pages(work.topic.owner, place, number)
 
 
-def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
+def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
     settings = work.settings
     if not hit.url.startswith(_OPENABLE):
         return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
@@ -331,7 +333,7 @@ def _state(work: Work, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, s
     if place and not _is_checked_all_the_same(settings, hit):
         where = standing_rules.shown(place)
         return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
-    if obeying.is_always(settings, hit):
+    if applied_rules.is_always(settings, hit):
         if hit.url in seen or hit.url in read:
             return Hit.State.RETURNING, _("always checked, as you asked")
         return Hit.State.NEW, ""
@@ -354,14 +356,14 @@ def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
     return hit.url in map(canonical_url, checks)
 
 
-def _put_in_order(work: Work, found: list[Hit]) -> None:
+def _put_in_order(work: RunContext, found: list[Hit]) -> None:
     """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
     services = work.output("search").get("order", [])
     order = hits.Order.of(services, work.output("plan")["queries"])
     found.sort(
         key=lambda hit: (
-            not obeying.is_always(work.settings, hit),
-            not obeying.is_boosted(work.settings, hit),
+            not applied_rules.is_always(work.settings, hit),
+            not applied_rules.is_boosted(work.settings, hit),
             -fusion.fused(hit.queries, order.services),
             order.first(hit.queries),
             hit.place,

@@ -19,7 +19,7 @@ from memory.texts.text import clean, one_line
 from research.models import Hit
 from research.search import fusion
 from research.search.searching import Asked
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 LONGEST_URL = 2048  # bytes: what the guard opens at most, and what an index of Postgres holds
 _TOLD = ("service", "link", "domain", "title", "snippet", "published_at")
@@ -43,7 +43,7 @@ class Order:
         return fusion.first_vote(votes, self.services, self.queries)
 
 
-def keep(work: Work, answers: Sequence[Asked], order: Order, count: int) -> int:
+def keep(work: RunContext, answers: Sequence[Asked], order: Order, count: int) -> int:
     """Store the hits of these answers beside the `count` that the run has; return the new count."""
     found = [(asked, result) for asked in answers for result in _usable(work, asked)]
     urls = [canonical_url(result.url) for _asked, result in found]
@@ -99,7 +99,7 @@ def _told(result: SearchHit) -> dict[str, Any]:
     }
 
 
-def _usable(work: Work, asked: Asked) -> list[SearchHit]:
+def _usable(work: RunContext, asked: Asked) -> list[SearchHit]:
     """Return an answer's hits; one without an address, or one longer than any page's, is left out."""
     usable = [found for found in map(_cleaned, asked.hits) if _has_address(found)]
     if len(usable) < len(asked.hits):

@@ -19,8 +19,8 @@ from memory.models import ContentItem, LibraryDocument, Source, Trust
 from memory.models.library import ADDRESS, page_of
 from memory.texts.canonical import canonical_url, domain_of
 from research.models import Hit
-from research.working import given
-from research.working.stepping import Work
+from research.working import inputs
+from research.working.context import RunContext
 
 SERVICE = "known"  # what a hit says that no search returned
 MOST = 24  # known pages read again in one run
@@ -37,9 +37,9 @@ class ConditionalFetcher(Protocol):
         ...
 
 
-def links(work: Work) -> list[str]:
+def links(work: RunContext) -> list[str]:
     """Return the addresses of the pages that facts and the last reports rest on, facts first."""
-    memory = given.known(work)
+    memory = inputs.known(work)
     if memory is None:
         return []
     found = [fact.url for fact in memory.facts if _may_open(fact.url)]
@@ -55,7 +55,7 @@ def _may_open(link: str) -> bool:
     return sample.is_sample_url(link) or link.startswith(_OPENABLE)
 
 
-def _as_they_are_now(work: Work, found: Sequence[str]) -> list[str]:
+def _as_they_are_now(work: RunContext, found: Sequence[str]) -> list[str]:
     """Return the addresses, those of library documents in their present version."""
     keys = [named.group(1) for link in found if (named := ADDRESS.fullmatch(link))]
     documents = LibraryDocument.objects.readable_by(work.topic.owner).live().filter(pk__in=keys)
@@ -70,7 +70,7 @@ def _as_they_are_now(work: Work, found: Sequence[str]) -> list[str]:
     return result
 
 
-def add_pages(work: Work) -> set[str]:
+def add_pages(work: RunContext) -> set[str]:
     """Make a hit for each known page that no search returned; return the canonical addresses.
 
     Repeatable: a run has one hit for each canonical address.
@@ -100,7 +100,7 @@ def add_pages(work: Work) -> set[str]:
     return set(wanted)
 
 
-def read_again(work: Work) -> Q:
+def read_again(work: RunContext) -> Q:
     """Return what selects the run's hits of known pages that are read again."""
     urls = [_canonical(link) for link in links(work)]
     return Q(state=Hit.State.KNOWN, url__in=urls)
@@ -141,7 +141,7 @@ def _if_changed(
 
 
 def stored_pages(
-    work: Work, hits: Sequence[Hit], last: Mapping[str, ContentItem]
+    work: RunContext, hits: Sequence[Hit], last: Mapping[str, ContentItem]
 ) -> dict[str, WebPage]:
     """Return pages as the topic kept them last, as if they had been fetched, by their hits' `url`.
 
@@ -170,7 +170,7 @@ def stored_pages(
     return pages
 
 
-def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
+def known_of(work: RunContext, hits: Sequence[Hit]) -> list[Hit]:
     """Keep the hits whose page the topic knows, library documents in whatever version.
 
     What a run read whose memory wasn't saved, or which was deleted, is new to the topic.
@@ -187,12 +187,12 @@ def known_of(work: Work, hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.url in urls or page_of(hit.link) in known]
 
 
-def last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+def last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return what earlier runs of the topic read last of each page, by the page's name."""
     return {name: items[0] for name, items in versions(work, hits).items()}
 
 
-def versions(work: Work, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
+def versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[ContentItem]]:
     """Return the last two texts that earlier runs of the topic read of each page, the later first."""
     wanted = Q(url__in=[hit.url for hit in hits])
     for hit in hits:

@@ -28,8 +28,8 @@ from research.claims import duplicates
 from research.claims.selection import Reading
 from research.models import Hit
 from research.search import known_pages, stand_ins
-from research.working import explored, given, obeying
-from research.working.stepping import StepResult, Work
+from research.working import applied_rules, explored, inputs
+from research.working.context import RunContext, StepResult
 
 logger = structlog.get_logger(__name__)
 
@@ -41,7 +41,7 @@ _READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
 AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
 
 
-def read(work: Work) -> StepResult:
+def read(work: RunContext) -> StepResult:
     """Read the new and returning pages, as many as the budget allows, and known ones again.
 
     A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
@@ -81,14 +81,14 @@ def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, lis
     return page
 
 
-def _to_read(work: Work) -> list[Hit]:
+def _to_read(work: RunContext) -> list[Hit]:
     """Return the hits whose pages are read, within the budget: what is always checked, new, returning.
 
     Of a deep run those that its tracks opened, and what is always checked.
     """
     wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
     hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
-    always = {hit.pk for hit in hits if obeying.is_always(work.settings, hit)}
+    always = {hit.pk for hit in hits if applied_rules.is_always(work.settings, hit)}
     if explored.opened(work):
         opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
         again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
@@ -102,14 +102,14 @@ def _to_read(work: Work) -> list[Hit]:
     return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
 
 
-def _last_versions(work: Work, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
     """Return what earlier runs read last of the hits that aren't new, by the page's name."""
     known = [hit for hit in hits if hit.state in _READ_BEFORE]
     return known_pages.last_versions(work, known) if known else {}
 
 
 def fetching(
-    work: Work,
+    work: RunContext,
     hits: Sequence[Hit],
     last: Mapping[str, ContentItem] | None = None,
     *,
@@ -134,10 +134,10 @@ def fetching(
     return calls
 
 
-def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
+def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
     """Fetch one page from where it lies: the sample, the library, or the web."""
     if sample.is_sample_url(hit.link):
-        memory = given.known(work)
+        memory = inputs.known(work)
         return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
     if hit.link.startswith("library:"):
         return library.text_of(work.topic.owner, hit.link)
@@ -145,7 +145,7 @@ def _fetch(hit: Hit, fetcher: PageFetcher, work: Work) -> WebPage:
 
 
 def keep(
-    work: Work,
+    work: RunContext,
     hit: Hit,
     get: Callable[[], WebPage],
     last: Mapping[str, ContentItem] | None = None,
@@ -156,7 +156,7 @@ def keep(
     """
     try:
         page = get()
-        obeying.check_where_it_led(work, hit, page.final_url)
+        applied_rules.check_where_it_led(work, hit, page.final_url)
         text = clean(page.text)[0][:MOST_TEXT].strip()
         if not text:
             raise ProviderRejected(_("the page holds no text"))
@@ -183,7 +183,7 @@ def keep(
 
 
 def _content_item(
-    work: Work, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
+    work: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
 ) -> ContentItem:
     """Store the page's text, for the person who asks what was read; once while it doesn't change."""
     if hit.state in _READ_BEFORE:
@@ -210,7 +210,7 @@ def _content_item(
 
 
 def _read(
-    work: Work, wanted: list[Hit], marks: dict[int, set[int]], versions: dict[str, list[str]]
+    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: dict[str, list[str]]
 ) -> StepResult:
     read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
     most = depth_of(work.settings).text
@@ -257,7 +257,7 @@ def _read(
     )
 
 
-def _say_what_was_not_compared(work: Work, wanted: Sequence[Hit]) -> None:
+def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
     """Warn of known pages that could not be read again, and of those of which only the beginning was."""
     failed = [
         hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
@@ -297,7 +297,7 @@ def _in_words(pages: int, again: int, same: int) -> str:
     return f"{read}, {aside % {'n': same}}"
 
 
-def _say_what_was_left(work: Work, wanted: int) -> None:
+def _say_what_was_left(work: RunContext, wanted: int) -> None:
     """Warn where the topic's own budget, not the site's usual one, left pages unread."""
     if not work.settings.max_pages or explored.opened(work):
         return  # or the tracks chose
@@ -335,7 +335,7 @@ def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
     )
 
 
-def readings(work: Work) -> list[Reading]:
+def readings(work: RunContext) -> list[Reading]:
     """Return what the report may be written from, by the hits' place.
 
     Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
@@ -358,7 +358,7 @@ def readings(work: Work) -> list[Reading]:
             snippets += 1
     most = depth_of(work.settings).text
     versions: dict[str, list[str]] = {}
-    if given.known(work):
+    if inputs.known(work):
         read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
         last = known_pages.versions(work, known_pages.known_of(work, read))
         versions = {name: [item.content for item in items] for name, items in last.items()}

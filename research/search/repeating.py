@@ -9,7 +9,7 @@ from memory.documents import library
 from memory.llm import connections
 from research.models import Run, Step
 from research.search import searching
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 EXTRACTIVE = "extractive"  # what stands in a manifest where no model wrote
 
@@ -24,7 +24,7 @@ def queries_of(run: Run) -> list[str]:
     return planned
 
 
-def what_is_gone(work: Work, was: Run) -> list[str]:
+def what_is_gone(work: RunContext, was: Run) -> list[str]:
     """Return in words which services of the run `was` this one cannot ask any more."""
     return [
         _("%(run)s asked %(service)s, which cannot be asked any more: %(why)s")
@@ -33,7 +33,7 @@ def what_is_gone(work: Work, was: Run) -> list[str]:
     ]
 
 
-def _services_gone(work: Work) -> list[tuple[str, str]]:
+def _services_gone(work: RunContext) -> list[tuple[str, str]]:
     names = work.settings.services
     if not names:
         return []

@@ -20,14 +20,14 @@ from memory.llm import connections
 from memory.models import SeenUrl, Topic
 from research.models import Hit, Run, TopicSettings
 from research.search import reading, searching
-from research.working.stepping import Work
+from research.working.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
 
 
-def searched(topic: Topic, providers: Providers, *hits: SearchHit, **settings: Any) -> Work:
+def searched(topic: Topic, providers: Providers, *hits: SearchHit, **settings: Any) -> RunContext:
     """Carry a run out up to its filter, where one query finds these hits."""
     TopicSettings.objects.filter(topic=topic).update(**settings)
     topic.refresh_from_db()

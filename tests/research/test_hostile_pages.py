@@ -36,7 +36,7 @@ IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
     "memory.texts.injection", "research.claims.selection", "research.claims.page_news", "research.follow_ups.extracting",
     "research.follow_ups.summarising", "memory.observations.extraction", "memory.reviewing.risks",
-    "memory.reflection.entry", "memory.contexts.offering",
+    "memory.reflection.entry", "memory.contexts.memory_for_prompt",
 )  # fmt: skip
 
 

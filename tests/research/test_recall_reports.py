@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from memory.actors import RESEARCH
-from memory.contexts.offering import best_for
+from memory.contexts.memory_for_prompt import best_for
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
 from memory.observations import Line, remember_lines
 from memory.recall.recalling import recall

@@ -48,7 +48,7 @@ def was(services: list[str], **manifest: Any) -> Any:
         run.refresh_from_db()
         again = starting.rerun(run, by=topic.owner.actor)
         claimed = Run.objects.claim(again.pk, worker="test")
-        return planning.Work(claimed)
+        return planning.RunContext(claimed)
 
     return of
 

@@ -19,8 +19,8 @@ from research import outbox
 from research.models import Hit, Report, Run, RunInTheWay, RunLost
 from research.running import executing, pipeline
 from research.tasks import execute_run
-from research.working import stepping
-from research.working.stepping import Interrupted, Work
+from research.working import context
+from research.working.context import Interrupted, RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -66,16 +66,16 @@ def test_a_run_that_lost_its_worker_goes_on_behind_its_last_step(
 def test_answers_that_were_kept_are_not_asked_for_again(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch, calls: str, kept: int
 ):
-    run, seen, original = cast.started(topic), [0], Work.progress
+    run, seen, original = cast.started(topic), [0], RunContext.progress
 
-    def progress(self: Work, *args: Any, **more: Any) -> None:
+    def progress(self: RunContext, *args: Any, **more: Any) -> None:
         original(self, *args, **more)
         seen[0] += self.step.name == calls
         if seen[0] == 2:
             seen[0] = 99
             raise cast.Killed
 
-    monkeypatch.setattr(Work, "progress", progress)
+    monkeypatch.setattr(RunContext, "progress", progress)
     with pytest.raises(cast.Killed):
         executing.execute(run.pk, worker="one")
     cast.lose_lease(run)
@@ -205,7 +205,7 @@ def test_a_run_of_a_leaving_worker_waits_behind_its_last_step(topic: Topic, scri
 def test_a_task_that_works_too_long_lets_go_of_its_run(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stepping, "TASK_SECONDS", -1)
+    monkeypatch.setattr(context, "TASK_SECONDS", -1)
 
     run = cast.carried_out(cast.started(topic))
 

@@ -12,17 +12,17 @@ from typing import Any
 from django.utils.translation import ngettext
 
 from memory.contexts import taught
-from memory.contexts.offering import as_prompt, still_offered
+from memory.contexts.memory_for_prompt import as_prompt, still_offered
 from memory.contexts.topic_block import observations_for
 from memory.llm import connections
 from memory.models import Observation, Topic, Use
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 
 def choose(
-    work: Work, memory: TopicMemory | None, lessons: Sequence[Observation]
+    work: RunContext, memory: TopicMemory | None, lessons: Sequence[Observation]
 ) -> list[Observation]:
     """Return the observations for the run's prompts, none of which says what the lessons do.
 
@@ -43,18 +43,18 @@ def _task(topic: Topic, settings: TopicSettings | None) -> str:
     return " ".join(filter(None, [topic.title, *wishes]))
 
 
-def enter(work: Work, chosen: Sequence[Observation]) -> list[str]:
+def enter(work: RunContext, chosen: Sequence[Observation]) -> list[str]:
     """Return the observations as lines of a prompt, and note that the run used them."""
     Use.note_records(work.topic.owner, chosen, work.run.source)
     return as_prompt(chosen)
 
 
-def chosen(work: Work) -> list[Observation]:
+def chosen(work: RunContext) -> list[Observation]:
     """Return what the plan chose and what may be told still."""
     return still_offered(work.topic.owner, work.output("plan").get("observations", []))
 
 
-def teach(work: Work, lessons: Sequence[Observation]) -> list[str]:
+def teach(work: RunContext, lessons: Sequence[Observation]) -> list[str]:
     """Return what the owner taught by corrections as lines of a prompt, and note that it was used."""
     Use.note_records(work.topic.owner, lessons, work.run.source)
     return taught.as_prompt(lessons)

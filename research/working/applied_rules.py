@@ -28,7 +28,7 @@ from research.topic_settings.standing_rules import (
     reason_against,
     shown,
 )
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 SERVICE = "always"  # who “returned” a hit that stands there by rule
 MOST_NAMED = 5  # places in one sentence; the others are counted
@@ -82,7 +82,7 @@ def _listed(rules: Sequence[str]) -> str:
 # --- the hits -------------------------------------------------------------------------------------
 
 
-def add_pages(work: Work) -> None:
+def add_pages(work: RunContext) -> None:
     """Make a hit for each address that is to be read and that no search returned.
 
     Repeatable: a hit stands once a run, by its canonical address.
@@ -172,7 +172,7 @@ def left_out_in_words(counts: Mapping[str, int]) -> list[str]:
 # --- a page that led elsewhere --------------------------------------------------------------------
 
 
-def check_where_it_led(work: Work, hit: Hit, address: str) -> None:
+def check_where_it_led(work: RunContext, hit: Hit, address: str) -> None:
     """Raise ProviderRejected if a page's address led to where the run does not look.
 
     Only the search's own address was held against the rules: a redirect may lead anywhere.  The

@@ -1,8 +1,8 @@
 """Carrying out one step of a run: the row, the heartbeat, and the looks at what people ask for.
 
-Data flow: `pipeline.carry_out` goes through the steps -> `Work.carry_out` makes or resumes the
-step's row, calls its function with this Work, and stores the StepResult -> later steps read it by
-`Work.output`.  A finished step is never done twice; an unfinished one finds its progress in its
+Data flow: `pipeline.carry_out` goes through the steps -> `RunContext.carry_out` makes or resumes the
+step's row, calls its function with this RunContext, and stores the StepResult -> later steps read it by
+`RunContext.output`.  A finished step is never done twice; an unfinished one finds its progress in its
 row.
 """
 
@@ -82,10 +82,10 @@ class StepKind:
 
     name: str
     label: str | Promise
-    function: Callable[[Work], StepResult]
+    function: Callable[[RunContext], StepResult]
 
 
-class Work:
+class RunContext:
     """One worker's hold on one run, from claim to end."""
 
     def __init__(self, run: Run) -> None:
@@ -373,7 +373,7 @@ class Work:
 
     # --- the heartbeat ----------------------------------------------------------------------------
 
-    def __enter__(self) -> Work:
+    def __enter__(self) -> RunContext:
         self.heartbeat.__enter__()
         return self
 

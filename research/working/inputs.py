@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from memory.topics.memory import TopicMemory
 from research.models import TopicSettings
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 MOST_QUERY_LENGTH = 400  # characters; Tavily's limit is the lowest (providers.md 4)
 _FRAMES = {
@@ -20,7 +20,7 @@ _FRAMES = {
 }
 
 
-def known(work: Work) -> TopicMemory | None:
+def known(work: RunContext) -> TopicMemory | None:
     """Return the memory that the run's first step loaded, or None for a baseline."""
     stored = work.output("load_memory").get("memory")
     return TopicMemory.from_json(stored) if stored else None
