@@ -21,7 +21,7 @@ from memory.topics.agent_memory import agent_memory
 from research.models import Report
 from research.reports import page as report_page
 from research.reports import timeline_chart
-from research.runs.shown import memory_words
+from research.runs.presenters import memory_words
 from research.topics import memory_acts
 from research.topics import page as topic_page
 from research.unread import since_page

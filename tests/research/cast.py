@@ -15,7 +15,7 @@ from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSear
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from research.models import Run
-from research.running import executing, pipeline
+from research.running import executor, pipeline
 from research.working.context import RunContext, StepKind
 from tests.research.conftest import Providers
 
@@ -133,7 +133,7 @@ def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
 
 
 def carried_out(run: Run) -> Run:
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     run.refresh_from_db()
     return run
 

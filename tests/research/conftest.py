@@ -11,7 +11,7 @@ from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSear
 from memory.llm import connections
 from memory.models import Topic
 from research.models import Run
-from research.running import executing, starting
+from research.running import executor, starting
 from research.search import reading, searching
 
 
@@ -44,7 +44,7 @@ def topic(alice: Any) -> Topic:
 
 def _carry_out(topic: Topic) -> Run:
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     run.refresh_from_db()
     topic.refresh_from_db()
     return run

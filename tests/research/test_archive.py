@@ -49,7 +49,7 @@ from memory.recall import bm25
 from memory.reviewing import review
 from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
-from research.notifications import channels, digests, feed_out
+from research.notifications import channels, digests, rss
 from research.reporting import sentences as report_sentences
 from research.reports import sharing
 from research.topic_settings import standing_rules
@@ -139,7 +139,7 @@ def told(topic: Topic, run: Run) -> None:
     channels.choose(topic, by=by, left_out=[channel], **more)
     chosen = digests.save_settings(owner, by=by, often="never", hour=6, weekday=5)
     digests.make(chosen, run.created)
-    feed_out.end(feed_out.add(owner, topic=topic, with_private=False, by=by), by=by)
+    rss.end(rss.add(owner, topic=topic, with_private=False, by=by), by=by)
 
 
 def exported(owner: User, path: Path) -> Path:

@@ -22,7 +22,7 @@ from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
-from research.running import allowance, executing, following_up, starting
+from research.running import allowance, executor, following_up, starting
 from research.running.allowance import NotNow
 from research.runs import plan_page
 
@@ -98,7 +98,7 @@ class Command(MigratedCommand):
 
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
-        executing.execute(run.pk, worker=f"command:{os.getpid()}")
+        executor.execute(run.pk, worker=f"command:{os.getpid()}")
 
     def _follow_up(self, run: Run) -> None:
         """Carry out what follows a saved run: without a worker nobody else would."""
