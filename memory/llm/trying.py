@@ -12,11 +12,11 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers import endpoints
 from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.in_time import ended_within, ms_since
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.probing import ProbeResult, probe
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.search_probe import try_search
+from beacon_site.providers.timeouts import ended_within, ms_since
 from beacon_site.redaction import redact
 from memory.llm import connections, embedders
 from memory.llm.asking import price

@@ -16,9 +16,9 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site.providers.asked_once import distinct
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.query_cache import distinct
 from beacon_site.providers.search import SearchOptions, SearchProvider
 from memory.documents import folder as library_folder
 from memory.documents import library
