@@ -1,4 +1,4 @@
-"""Memory files carried away to a folder or a zip, and back (`memory_export`, `memory_import`).
+"""Memory files carried away to a folder or a zip, and back (`export_files`, `import_files`).
 
 Data flow in: folder or zip -> the bytes of each name that there may be -> saved one by one in one
 transaction, as any save -> what became of each.  One file that is refused, or a mere look, and
@@ -118,7 +118,7 @@ def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
         raise ImportRejected(
             _(
                 "There is no memory file in %(place)s: they are facts/user.md, facts/memory.md and "
-                "episodes/YYYY-MM.md. An archive of everything is taken in by import_memory."
+                "episodes/YYYY-MM.md. An archive of everything is taken in by import_account."
             )
             % {"place": place}
         )

@@ -284,7 +284,7 @@ def test_the_seeds_memory_json_comes_in_with_its_dates(alice: User, tmp_path: Pa
     path = tmp_path / "memory.jsonl"
     path.write_text(json.dumps(row))
 
-    call_command("import_memory", "alice", str(path))
+    call_command("import_account", "alice", str(path))
 
     one = Observation.objects.of(alice).get()
     assert (one.category, one.source) == ("lesson", "import:memory.jsonl:GOAL:deploy")
@@ -297,10 +297,10 @@ def test_the_commands_carry_an_account_over(
     write_note(alice, "log", "The heat pump was serviced.", by=alice.actor)
     path = tmp_path / "out.zip"
 
-    call_command("export_memory", "alice", str(path))
-    call_command("import_memory", "bob", str(path), "--dry-run")
+    call_command("export_account", "alice", str(path))
+    call_command("import_account", "bob", str(path), "--dry-run")
     assert not Note.objects.of(bob).filter(kind="log").exists()
-    call_command("import_memory", "bob", str(path))
+    call_command("import_account", "bob", str(path))
 
     assert Note.objects.of(bob).get(kind="log").content == "The heat pump was serviced."
     assert path.stat().st_mode & 0o077 == 0
@@ -312,7 +312,7 @@ def test_the_commands_carry_an_account_over(
 )
 def test_the_command_says_what_is_wrong(alice: User, wrong: list[str]):
     with pytest.raises(CommandError):
-        call_command("import_memory", *wrong)
+        call_command("import_account", *wrong)
 
 
 def test_an_export_that_fails_leaves_no_file_and_ends_its_row(

@@ -1,4 +1,4 @@
-"""`manage.py memory_export [USERNAME] DIR|FILE.zip`: an account's memory files as Markdown."""
+"""`manage.py export_files [USERNAME] DIR|FILE.zip`: an account's memory files as Markdown."""
 
 from __future__ import annotations
 

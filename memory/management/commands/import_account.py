@@ -1,4 +1,4 @@
-"""`manage.py import_memory USERNAME FILE`: an archive, Markdown or JSON lines into an account."""
+"""`manage.py import_account USERNAME FILE`: an archive, Markdown or JSON lines into an account."""
 
 from __future__ import annotations
 

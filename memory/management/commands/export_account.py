@@ -1,4 +1,4 @@
-"""`manage.py export_memory USERNAME FILE`: everything of an account as one zip."""
+"""`manage.py export_account USERNAME FILE`: everything of an account as one zip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py memory_import [USERNAME] DIR|FILE.zip [--apply]`: Markdown into the memory files."""
+"""`manage.py import_files [USERNAME] DIR|FILE.zip [--apply]`: Markdown into the memory files."""
 
 from __future__ import annotations
 
