@@ -93,7 +93,7 @@ def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> C
         done = conflicts.settle(
             one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
         )
-    except (conflicts.Settled, conflicts.SideChanged) as exc:
+    except (conflicts.AlreadyResolved, conflicts.StaleConflict) as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(done)
 
@@ -104,7 +104,7 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
     one = _conflict(request.auth, conflict_id)
     try:
         conflict_undo.take_back(one, by=request.auth.by)
-    except conflicts.Settled as exc:
+    except conflicts.AlreadyResolved as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(one)
 

@@ -47,7 +47,7 @@ def _make_room(note: Any, taking_in: Any) -> None:
 
 def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
     for topic in topics:
-        memory.Topic.tell(topic.owner_id, topic.pk)
+        memory.Topic.notify_changed(topic.owner_id, topic.pk)
 
 
 MEMORY_KINDS = [

@@ -46,11 +46,11 @@ MOST_TOLD = 3
 SECONDS = 10.0  # of one request; what is left waits on, and it is said
 
 
-class Settled(MemoryRefused):
+class AlreadyResolved(MemoryRefused):
     """The conflict was settled meanwhile, by somebody or by itself."""
 
 
-class SideChanged(MemoryRefused):
+class StaleConflict(MemoryRefused):
     """A side says something else than what the person saw; nothing was changed."""
 
 
@@ -68,7 +68,7 @@ def settle(
 
     `seen` are the versions of both sides that the person looked at; `dated` writes its date into
     each of both that are kept; `at` is the moment that those settled in one act share.  One of
-    which a side is gone settles itself: the one returned says so.  Raises Settled, SideChanged,
+    which a side is gone settles itself: the one returned says so.  Raises AlreadyResolved, StaleConflict,
     InvalidValue, and what the records' own rules raise; nothing is changed in these cases.
     """
     if not by.is_person:
@@ -81,13 +81,15 @@ def settle(
         row = held(conflict)
         if not row.is_open:
             told = {"how": row.get_settled_how_display()}
-            raise Settled(_("It was settled meanwhile (%(how)s); nothing was changed.") % told)
+            raise AlreadyResolved(
+                _("It was settled meanwhile (%(how)s); nothing was changed.") % told
+            )
         if sides is None:
             Conflict.settle_themselves([row], by=by)
             row.refresh_from_db()
             return row
         if seen is not None and seen != (sides[0].version, sides[1].version):
-            raise SideChanged(
+            raise StaleConflict(
                 _(
                     "It was changed since you looked at it, so nothing was settled. This is how "
                     "both stand now: look again, and choose."

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
-from memory.conflicts.resolve import MODELS, Settled, held, held_sides
+from memory.conflicts.resolve import MODELS, AlreadyResolved, held, held_sides
 from memory.errors import MemoryRefused
 from memory.models import Activity, Conflict, Note, Revision, TopicFact, User
 from memory.models.history import as_json
@@ -33,7 +33,7 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
         row.owner = owner
         try:
             take_back(row, by=by)
-        except Settled:
+        except AlreadyResolved:
             continue  # another window was quicker
         except MemoryRefused as exc:
             done.problems.append(str(exc))
@@ -45,7 +45,7 @@ def take_back_of(owner: User, at: datetime, *, by: Actor) -> TakenBack:
 def take_back(conflict: Conflict, *, by: Actor) -> None:
     """Put both sides back as they were, and let the conflict wait again.
 
-    Raises Settled where it is open already or settled itself, and what undoing raises where a side
+    Raises AlreadyResolved where it is open already or settled itself, and what undoing raises where a side
     was changed since; nothing is changed then.
     """
     with transaction.atomic():
@@ -54,7 +54,7 @@ def take_back(conflict: Conflict, *, by: Actor) -> None:
         pair = Conflict.objects.of(row.owner).between(row.left_id, row.right_id)
         if pair.open().exists() or row.settled_how == Conflict.How.GONE:
             # Itself, or a later one of the same two: they are looked at side by side already.
-            raise Settled(_("It waits already; nothing was changed."))
+            raise AlreadyResolved(_("It waits already; nothing was changed."))
         _undo_all(row, by)
         for side in ("left", "right"):
             model = MODELS[getattr(row, f"{side}_type")]

@@ -92,7 +92,7 @@ def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
             found, how, by=request.actor, seen=_seen(request), text=text,
             dated=bool(request.POST.get("dated")),
         )  # fmt: skip
-    except resolve.Settled as exc:
+    except resolve.AlreadyResolved as exc:
         if text.strip():  # what was typed stays in sight
             return _page(request, _conflict(request, pk), problem=str(exc), typed=text)
         messages.info(request, str(exc))

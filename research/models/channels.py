@@ -139,7 +139,7 @@ class TopicNotices(models.Model):
 class DeliveryQuerySet(OwnedQuerySet):
     """The questions asked of deliveries, and the rows that are laid out for what happened."""
 
-    def lay_out_report(self, run: Run, *, is_quiet: bool) -> int:
+    def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
         """Make a row for each channel that is told of the report; to be called with its save."""
         told = []
         for channel, reports, _failures in _choices_of(run):

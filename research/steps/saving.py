@@ -77,7 +77,7 @@ def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _lay_out_follow_ups(work, follow_ups)
-        Delivery.objects.lay_out_report(work.run, is_quiet=report.is_quiet)
+        Delivery.objects.create_for_report(work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
 

@@ -71,7 +71,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
     again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
     assert again != one
 
-    with pytest.raises(conflicts.Settled, match="waits already"):
+    with pytest.raises(conflicts.AlreadyResolved, match="waits already"):
         conflict_undo.take_back(one, by=alice.actor)
     assert conflict_undo.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
     assert Conflict.objects.standing().get() == again
@@ -114,7 +114,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
     one = two_notes(alice)
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
 
-    with pytest.raises(conflicts.SideChanged):
+    with pytest.raises(conflicts.StaleConflict):
         settled(one, "left", seen=(1, 1))
     assert texts(alice)["notes"] == [OLD, "Another price."]
 
@@ -122,7 +122,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
 def test_two_windows_settle_it_once(alice: Any):
     one = two_notes(alice)
     settled(one, "left")
-    with pytest.raises(conflicts.Settled, match="kept left"):
+    with pytest.raises(conflicts.AlreadyResolved, match="kept left"):
         settled(one, "right")
 
 
