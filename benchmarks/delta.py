@@ -44,7 +44,7 @@ def answers(scenario: Scenario, embed, ask=None) -> list[Answer]:
 def the_model() -> Iterator:
     """Yield what asks the model that the environment names; nothing is measured by it here."""
     with throwaway.database():
-        from memory.outside import connections
+        from memory.llm import connections
 
         model = connections.language_model()
         if model is None:

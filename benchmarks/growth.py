@@ -126,13 +126,13 @@ def _writes(owner: Any) -> list[Callable[[], object]]:
 def _saves(owner: Any, size: int) -> tuple[float, float]:
     """Carry sample runs of one topic out; return what their save took, as the run has it."""
     from research.models import Run
-    from research.running import executing, starting
+    from research.running import executor, starting
 
     topic = starting.create_sample_topic(owner, by=owner.actor, title=f"Cells {size}")
     took = []
     for _number in range(RUNS):
         run = Run.objects.start(topic, trigger="command", by=owner.actor)
-        executing.execute(run.pk, worker="benchmark")
+        executor.execute(run.pk, worker="benchmark")
         run.refresh_from_db()
         assert run.status == "succeeded", (run.status, run.error, run.warnings)
         took.append(float(run.steps.get(name="save").milliseconds or 0))

@@ -75,14 +75,14 @@ def _made(size: int) -> tuple[Any, Any]:
     from django.test import Client
 
     from research.models import Run
-    from research.running import executing, starting
+    from research.running import executor, starting
 
     owner, topics = list_page.owner_with_topics()
     list_page.grow(owner, topics, 1, size)
     topic = starting.create_sample_topic(owner, by=owner.actor, title="Cells")
     for _number in range(RUNS):
         run = Run.objects.start(topic, trigger="command", by=owner.actor)
-        executing.execute(run.pk, worker="benchmark")
+        executor.execute(run.pk, worker="benchmark")
     client = Client()
     client.force_login(owner, backend="django.contrib.auth.backends.ModelBackend")
     return owner, client

@@ -206,7 +206,7 @@ class MiniLm:
         """Stack the vectors that the space has."""
         import numpy as np
 
-        from memory.outside import embedders
+        from memory.llm import embedders
 
         self.embedder = embedders.embedder()
         self.ids = [doc["id"] for doc in docs if doc["id"] in self.space.vectors]

@@ -80,7 +80,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _told(sets: dict[str, Path]) -> int:
     from django.core.management import call_command
 
-    from memory.outside import embedders
+    from memory.llm import embedders
     from memory.recall import embedding
 
     embedding._nudge = lambda: None  # no worker runs here

@@ -54,13 +54,13 @@ def _one(number: int) -> tuple[float, dict[str, float]]:
     """Carry one run of a fresh topic out; return its seconds and those of each step."""
     from memory.models import User
     from research.models import Run
-    from research.running import executing, starting
+    from research.running import executor, starting
 
     user = User.objects.get()
     topic = starting.create_topic(owner=user, title=f"Overhead topic {number}", by=user.actor)
     run = Run.objects.start(topic, trigger="command", by=user.actor)
     began = time.perf_counter()
-    executing.execute(run.pk, worker="benchmark")
+    executor.execute(run.pk, worker="benchmark")
     seconds = time.perf_counter() - began
     run.refresh_from_db()
     assert run.status == "succeeded", (run.status, run.error, run.warnings)
@@ -80,13 +80,13 @@ def _work() -> None:
 
     structlog.configure(processors=[structlog.testing.LogCapture()])
     from research.models import Run
-    from research.running import executing
+    from research.running import executor
 
     _one(1000 + os.getpid())
     print("warm", flush=True)
     sys.stdin.readline()
     while (waiting := Run.objects.filter(status="queued").order_by("?").first()) is not None:
-        executing.execute(waiting.pk, worker=f"benchmark-{os.getpid()}")
+        executor.execute(waiting.pk, worker=f"benchmark-{os.getpid()}")
 
 
 def _throughput(workers: int) -> float:

@@ -66,10 +66,10 @@ def _loop(
 ) -> None:
     """Run the loop of deep runs with this model, on behalf of an agent with memory on or off."""
     from memory.actors import Actor
+    from memory.llm import connections
     from memory.models import Agent
-    from memory.outside import connections
     from memory.toolkit.loop import run_loop
-    from memory.toolkit.shown import store_for
+    from memory.toolkit.output_store import store_for
     from memory.toolkit.types import ToolContext
 
     settings = Agent(name="script", enable_memory=with_store)

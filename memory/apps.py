@@ -20,10 +20,10 @@ class MemoryConfig(AppConfig):
         publishing = importlib.import_module("memory.topics.publishing")
         topics = importlib.import_module("memory.models.topics")
         topics.Topic.ON_CHANGE.append(publishing.follow)
-        following = importlib.import_module("memory.recall.following")
+        following = importlib.import_module("memory.recall.reindex")
         topics.Topic.ON_RENAME.append(following.topic_renamed)
         topics.Topic.ON_PURGE.append(following.topic_purged)
-        recalled = importlib.import_module("memory.models.recalled")
+        recalled = importlib.import_module("memory.models.searchable")
         recalled.Recalled.ON_FOLLOW.append(
             importlib.import_module("memory.recall.embedding").follow
         )

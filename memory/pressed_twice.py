@@ -22,7 +22,7 @@ from django.http import HttpResponse
 from redis.exceptions import RedisError
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to
+from memory.responses import go_to
 
 logger = structlog.get_logger(__name__)
 

@@ -17,8 +17,11 @@ from beacon_site.broker import send
 from memory.accounts import sign_in_failures, sign_ins
 from memory.actors import MAINTENANCE
 from memory.archive import jobs
-from memory.conflict_desk import finding as conflict_finding
-from memory.conflict_desk import settling as conflicts
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
+from memory.conflicts import finding as conflict_finding
+from memory.conflicts import resolve as conflicts
 from memory.content import retention
 from memory.doctor import examining
 from memory.doctor.checkup import GOOD
@@ -28,14 +31,11 @@ from memory.file_pages import condensing as file_condensing
 from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.models.trash import TRASH_DAYS
-from memory.noting import maintenance
+from memory.notes import maintenance
 from memory.one_at_a_time import alone
-from memory.recall import embedding, following
+from memory.recall import embedding, reindex
 from memory.records import bulk_acts
 from memory.reviewing import review
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
 from memory.topics import publishing
 from memory.trash import traces
 
@@ -204,9 +204,9 @@ def take_up_archives() -> None:
 @shared_task(soft_time_limit=3_600, time_limit=3_660)
 def follow_languages() -> None:
     """Make anew what recall looks in of whoever chose another language; safe to deliver twice."""
-    for owner_id in following.owners_in_another_language():
+    for owner_id in reindex.owners_in_another_language():
         for owner in User.objects.filter(pk=owner_id):
-            read = following.rebuild(owner)
+            read = reindex.rebuild(owner)
             logger.info("index rebuilt", owner=owner_id, language=owner.language, **read)
 
 

@@ -23,17 +23,17 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from memory.llm import connections
 from memory.models import ModelCall, Note, Topic, User
-from memory.outside import connections
 from memory.reviewing import danger
 from research.first_steps import first_steps
 from research.models import Report, Run, Schedule, Step
-from research.news import topic_news
-from research.news.topic_news import Told
 from research.running import pipeline
 from research.runs import page as run_page
-from research.runs import shown
+from research.runs import presenters
 from research.steps import judging
+from research.unread import topic_news
+from research.unread.topic_news import Told
 
 MOST_UNREAD = 12
 MOST_RUNNING = 8
@@ -82,7 +82,7 @@ class Unread:
     def line(self) -> str:
         """Return what they say in a line: the first changes, else the latest one's summary."""
         if self.news.lines:
-            return " ".join(shown.bare(sentence) for sentence in self.news.lines)
+            return " ".join(presenters.bare(sentence) for sentence in self.news.lines)
         if self.news.is_quiet and not self.is_several:
             known = self.report.run.known_count
             said = ngettext(
@@ -93,7 +93,7 @@ class Unread:
             return said % {"count": known}
         if self.news.is_quiet:
             return _("Nothing new in %(count)d reports.") % {"count": self.news.runs}
-        return shown.bare(self.report.summary)
+        return presenters.bare(self.report.summary)
 
 
 def unread_of(user: User) -> list[Unread]:
@@ -127,7 +127,7 @@ class Going:
     """One unfinished run: what it is doing, and how far it is."""
 
     run: Run
-    step: shown.StepRow | None = None
+    step: presenters.StepRow | None = None
     place: int = 0
 
     @property
@@ -176,7 +176,7 @@ def going_on(user: User) -> list[Going]:
     for row in rows:
         if told := getattr(row.run, "step_now", None):
             step = Step(run=row.run, state=Step.State.RUNNING, **told)
-            row.step, row.place = shown.step_rows(row.run, [step])[0], step.position
+            row.step, row.place = presenters.step_rows(row.run, [step])[0], step.position
     return rows
 
 
@@ -287,7 +287,7 @@ class Month:
     @property
     def cost(self) -> str:
         """Return the money spent, as people write it."""
-        return shown.price(self.money, self.unpriced)
+        return presenters.price(self.money, self.unpriced)
 
     @property
     def days(self) -> int:
@@ -317,7 +317,7 @@ class Month:
         top = self.by_day[day]
         values = {"month": self.name, "day": day}
         if self.is_money:
-            values["most"] = shown.price(top)
+            values["most"] = presenters.price(top)
             return _("Cost a day in %(month)s, highest on day %(day)d: %(most)s") % values
         values["most"] = int(top)
         return _("Tokens a day in %(month)s, most on day %(day)d: %(most)d") % values

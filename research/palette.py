@@ -56,7 +56,7 @@ def offered(
 ) -> list[Group]:
     """Return what the person may mean; without words what they did last and what can be done.
 
-    `nav` are the sections of the rail and `settings` the groups of Settings (`research.frame`):
+    `nav` are the sections of the rail and `settings` the groups of Settings (`research.context_processors`):
     the pages that there are.
     """
     groups = [Group(_("Topics"), _topics(user, words))]

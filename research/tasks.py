@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from research import outbox
 from research.models import Run, Worker
-from research.news import topic_news
-from research.notices import digests, sending
-from research.running import executing, following_up, rechecking
+from research.notifications import digests, sending
+from research.running import executor, following_up, rechecking
 from research.schedules import failing_schedules, scheduling
 from research.steps import plan_review
+from research.unread import topic_news
 
 logger = structlog.get_logger(__name__)
 
@@ -23,7 +23,7 @@ logger = structlog.get_logger(__name__)
 @shared_task(bind=True, acks_late=True)
 def execute_run(self: Any, run_id: int) -> None:
     """Carry out one queued run."""
-    executing.execute(run_id, worker=str(self.request.hostname))
+    executor.execute(run_id, worker=str(self.request.hostname))
 
 
 @shared_task(acks_late=True)

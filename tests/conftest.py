@@ -17,7 +17,7 @@ from django.db import connection
 from django.test import Client
 
 from beacon_site import broker, heartbeat
-from memory.outside import connections
+from memory.llm import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures

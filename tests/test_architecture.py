@@ -20,7 +20,7 @@ LAYERS = {
         asgi database_errors env heartbeat http installed mail_folder redaction request_figures
         template_tags ticks web_server whole_files wsgi
         embedded env_mail json_lines logs providers
-        celery disk dumps own_command request_log runner settings variables
+        celery disk dumps management_base request_log runner settings variables
         backups broker health up
         command urls
     """,
@@ -28,18 +28,18 @@ LAYERS = {
         texts errors actors addresses paging one_at_a_time apps
         file_texts
         models
-        origins money topics files
-        outside scratchpads
-        recall noting
-        observing content documents doctor
+        origins usage topics files
+        llm scratchpads
+        recall notes
+        observations content documents doctor
         contexts records
-        reviewing conflict_desk content_pages file_pages
+        reviewing conflicts content_pages file_pages
         toolkit trash
-        reflecting
-        talking
+        reflection
+        chat
         archive
         accounts
-        forms tasks answers admin_pages management
+        forms tasks responses admin_pages management
         pressed_twice
         views api admin
         urls
@@ -48,19 +48,19 @@ LAYERS = {
         models claims links palette apps
         comparing
         outbox budgets activity
-        schedules admin_notices figures recall_kinds first_steps frame account_end mcp
+        schedules admin_notices figures recall_kinds first_steps context_processors account_deletion mcp
         topic_settings archive_kinds admin
         sources working
-        finding deltas
+        search deltas
         reporting intent deep
         facts
         steps forms
         rechecks follow_ups
         running
-        runs answers tool_research
+        runs responses tool_research
         reports
-        news
-        notices home_page
+        unread
+        notifications home_page
         topics tasks doctor
         views api
         reference urls

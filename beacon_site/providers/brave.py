@@ -18,7 +18,7 @@ from beacon_site.providers import answers
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp, retry_after
-from beacon_site.providers.pace import OneEvery
+from beacon_site.providers.rate_limit import OneEvery
 from beacon_site.providers.results import parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 

@@ -25,12 +25,12 @@ from beacon_site.providers.answers import (
     odd_shape,
     plain_text,
 )
-from beacon_site.providers.asked_once import AskedOnce
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.keywords import keywords, phrase
-from beacon_site.providers.pace import OneEvery
+from beacon_site.providers.query_cache import AskedOnce
+from beacon_site.providers.rate_limit import OneEvery
 from beacon_site.providers.results import one_line, parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 

@@ -14,10 +14,10 @@ from beacon_site.providers.answers import (
     list_of,
     odd_shape,
 )
-from beacon_site.providers.asked_once import AskedOnce
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.keywords import keywords
+from beacon_site.providers.query_cache import AskedOnce
 from beacon_site.providers.results import parse_date, usable_url
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 

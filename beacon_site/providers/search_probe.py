@@ -8,10 +8,10 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.in_time import ended_within, ms_since
-from beacon_site.providers.pace import waiting_at_most
 from beacon_site.providers.probing import ProbeResult
+from beacon_site.providers.rate_limit import waiting_at_most
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile, get_search
+from beacon_site.providers.timeouts import ended_within, ms_since
 
 PATIENCE = 12.0  # seconds: a person waits at the page
 TURN_SECONDS = 8.0  # of them for a turn that other searches have first; the rest is the service's

@@ -22,12 +22,12 @@ from beacon_site.providers.answers import (
     list_of,
     odd_shape,
 )
-from beacon_site.providers.asked_once import AskedOnce
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.http import Reply, ServiceHttp, retry_after
 from beacon_site.providers.keywords import keywords
-from beacon_site.providers.pace import AtMost
+from beacon_site.providers.query_cache import AskedOnce
+from beacon_site.providers.rate_limit import AtMost
 from beacon_site.providers.results import one_line, parse_date
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
 

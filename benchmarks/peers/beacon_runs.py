@@ -55,11 +55,11 @@ def _runs(titles: list[str]) -> None:
 
 def _one(topic: Any, owner: Any) -> dict[str, Any]:
     from research.models import Run
-    from research.running import executing
+    from research.running import executor
 
     run = Run.objects.start(topic, trigger="command", by=owner.actor)
     began = time.perf_counter()
-    executing.execute(run.pk, worker="benchmark")
+    executor.execute(run.pk, worker="benchmark")
     seconds = time.perf_counter() - began
     run.refresh_from_db()
     assert run.status == "succeeded", (run.status, run.error, run.warnings)

@@ -21,7 +21,7 @@ from memory.accounts import tokens
 from memory.actors import Actor
 from memory.api.problems import Problem
 from memory.models import Agent, ApiToken, Trust, User
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.reviewing import agent_reading, refused
 from memory.toolkit.types import ToolContext
 

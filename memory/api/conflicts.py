@@ -13,8 +13,8 @@ from memory.api.auth import ADMIN, ApiRequest, Caller
 from memory.api.frame import Body, router
 from memory.api.paging import PAGE, Listing, Paged, listing
 from memory.api.problems import Problem, not_found
-from memory.conflict_desk import settling as conflicts
-from memory.conflict_desk import undo as conflict_undo
+from memory.conflicts import resolve as conflicts
+from memory.conflicts import undo as conflict_undo
 from memory.models import Conflict
 from memory.models.notes import MOST_CONTENT
 
@@ -93,7 +93,7 @@ def settle_conflict(request: ApiRequest, conflict_id: UUID, body: SettleIn) -> C
         done = conflicts.settle(
             one, body.how, by=request.auth.by, seen=seen, text=body.text, dated=body.dated
         )
-    except (conflicts.Settled, conflicts.SideChanged) as exc:
+    except (conflicts.AlreadyResolved, conflicts.StaleConflict) as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(done)
 
@@ -104,7 +104,7 @@ def reopen_conflict(request: ApiRequest, conflict_id: UUID) -> ConflictOut:
     one = _conflict(request.auth, conflict_id)
     try:
         conflict_undo.take_back(one, by=request.auth.by)
-    except conflicts.Settled as exc:
+    except conflicts.AlreadyResolved as exc:
         raise Problem(409, str(exc)) from exc
     return ConflictOut.of(one)
 

@@ -23,7 +23,7 @@ from memory.content.limits import (
 )
 from memory.content.transforms import View
 from memory.models import ContentItem, Snapshot
-from memory.noting.checks import LONGEST_SCOPE
+from memory.notes.checks import LONGEST_SCOPE
 
 Type = Literal["action_result", "web_content", "database_result", "custom"]
 TransformName = Literal["full", "excerpt", "summary", "first_n", "last_n", "filtered"]

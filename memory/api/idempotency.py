@@ -21,7 +21,7 @@ from memory.api.problems import Problem
 from memory.api.shown import bare_text, current, shows
 from memory.models import ApiAnswer, ApiToken
 from memory.models.api import LONGEST_KEY
-from memory.money.booking import kept_booked
+from memory.usage.booking import kept_booked
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"

@@ -12,7 +12,7 @@ from memory.api.frame import Body
 from memory.api.shown import Textless, shows
 from memory.models import Note
 from memory.models.notes import LONGEST_TAG, MOST_CONTENT, MOST_EVIDENCE, MOST_TAGS
-from memory.noting.checks import LONGEST_SCOPE, MOST_TTL_DAYS
+from memory.notes.checks import LONGEST_SCOPE, MOST_TTL_DAYS
 
 Kind = Literal["log", "summary", "rule", "soul", "agent", "user"]
 WrittenKind = Literal["log", "summary", "rule"]

@@ -35,10 +35,10 @@ from memory.api.reviewing import check_unreviewed, reviewed, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Note
 from memory.models.notes import NoteQuerySet
-from memory.noting import merging
-from memory.noting import writing as notes
-from memory.noting.checks import usual_stability
-from memory.noting.maintenance import prune_expired
+from memory.notes import merging
+from memory.notes import writing as notes
+from memory.notes.checks import usual_stability
+from memory.notes.maintenance import prune_expired
 from memory.records import acts as record_acts
 from memory.reviewing import review
 from memory.reviewing.types import MERGE, TRASH

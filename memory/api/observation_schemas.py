@@ -12,8 +12,8 @@ from memory.api.frame import Body
 from memory.api.note_schemas import Content, Lock, Sensitivity, Tags
 from memory.api.shown import Textless, shows
 from memory.models import Observation
-from memory.observing.extraction import Extracted
-from memory.observing.lines import MOST_LINES
+from memory.observations.extraction import Extracted
+from memory.observations.lines import MOST_LINES
 
 Category = Literal["finding", "insight", "lesson"]
 StepType = Literal["GOAL", "AGENT", "RUN"]

@@ -28,11 +28,11 @@ from memory.api.reading import Moment, moment, one_of, topic_of, used, visible
 from memory.api.reviewing import reviewed_lines, source_of
 from memory.api.versions import IF_MATCH, expected_version, tagged
 from memory.models import Observation, Topic
-from memory.money.month_budget import MonthMeter
-from memory.observing import Line, batch, edit_observation, remember_lines
-from memory.observing.extraction import extract
-from memory.observing.lines import checked, checked_size, single
+from memory.observations import Line, batch, edit_observation, remember_lines
+from memory.observations.extraction import extract
+from memory.observations.lines import checked, checked_size, single
 from memory.records import acts as record_acts
+from memory.usage.month_budget import MonthMeter
 
 api = router("observations", is_held=True)
 _ONE = "/{uuid:observation_id}"

@@ -8,7 +8,7 @@ from typing import Any
 from memory.api.auth import Caller
 from memory.api.frame import Held
 from memory.models import Remembered, Topic
-from memory.observing.lines import Line, callers_source
+from memory.observations.lines import Line, callers_source
 from memory.reviewing import refused, review
 from memory.toolkit import review as tool_review
 

@@ -22,8 +22,10 @@ from memory.api.problems import Problem, not_found
 from memory.api.reviewing import reviewed_lines
 from memory.api.shown import shows
 from memory.api.versions import tagged
+from memory.chat import conversation
+from memory.chat import end as conversation_end
 from memory.models import Message, Session, Trust
-from memory.observing.consolidation import (
+from memory.observations.consolidation import (
     Turn,
     keep_lines,
     lines_in,
@@ -31,9 +33,7 @@ from memory.observing.consolidation import (
     trust_in_answers,
     turns_of,
 )
-from memory.observing.lines import checked_size
-from memory.talking import conversation
-from memory.talking import end as conversation_end
+from memory.observations.lines import checked_size
 
 api = router("sessions")
 _ONE = "/{uuid:session_id}"

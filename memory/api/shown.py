@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from memory.api.auth import Caller
 from memory.models import Trust
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.texts.text import one_line
 
 T = TypeVar("T")

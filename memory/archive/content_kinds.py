@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.content.limits import MOST_BYTES, check_size
 from memory.content.relations import check_no_circle
 from memory.errors import InvalidValue
@@ -48,4 +48,4 @@ def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
     try:
         check_no_circle(links, {item.pk: str(item) for item in items})
     except InvalidValue as exc:
-        raise NotTaken(_("%(why)s Nothing was imported.") % {"why": exc}) from exc
+        raise ImportRejected(_("%(why)s Nothing was imported.") % {"why": exc}) from exc

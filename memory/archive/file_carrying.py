@@ -1,4 +1,4 @@
-"""Memory files carried away to a folder or a zip, and back (`memory_export`, `memory_import`).
+"""Memory files carried away to a folder or a zip, and back (`export_files`, `import_files`).
 
 Data flow in: folder or zip -> the bytes of each name that there may be -> saved one by one in one
 transaction, as any save -> what became of each.  One file that is refused, or a mere look, and
@@ -20,7 +20,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
-from memory.archive.zips import NotTaken, opened
+from memory.archive.zips import ImportRejected, opened
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import FACTS, month_of
 from memory.files import mirror
@@ -115,10 +115,10 @@ def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
     """
     files, others = _in_folder(place) if place.is_dir() else _in_zip(place)
     if not files:
-        raise NotTaken(
+        raise ImportRejected(
             _(
                 "There is no memory file in %(place)s: they are facts/user.md, facts/memory.md and "
-                "episodes/YYYY-MM.md. An archive of everything is taken in by import_memory."
+                "episodes/YYYY-MM.md. An archive of everything is taken in by import_account."
             )
             % {"place": place}
         )
@@ -142,7 +142,7 @@ def _in_zip(place: Path) -> tuple[dict[str, Found], list[str]]:
         for info in infos:
             if stat.S_ISLNK(info.external_attr >> 16):
                 told = {"name": info.filename[:200]}
-                raise NotTaken(_("The zip file holds “%(name)s”, which is a link.") % told)
+                raise ImportRejected(_("The zip file holds “%(name)s”, which is a link.") % told)
             path = info.filename.removeprefix(top)
             if path not in FACTS and not month_of(path):
                 others.append(info.filename)

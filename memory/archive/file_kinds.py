@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.actors import SYSTEM
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import checked_path, is_fact
 from memory.file_texts.sections import locked_text
@@ -59,7 +59,7 @@ def finish(taking_in: Any, files: list[MemoryFile]) -> None:
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
-        raise NotTaken(
+        raise ImportRejected(
             _(
                 "With the archive's fact files there would be %(have)s bytes of facts, and there "
                 "may be %(most)s. Nothing was imported."

@@ -25,11 +25,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
-from memory.archive import elsewhere, storing, taking_in, writing
+from memory.archive import foreign_formats, importer, storing, writing
 from memory.archive.counting import TakingIn, summed
-from memory.archive.elsewhere import Choice, Shape
+from memory.archive.foreign_formats import Choice, Shape
 from memory.archive.kinds import in_order
-from memory.archive.zips import LARGEST_UPLOAD, NotTaken, opened
+from memory.archive.zips import LARGEST_UPLOAD, ImportRejected, opened
 from memory.models import Activity, Archive, User
 from memory.models.archives import KEPT
 from memory.one_at_a_time import alone
@@ -45,7 +45,7 @@ _LOCK = 772_514  # advisory, with the row: who works on it holds it, and loses i
 _UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
 
 
-class Busy(NotTaken):
+class Busy(ImportRejected):
     """Another export or import of the same person is not finished yet."""
 
 
@@ -68,12 +68,12 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
     """Store an uploaded file and make the row of its import.  Raises NotTaken or Busy."""
     _check_free(owner)
     if (file.size or 0) > LARGEST_UPLOAD:
-        raise NotTaken(
+        raise ImportRejected(
             _("The file has %(have)d MiB; at most %(most)d are taken. Import it in parts.")
             % {"have": (file.size or 0) // 1024**2, "most": LARGEST_UPLOAD // 1024**2}
         )
     if not file.size:
-        raise NotTaken(_("The file is empty."))
+        raise ImportRejected(_("The file is empty."))
     name = one_line(clean(str(file.name))[0])[-120:] or "import"
     row: Archive = Archive(owner=owner, way=Archive.Way.IMPORT, name=name, size=file.size)
     row.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,11 +91,11 @@ def upload(owner: User, file: UploadedFile[bytes]) -> Archive:
 
 def _first_options(row: Archive) -> dict[str, Any]:
     """Return what an import begins with: its shape, and whether it seems to be the person's own."""
-    shape = elsewhere.shape_of(row.file, row.name)
+    shape = foreign_formats.shape_of(row.file, row.name)
     options: dict[str, Any] = {"shape": shape.value, **asdict(Choice())}
     if shape == Shape.BEACON:
         with opened(row.file) as archive:
-            manifest = taking_in.manifest_of(archive)
+            manifest = importer.manifest_of(archive)
         account = manifest.get("account")
         username = str(account.get("username", "")) if isinstance(account, dict) else ""
         options |= {
@@ -168,7 +168,7 @@ def _claimed(pk: Any) -> Archive | None:
         return row
     try:
         state, result = _carry_out(row)
-    except NotTaken as exc:
+    except ImportRejected as exc:
         _end(row, Archive.State.FAILED, problem=str(exc))
     except FileNotFoundError:
         _end(
@@ -198,11 +198,11 @@ def look(row: Archive, *, only_look: bool) -> dict[str, Any]:
     shape, own = Shape(row.options["shape"]), bool(row.options.get("own"))
     taking = TakingIn(row.owner, row.owner.actor, row.name, own, tell=_teller(row))
     if shape == Shape.BEACON:
-        counts = taking_in.take_in(row.file, taking, only_look=only_look)
+        counts = importer.take_in(row.file, taking, only_look=only_look)
         rows = {name: asdict(counted) for name, counted in counts.items()}
         return {"kinds": rows, "sums": dict(summed(counts))}
     given = Choice(**{name: row.options[name] for name in ("bullets", "kind", "category")})
-    found = elsewhere.entries(row.file, row.name, shape, given)
+    found = foreign_formats.entries(row.file, row.name, shape, given)
     return storing.take_in(found, taking, only_look=only_look).as_json()
 
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from memory.archive.counting import TakingIn
 from memory.archive.kinds import Kind, in_order
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.models import Activity, Note, User
 
 
@@ -71,7 +71,7 @@ def _mend(kind: Kind, name: str, taking_in: TakingIn) -> None:
     if dangling:
         owned(kind.model, taking_in.owner).filter(pk__in=dangling).update(**{name: None})
     if kind.model is Note and _leads_back(links):
-        raise NotTaken(
+        raise ImportRejected(
             _(
                 "The archive holds notes that supersede each other in a circle. Nothing was imported."
             )

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from memory import models as memory
 from memory.actors import SYSTEM
-from memory.archive import content_kinds, file_kinds, talk_kinds
+from memory.archive import content_kinds, file_kinds, session_records
 from memory.archive.kinds import Kind, register
 from memory.models.notes import MOST_CONTENT
 
@@ -47,7 +47,7 @@ def _make_room(note: Any, taking_in: Any) -> None:
 
 def _follow_topics(_taking_in: Any, topics: list[Any]) -> None:
     for topic in topics:
-        memory.Topic.tell(topic.owner_id, topic.pk)
+        memory.Topic.notify_changed(topic.owner_id, topic.pk)
 
 
 MEMORY_KINDS = [
@@ -118,7 +118,7 @@ MEMORY_KINDS = [
         gettext_lazy("sessions"),
         memory.Session,
         named={"agent_id": "name"},
-        prepare=talk_kinds.end_strangers,
+        prepare=session_records.end_strangers,
     ),
     Kind(
         "messages",
@@ -127,9 +127,9 @@ MEMORY_KINDS = [
         owner="session__owner",
         key=("session_id", "position"),
         citing=("content",),
-        problem=talk_kinds.message_problem,
-        prepare=talk_kinds.lay_down,
-        finish=talk_kinds.lead_home,
+        problem=session_records.message_problem,
+        prepare=session_records.lay_down,
+        finish=session_records.lead_home,
     ),
     Kind(
         "content",
@@ -183,22 +183,22 @@ MEMORY_KINDS = [
         "file-drafts",
         gettext_lazy("drafts of memory files"),
         memory.FileDraft,
-        problem=talk_kinds.draft_problem,
+        problem=session_records.draft_problem,
     ),
     Kind(
         "reflections",
         gettext_lazy("reflections"),
         memory.Reflection,
         key=("source",),
-        problem=talk_kinds.reflection_problem,
-        prepare=talk_kinds.look_back_no_more,
+        problem=session_records.reflection_problem,
+        prepare=session_records.look_back_no_more,
     ),
     Kind(
         "proposals",
         gettext_lazy("proposals"),
         memory.Proposal,
-        problem=talk_kinds.proposal_problem,
-        prepare=talk_kinds.say_whose,
+        problem=session_records.proposal_problem,
+        prepare=session_records.say_whose,
     ),
     Kind(
         "conflicts",
@@ -206,15 +206,15 @@ MEMORY_KINDS = [
         memory.Conflict,
         citing=("topic_ids",),
         own_alone=True,  # what a settling did is taken back by what the row says of it
-        problem=talk_kinds.conflict_problem,
-        prepare=talk_kinds.stand_back,
+        problem=session_records.conflict_problem,
+        prepare=session_records.stand_back,
     ),
     Kind(
         "revisions",
         gettext_lazy("revisions"),
         memory.Revision,
         key=("record_id", "version", "created"),
-        problem=talk_kinds.revision_problem,
+        problem=session_records.revision_problem,
     ),
     Kind("uses", gettext_lazy("uses in prompts"), memory.Use, key=("record_id", "place")),
     Kind(

@@ -18,14 +18,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.archive.counting import TakingIn
-from memory.archive.elsewhere import Entry, Problem, moment
+from memory.archive.foreign_formats import Entry, Problem, moment
 from memory.archive.writing import CHUNK
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.errors import InvalidValue
 from memory.models import Activity, Note, Observation, Revision, Trust, User
-from memory.noting.checks import NoteChecks, usual_stability
-from memory.noting.writing import expiry
-from memory.observing.lines import single
+from memory.notes.checks import NoteChecks, usual_stability
+from memory.notes.writing import expiry
+from memory.observations.lines import single
 from memory.texts.text import clean, one_line, shorten
 
 MOST_ENTRIES = 100_000
@@ -64,7 +64,7 @@ def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look:
             _batch(batch, taking_in, outcome)
             taking_in.done += len(batch)
             if taking_in.done > MOST_ENTRIES:
-                raise NotTaken(
+                raise ImportRejected(
                     _("The file holds more than %(most)s entries. Import it in parts.")
                     % {"most": f"{MOST_ENTRIES:,}"}
                 )

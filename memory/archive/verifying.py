@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from memory.archive.kinds import in_order
 from memory.archive.writing import MANIFEST
-from memory.archive.zips import NotTaken, opened
+from memory.archive.zips import ImportRejected, opened
 from memory.models import Archive, Revision, User
 
 _CHUNK = 1024 * 1024
@@ -45,7 +45,7 @@ def problem_of(row: Archive) -> str:
             return _problem_of_rows(archive, told)
     except FileNotFoundError:
         return _("Its file is not there any more.")
-    except (NotTaken, KeyError, ValueError, OSError) as exc:
+    except (ImportRejected, KeyError, ValueError, OSError) as exc:
         return str(exc)
 
 

@@ -38,37 +38,39 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-class NotTaken(MemoryRefused):
+class ImportRejected(MemoryRefused):
     """A file cannot be imported as a whole; the message says why.  Nothing was stored."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip, if it may be read.  Raises NotTaken."""
+    """Open a zip, if it may be read.  Raises ImportRejected."""
     _check_directory(path)
     try:
         with zipfile.ZipFile(path) as found:
             _check(found, path.stat().st_size)
             yield found
     except _DAMAGE as exc:
-        raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
+        raise ImportRejected(_("The zip file is damaged: %(why)s.") % {"why": exc}) from exc
     except OSError as exc:  # a place before the beginning of the file
         if exc.errno != errno.EINVAL:
             raise
-        raise NotTaken(_("The zip file is damaged: %(why)s.") % {"why": exc.strerror}) from exc
+        raise ImportRejected(
+            _("The zip file is damaged: %(why)s.") % {"why": exc.strerror}
+        ) from exc
     except RuntimeError as exc:  # what zipfile raises for a password
         if "password" not in str(exc):
             raise
-        raise NotTaken(
+        raise ImportRejected(
             _("The zip file is locked by a password: make one without and try again.")
         ) from exc
 
 
 def check_plain(path: Path) -> None:
-    """Refuse what is no plain file: a pipe or a device gives no end.  Raises NotTaken, OSError."""
+    """Refuse what is no plain file: a pipe or a device gives no end.  Raises ImportRejected, OSError."""
     if not stat.S_ISREG(path.stat().st_mode):
         told = {"name": path.name[:200]}
-        raise NotTaken(_("“%(name)s” is no plain file; name a file, or a folder.") % told)
+        raise ImportRejected(_("“%(name)s” is no plain file; name a file, or a folder.") % told)
 
 
 def _check_directory(path: Path) -> None:
@@ -81,10 +83,10 @@ def _check_directory(path: Path) -> None:
     # The very end, or before a comment: where zipfile looks too.
     at = len(tail) - 22 if tail[-22:-18] == _END and tail[-2:] == b"\0\0" else tail.rfind(_END)
     if at < 0 or len(tail) < at + 22:
-        raise NotTaken(_("This is no zip file, or it was cut off on its way here."))
+        raise ImportRejected(_("This is no zip file, or it was cut off on its way here."))
     count, length = struct.unpack("<HI", tail[at + 10 : at + 16])
     if count > MOST_FILES or length > _LARGEST_DIRECTORY:
-        raise NotTaken(_too_many(count if count < 0xFFFF else None))
+        raise ImportRejected(_too_many(count if count < 0xFFFF else None))
 
 
 def _too_many(count: int | None) -> str:
@@ -97,11 +99,11 @@ def _too_many(count: int | None) -> str:
 def _check(found: zipfile.ZipFile, size: int) -> None:
     infos = found.infolist()
     if len(infos) > MOST_FILES:
-        raise NotTaken(_too_many(len(infos)))
+        raise ImportRejected(_too_many(len(infos)))
     unpacked = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
     if unpacked > MOST_BYTES or (unpacked > _TINY and unpacked > MOST_TIMES * max(packed, 1)):
-        raise NotTaken(
+        raise ImportRejected(
             _(
                 "Unpacked the zip file would have %(have)s MiB, which is not plausible for what "
                 "it holds or more than the %(most)s MiB that are taken. Nothing was unpacked."
@@ -109,16 +111,16 @@ def _check(found: zipfile.ZipFile, size: int) -> None:
             % {"have": f"{unpacked // 1024**2:,}", "most": f"{MOST_BYTES // 1024**2:,}"}
         )
     if packed > size:
-        raise NotTaken(
+        raise ImportRejected(
             _("The parts of the zip file overlap, as those of a bomb do. Nothing was unpacked.")
         )
     names = [info.filename for info in infos]
     if len(set(names)) < len(names):
-        raise NotTaken(
+        raise ImportRejected(
             _("The zip file holds two files of one name: it cannot be told which counts.")
         )
     if bad := [name for name in names if leads_out(name)]:
-        raise NotTaken(
+        raise ImportRejected(
             _("The zip file holds “%(name)s”, a name that leads out of its folder.")
             % {"name": bad[0][:200]}
         )
@@ -133,20 +135,20 @@ def leads_out(name: str) -> bool:
 def lines(file: IO[bytes], name: str) -> Iterator[tuple[int, str]]:
     """Yield each line that is not empty with its number from 1.
 
-    Raises NotTaken for one that is too long or no UTF-8.
+    Raises ImportRejected for one that is too long or no UTF-8.
     """
     number = 0
     while raw := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(raw) > LONGEST_LINE:
-            raise NotTaken(
+            raise ImportRejected(
                 _("%(file)s, line %(line)d: longer than %(most)d MiB.")
                 % {"file": name, "line": number, "most": LONGEST_LINE // 1024**2}
             )
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
         except UnicodeDecodeError as exc:
-            raise NotTaken(
+            raise ImportRejected(
                 _("%(file)s, line %(line)d: it is no UTF-8 text.") % {"file": name, "line": number}
             ) from exc
         if text:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.models import Activity, ContentItem, User
 from memory.models.content import ContentQuerySet
-from memory.noting.checks import NoteChecks
+from memory.notes.checks import NoteChecks
 
 _AT_ONCE = 500
 

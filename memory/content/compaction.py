@@ -19,9 +19,9 @@ from memory.content import shapes
 from memory.content.model_written import Ask, Written, question
 from memory.content.shapes import Short
 from memory.models import Agent, ContentItem, Sensitivity, Trust
-from memory.money.meter import BudgetReached
 from memory.texts import injection
 from memory.texts.text import as_data, for_prompt, shorten
+from memory.usage.meter import BudgetReached
 
 logger = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from memory.content.limits import MOST_QUERIED, USUAL_QUERIED, whole_number
 from memory.errors import InvalidValue
 from memory.models import ContentItem
 from memory.models.content import ContentQuerySet
-from memory.noting.checks import NoteChecks, listed
+from memory.notes.checks import NoteChecks, listed
 from memory.texts.text import clean, one_line, shorten
 
 

@@ -19,7 +19,7 @@ from memory.actors import Actor
 from memory.content.clearing import checked_scope
 from memory.models import ContentItem, Revision, Sensitivity, Snapshot, SnapshotItem, Trust, User
 from memory.models.content import ContentQuerySet
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.texts.text import clean, one_line, shorten
 
 # What an item is, in a snapshot as in the store; its id and its relations aside.

@@ -14,7 +14,7 @@ from memory.content.limits import LONGEST, check_size
 from memory.content.relations import checked_related
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision, Sensitivity, Topic, Trust, User
-from memory.noting.checks import NoteChecks
+from memory.notes.checks import NoteChecks
 from memory.texts.text import clean, one_line
 
 

@@ -21,7 +21,7 @@ from memory.models import ContentItem, Revision, SnapshotItem, Trust, Use
 from memory.records import history as record_history
 from memory.records.history import Change
 from memory.records.page import LOCK_MEANS, TRUST_MEANS
-from memory.records.set_aside import reason_of
+from memory.records.quarantine import reason_of
 from memory.texts.text import clean
 from memory.texts.token_count import Size, counted
 

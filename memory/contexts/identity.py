@@ -20,8 +20,8 @@ from memory import origins
 from memory.actors import SYSTEM, Actor
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, User
-from memory.noting.checks import NoteChecks
-from memory.noting.writing import supersede, write_note
+from memory.notes.checks import NoteChecks
+from memory.notes.writing import supersede, write_note
 from memory.texts.diff import Row, diff, folded
 from memory.texts.text import clean, one_line
 

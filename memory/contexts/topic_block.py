@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from django.template.loader import render_to_string
 
 from memory.contexts import taught
-from memory.contexts.offering import as_prompt, best_for
+from memory.contexts.memory_for_prompt import as_prompt, best_for
 from memory.models import Observation, Topic, TopicFact
 from memory.topics.memory import TopicMemory, load
 

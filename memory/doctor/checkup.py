@@ -26,8 +26,8 @@ from beacon_site.installed import BY_HAND
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.llm import LlmProfile
 from memory.files import mirror_folder
+from memory.llm import connections, embedders
 from memory.models import Connection, LibraryFolder, MirroredFile, ModelCall
-from memory.outside import connections, embedders
 from memory.recall import embedding, vector_tables
 
 GOOD, WARN, BAD = "good", "warn", "bad"

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from memory.doctor.checkup import BAD
 from memory.doctor.examining import Examination, Found
 from memory.models import SearchEntry, SearchSpace, User, indexing
-from memory.recall import following
+from memory.recall import reindex
 
 BATCH = 200
 _MATTERS = gettext_lazy(
@@ -72,7 +72,7 @@ def mend_figures() -> str:
 def _rebuilt(owners: list[int]) -> str:
     read = 0
     for owner in User.objects.filter(pk__in=owners).order_by("pk"):
-        read += sum(following.rebuild(owner).values())
+        read += sum(reindex.rebuild(owner).values())
     told = {"n": len(owners), "records": f"{read:,}"}
     said = ngettext(
         "The index of %(n)d account was made anew from %(records)s records.",
@@ -87,7 +87,7 @@ def _rebuilt(owners: list[int]) -> str:
 
 def _missing() -> Iterator[QuerySet[Any]]:
     """Yield, for each type, the records that have no entry."""
-    for search_type, rows in following.indexed_rows().items():
+    for search_type, rows in reindex.indexed_rows().items():
         # Its space by a look of its own: joined, the planner would rather read all entries.
         spaces = SearchSpace.objects.filter(
             owner=OuterRef(OuterRef("owner")), record_type=search_type
@@ -100,7 +100,7 @@ def _missing() -> Iterator[QuerySet[Any]]:
 
 def _needless() -> Iterator[QuerySet[SearchEntry]]:
     """Yield, for each type, the entries of no record; those of types that there are not come last."""
-    known = following.indexed_rows()
+    known = reindex.indexed_rows()
     for search_type, rows in known.items():
         about = rows.filter(pk=OuterRef("record_id"), owner=OuterRef("space__owner"))
         yield SearchEntry.objects.filter(~Exists(about), space__record_type=search_type)
@@ -126,7 +126,7 @@ def mend_entries() -> str:
             made += _indexed_anew(rows, ids)
     for entries in _needless():
         gone += entries.delete()[0]
-    SearchSpace.objects.exclude(record_type__in=following.indexed_rows()).delete()
+    SearchSpace.objects.exclude(record_type__in=reindex.indexed_rows()).delete()
     told = {"made": f"{made:,}", "gone": f"{gone:,}"}
     return _("Indexed: %(made)s. Taken out of the index: %(gone)s.") % told
 
@@ -136,7 +136,7 @@ def mend_entries() -> str:
 
 def _stale() -> Iterator[Any]:
     """Yield the records of which the index says something else than they do."""
-    for rows in following.indexed_rows().values():
+    for rows in reindex.indexed_rows().values():
         some: list[Any] = []
         for record in rows.order_by("owner_id", "pk").iterator(chunk_size=BATCH):
             some.append(record)
@@ -161,7 +161,7 @@ def mend_words() -> str:
     stale = defaultdict(list)
     for record in _stale():
         stale[record.search_type()].append(record.pk)
-    rows = following.indexed_rows()
+    rows = reindex.indexed_rows()
     made = sum(
         _indexed_anew(rows[search_type], ids)
         for search_type, keys in stale.items()

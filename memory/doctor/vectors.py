@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 
 from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
+from memory.llm import embedders
 from memory.models import Embedding, EmbeddingDue
-from memory.outside import embedders
 from memory.recall import embedding, vector_tables
 from memory.recall.vectors import recalled_models
 

@@ -28,13 +28,13 @@ from memory.file_texts.summaries import summary_span, with_line
 from memory.files import limits
 from memory.files.cleaning import cleaned
 from memory.files.condensing import condensed
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import MemoryFile, ModelCall, Sensitivity, User
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthMeter, check_month
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts import diff as text_diff
 from memory.texts.text import for_prompt, is_visible, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter, check_month
 
 MOST_ASKED = 24_000  # characters of a file that a model is given: its answer has to fit, too
 MOST_ROWS = 600

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from memory.archive.elsewhere import Shape
+from memory.archive.foreign_formats import Shape
 from memory.forms.own_words import Form
 from memory.models import Note, Observation
 

@@ -8,9 +8,9 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from memory.chat.conversation import LONGEST_TITLE
 from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
-from memory.talking.conversation import LONGEST_TITLE
 
 
 class MessageForm(Form):

@@ -14,8 +14,8 @@ from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory.forms.own_words import Form
+from memory.llm import connections
 from memory.models import Connection, User
-from memory.outside import connections
 
 LONGEST_URL = 500
 

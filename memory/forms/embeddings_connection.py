@@ -12,8 +12,8 @@ from beacon_site.providers.addresses import surplus_in
 from beacon_site.providers.embeddings import DEFAULT_MODEL
 from beacon_site.providers.endpoints import complaint_about, kind_by_address
 from memory.forms.connections import ConnectionForm
+from memory.llm import connections
 from memory.models import Connection
-from memory.outside import connections
 
 
 class EmbeddingsForm(ConnectionForm):

@@ -15,9 +15,9 @@ from beacon_site.providers.endpoints import KINDS, address_of, complaint_about, 
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile
 from memory.forms.connections import ConnectionForm
+from memory.llm import connections
 from memory.models import Connection
-from memory.money.prices import stored_price
-from memory.outside import connections
+from memory.usage.prices import stored_price
 
 JSON_MODES = [
     ("", gettext_lazy("find out by testing")),

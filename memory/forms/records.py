@@ -12,7 +12,7 @@ from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
 from memory.models import Note, Observation, Sensitivity, Topic, User
-from memory.noting.checks import TYPICAL, NoteChecks
+from memory.notes.checks import TYPICAL, NoteChecks
 
 NOTHING = _("Write what is to be remembered: there is nothing to read.")
 USUAL = ""  # the stability that is usual for the kind

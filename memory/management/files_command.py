@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.management.accounts import account_named, only_account
 from memory.models import User
 
@@ -19,7 +19,7 @@ def _place(text: str) -> Path:
     return Path(text)
 
 
-class FilesCommand(OwnCommand):
+class FilesCommand(MigratedCommand):
     """A command about one account's files and a folder, or zip."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -20,13 +20,13 @@ from memory.models.notes import Note
 from memory.models.observations import Observation
 from memory.models.proposals import Proposal, ReviewLevel
 from memory.models.publish_due import PublishDue
-from memory.models.recalled import Recalled
 from memory.models.reflections import Reflection
 from memory.models.refused_sources import RefusedSource
 from memory.models.reservations import CallReservation
 from memory.models.saved_views import SavedView
 from memory.models.scratchpad import ScratchpadEntry
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
+from memory.models.searchable import Recalled
 from memory.models.sessions import Message, Session
 from memory.models.source_rules import SourceRule
 from memory.models.sources import SeenUrl, Source

@@ -22,7 +22,7 @@ from memory.file_texts.summaries import LONGEST_SUMMARY, line_of, summary_place
 from memory.models import indexing
 from memory.models.base import Lock, Remembered, RememberedQuerySet
 from memory.models.history import OwnedQuerySet, Revision
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 
 Placed = tuple[int, SectionText]
 

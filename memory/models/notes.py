@@ -19,7 +19,7 @@ from memory.errors import InvalidValue
 from memory.models.base import OWNER_SCOPE, RememberedQuerySet
 from memory.models.history import Revision
 from memory.models.proposals import Proposal
-from memory.models.recalled import Recalled, list_indexes
+from memory.models.searchable import Recalled, list_indexes
 from memory.texts.text import in_brief
 
 MOST_CONTENT = 65_536  # bytes of UTF-8 a note or an observation may hold (issue 4: 64 KiB)

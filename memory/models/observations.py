@@ -15,7 +15,7 @@ from memory.actors import Actor
 from memory.addresses import address
 from memory.errors import InvalidValue, Locked
 from memory.models.base import OWNER_SCOPE, RememberedQuerySet
-from memory.models.recalled import Recalled, list_indexes
+from memory.models.searchable import Recalled, list_indexes
 from memory.texts.text import in_brief, one_line
 
 

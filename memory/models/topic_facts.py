@@ -15,7 +15,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached
 from memory.models.base import Lock, RememberedQuerySet
 from memory.models.history import Revision
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.models.topics import Topic
 from memory.texts.text import clean, match_key, plain, shorten, width
 
@@ -72,7 +72,7 @@ class TopicFactQuerySet(RememberedQuerySet):
             fact.save(force_insert=True)
             Revision.record_first([fact], by=by)
             self.model.follow([fact])
-            Topic.tell(topic.owner_id, topic.pk)
+            Topic.notify_changed(topic.owner_id, topic.pk)
         return fact
 
     def reorder(self, topic: Topic, ids: Sequence[Any], *, by: Actor) -> None:
@@ -206,14 +206,14 @@ class TopicFact(Recalled):
         """Change the fact as Remembered.change does, and let copies of its topic follow."""
         with transaction.atomic():
             changed = super().change(**kwargs)
-            Topic.tell(self.owner_id, self.topic_id)
+            Topic.notify_changed(self.owner_id, self.topic_id)
         return changed
 
     def purge(self, *, by: Actor) -> None:
         """Delete the fact for good, also from copies of its topic."""
         with transaction.atomic():
             super().purge(by=by)
-            Topic.tell(self.owner_id, self.topic_id)
+            Topic.notify_changed(self.owner_id, self.topic_id)
 
     def _check_room_to_keep(self) -> None:
         if not self.is_kept and self.state == self.State.CURRENT:

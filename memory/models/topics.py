@@ -131,7 +131,7 @@ class Topic(Remembered):
         return self.title
 
     @classmethod
-    def tell(cls, owner_id: Any, topic_id: Any, slug: str = "") -> None:
+    def notify_changed(cls, owner_id: Any, topic_id: Any, slug: str = "") -> None:
         """Let what is kept of a topic elsewhere follow a change, in the change's transaction."""
         for follow in cls.ON_CHANGE:
             follow(owner_id, topic_id, slug)
@@ -180,7 +180,7 @@ class Topic(Remembered):
         with transaction.atomic():
             changed = super().change(**kwargs)
             for told in {slug, self.slug}:
-                self.tell(self.owner_id, self.pk, told)
+                self.notify_changed(self.owner_id, self.pk, told)
             if self.title != title:
                 for follow in self.ON_RENAME:
                     follow(self)
@@ -271,7 +271,7 @@ class Topic(Remembered):
                 forget(self)
             self._purge_own_records(by)
             super().purge(by=by)
-            self.tell(self.owner_id, None, self.slug)
+            self.notify_changed(self.owner_id, None, self.slug)
             finish()
 
     def _hanging(self) -> Iterator[Remembered]:

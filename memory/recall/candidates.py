@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory.recall.bm25 import relevance
+from memory.recall.filters_sql import Narrowing, rows_of
 from memory.recall.kinds import RecallKind
-from memory.recall.narrowing import Narrowing, rows_of
 from memory.recall.ranking import Space
 
 WORDS, MEANING = "words", "meaning"  # the lanes

@@ -23,9 +23,9 @@ from beacon_site import broker
 from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
 from memory.actors import SYSTEM
+from memory.llm import connections, embedders
 from memory.models import Activity, Connection, Embedding, EmbeddingDue, User
 from memory.models.base import Sensitivity
-from memory.outside import connections, embedders
 from memory.recall.vector_tables import ensure_table, index_if_large
 from memory.recall.vectors import recalled_models
 

@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from memory.models.files import Section
 from memory.models.notes import Note
 from memory.models.observations import Observation
-from memory.models.recalled import Recalled
+from memory.models.searchable import Recalled
 from memory.models.topic_facts import TopicFact
 
 States = tuple[str, ...]

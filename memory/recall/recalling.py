@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models.history import Use
-from memory.recall import fusion, lanes, ranking
+from memory.recall import fusion, ranking, retrievers
 from memory.recall.bm25 import relevance
 from memory.recall.candidates import MEANING, WORDS, Candidate, Found, Key
+from memory.recall.filters_sql import Narrowing, narrowing_of, rows_of
 from memory.recall.kinds import KINDS
-from memory.recall.lanes import Answer
-from memory.recall.narrowing import Narrowing, narrowing_of, rows_of
 from memory.recall.operators import Filter, Question, parse
+from memory.recall.retrievers import Answer
 from memory.texts.terms import LABEL, query_terms
 from memory.texts.text import shorten
 
@@ -169,10 +169,10 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
             one.found = _newest(one.asked, limit)
         return tuple(dict.fromkeys(words))
     if mode == "auto":
-        lanes.near_in_meaning(answers, limit)
-    lanes.by_words(answers, words, mode, limit)
+        retrievers.near_in_meaning(answers, limit)
+    retrievers.by_words(answers, words, mode, limit)
     for one in answers:
-        lanes.with_meaning(one, words)
+        retrievers.with_meaning(one, words)
     return tuple(dict.fromkeys(words))
 
 

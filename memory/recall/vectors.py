@@ -26,9 +26,9 @@ from redis.exceptions import RedisError
 from beacon_site.installed import BY_HAND
 from beacon_site.providers.embeddings import Embedder
 from beacon_site.providers.errors import ProviderError
-from beacon_site.providers.in_time import ended_within
-from memory.models.recalled import Recalled
-from memory.outside import embedders
+from beacon_site.providers.timeouts import ended_within
+from memory.llm import embedders
+from memory.models.searchable import Recalled
 from memory.recall import vector_tables
 from memory.texts.text import clean
 

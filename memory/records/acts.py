@@ -18,7 +18,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.models import Note, Remembered, Revision, Trust
 from memory.models.base import Lock
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.records.kinds import kind_of
 from memory.texts.text import one_line, shorten
 

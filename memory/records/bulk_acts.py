@@ -26,11 +26,11 @@ from memory.models import BulkAct, Note, Observation, Revision, User
 from memory.models.base import Lock
 from memory.models.history import as_json
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
-from memory.models.recalled import Recalled
-from memory.noting.writing import PINNED, expiry
+from memory.models.searchable import Recalled
+from memory.notes.writing import PINNED, expiry
 from memory.records import bulk_words
 from memory.records.list import records_wanted
-from memory.records.wanted import PAGES, Wanted
+from memory.records.list_query import PAGES, ListQuery
 from memory.texts.text import clean, one_line, shorten
 
 BATCH = 500
@@ -246,7 +246,7 @@ def _meant(act: BulkAct) -> QuerySet[Any]:
     if "ids" in act.arguments:
         mine: QuerySet[Any] = listed.model.objects.of(act.owner)
         return mine.filter(pk__in=act.arguments["ids"])
-    wanted = Wanted.of(listed, QueryDict(act.query).dict())
+    wanted = ListQuery.of(listed, QueryDict(act.query).dict())
     return records_wanted(act.owner, wanted).filter(created__lte=act.before)
 
 

@@ -15,8 +15,8 @@ from memory.actors import Actor
 from memory.errors import MemoryRefused, StaleWrite
 from memory.models import Note, Revision
 from memory.models.history import as_json
-from memory.noting.writing import edit_note
-from memory.observing.writing import edit_observation
+from memory.notes.writing import edit_note
+from memory.observations.writing import edit_observation
 from memory.records import history as record_history
 from memory.records import undoing
 from memory.texts import merge as text_merge

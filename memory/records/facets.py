@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from memory.models import Note, Observation, Topic, User
 from memory.models.base import Trust
 from memory.recall.query_text import toggled, values_of, with_choice
-from memory.records.wanted import NOTES, Wanted, query_of
+from memory.records.list_query import NOTES, ListQuery, query_of
 
 MOST_EDITED = 1_000  # characters of a query that links edit; each of a hundred holds it whole
 MOST_TOPICS = 12  # the latest ones; any other is asked for by `topic:`
@@ -41,7 +41,7 @@ class Facet:
         return ", ".join(option.label for option in self.options if option.is_chosen)
 
 
-def chips_of(wanted: Wanted) -> list[Option]:
+def chips_of(wanted: ListQuery) -> list[Option]:
     """Return the kinds (or categories) as chips, any of which may be chosen together."""
     if len(wanted.text) > MOST_EDITED:
         return []
@@ -52,7 +52,7 @@ def chips_of(wanted: Wanted) -> list[Option]:
     return [every, *_toggles(wanted, field, labels)]
 
 
-def facets_of(user: User, wanted: Wanted) -> list[Facet]:
+def facets_of(user: User, wanted: ListQuery) -> list[Facet]:
     """Return the other facets: one query, for the topics.  A very long query has none."""
     if len(wanted.text) > MOST_EDITED:
         return []
@@ -96,7 +96,7 @@ def _origins() -> list[tuple[str, str]]:
     ]
 
 
-def _topics(user: User, wanted: Wanted) -> list[tuple[str, str]]:
+def _topics(user: User, wanted: ListQuery) -> list[tuple[str, str]]:
     """Return the latest topics, and those asked for that are not among them."""
     latest = Topic.objects.of(user).live().order_by("-created")[:MOST_TOPICS]
     found: list[tuple[str, str]] = list(latest.values_list("slug", "title"))
@@ -105,7 +105,7 @@ def _topics(user: User, wanted: Wanted) -> list[tuple[str, str]]:
     return [*found, *((value, value) for value in asked[:MOST_TOPICS])]
 
 
-def _toggles(wanted: Wanted, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:
+def _toggles(wanted: ListQuery, field: str, labels: Iterable[tuple[Any, Any]]) -> list[Option]:
     """Return values of which any may be asked for together."""
     now = values_of(wanted.text, field)
     return [
@@ -118,7 +118,7 @@ def _toggles(wanted: Wanted, field: str, labels: Iterable[tuple[Any, Any]]) -> l
     ]
 
 
-def _choices(wanted: Wanted, labels: Sequence[tuple[str, str]]) -> list[Option]:
+def _choices(wanted: ListQuery, labels: Sequence[tuple[str, str]]) -> list[Option]:
     """Return states (`is:`) of which one may be asked for at a time."""
     now = values_of(wanted.text, "is")
     among = [value for value, _label in labels]

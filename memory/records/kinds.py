@@ -24,8 +24,8 @@ from memory.content.relations import relate
 from memory.files import putting_back
 from memory.files.saving import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
-from memory.noting.writing import check_put_back
-from memory.records.along import Along, Hanging
+from memory.notes.writing import check_put_back
+from memory.records.cascade import Along, Hanging
 
 Move = Callable[[Any, Actor], object]
 Address = Callable[[Any], str]

@@ -15,8 +15,8 @@ from memory.models import Observation, Revision, User
 from memory.paging import PAGE_SIZE, Page, page_of
 from memory.recall import ranking
 from memory.recall.filters import holding, narrowed
+from memory.records.list_query import BEST, EXPIRES, NOTES, SORTS, Listed, ListQuery
 from memory.records.row import UNFOLDED, Row
-from memory.records.wanted import BEST, EXPIRES, NOTES, SORTS, Listed, Wanted
 from memory.texts.terms import ENGLISH, query_terms
 
 MOST_COUNTED = 1_000  # beyond it a list says "more than": counting a million takes a second
@@ -24,7 +24,7 @@ MOST_RANKED = 200  # records that are put in the order of best match
 SPARE = 25  # ranked records beyond the page that are loaded in case some are narrowed away
 
 
-def records_wanted(user: User, wanted: Wanted) -> QuerySet[Any]:
+def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
     """Return the records that the address asks for, in no order.
 
     Those in the trash, superseded and expired ones are left out unless `is:` names them; in the
@@ -53,7 +53,7 @@ def _standing(notes: Any, states: Collection[str]) -> Any:
     return notes if "expired" in states else notes.unexpired()
 
 
-def _in_trash_saying(records: QuerySet[Any], wanted: Wanted) -> QuerySet[Any]:
+def _in_trash_saying(records: QuerySet[Any], wanted: ListQuery) -> QuerySet[Any]:
     """Keep what holds the words as they are written: the trash is in no search index."""
     question = wanted.question
     for word in question.words.split()[:20]:
@@ -69,7 +69,7 @@ def counted(records: QuerySet[Any]) -> int:
     return records.order_by()[: MOST_COUNTED + 1].count()
 
 
-def page_wanted(user: User, wanted: Wanted, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
+def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = PAGE_SIZE) -> Page:
     """Return one page of rows: one query, two where they are ranked, two for where they are from."""
     records = _shown(records_wanted(user, wanted), wanted.listed)
     if wanted.sort == BEST:
@@ -88,7 +88,7 @@ def _told_of(user: User, records: Sequence[Any]) -> dict[str, origins.Origin]:
     return origins.of(user, {text for one in records for text in (one.source, one.writer or "")})
 
 
-def _row(record: Any, wanted: Wanted, language: str, told: Mapping[str, origins.Origin]) -> Row:
+def _row(record: Any, wanted: ListQuery, language: str, told: Mapping[str, origins.Origin]) -> Row:
     # An agent may name any source: then the row says which agent it was, too.
     is_agent = (record.writer or "").startswith("agent:") and record.writer != record.source
     writer = told[record.writer].words if is_agent else ""
@@ -99,7 +99,7 @@ def row_of(user: User, listed: Listed, pk: Any) -> Row:
     """Return one record as a row.  Raises the model's DoesNotExist for another's."""
     records: Any = listed.model.objects.of(user)
     record = _shown(records, listed).get(pk=pk)
-    return _row(record, Wanted.of(listed, {}), ENGLISH, _told_of(user, [record]))
+    return _row(record, ListQuery.of(listed, {}), ENGLISH, _told_of(user, [record]))
 
 
 def _words_of(told: Mapping[str, origins.Origin], record: Any) -> str:
@@ -122,7 +122,9 @@ def _shown(records: Any, listed: Listed) -> Any:
     return records.annotate(alike=Coalesce(Subquery(number), 0))
 
 
-def _best_page(user: User, records: QuerySet[Any], wanted: Wanted, cursor: str, size: int) -> Page:
+def _best_page(
+    user: User, records: QuerySet[Any], wanted: ListQuery, cursor: str, size: int
+) -> Page:
     """Return a page of the best matches, as recall ranks them by words.
 
     Ranked are MOST_RANKED of all that hold any of the words; where that many were found, those
@@ -157,7 +159,7 @@ def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -
     return [*wanted, *following][:MOST_RANKED]
 
 
-def _ranked(user: User, wanted: Wanted) -> list[Any]:
+def _ranked(user: User, wanted: ListQuery) -> list[Any]:
     """Return the ids of those that fit the words best, best first: two queries."""
     terms = query_terms(wanted.question.words, ranking.language_of(user))
     if not terms:

@@ -16,10 +16,10 @@ from django.utils.translation import ngettext
 
 from memory import origins
 from memory.models import Note, Observation, Remembered, Revision, Trust, Use, User
-from memory.noting.chain import chain
+from memory.notes.chain import chain
 from memory.records import history as record_history
 from memory.records.history import Change
-from memory.records.set_aside import reason_of
+from memory.records.quarantine import reason_of
 from memory.texts.markdown import LONGEST, by_direction
 from memory.texts.markdown import render as render_markdown
 

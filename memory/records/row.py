@@ -18,7 +18,7 @@ from memory.addresses import address
 from memory.models.trash import TRASH_DAYS
 from memory.recall.query_text import with_values
 from memory.recall.snippets import marked, passage
-from memory.records.wanted import CHANGED, NOTES, Wanted, query_of
+from memory.records.list_query import CHANGED, NOTES, ListQuery, query_of
 from memory.texts.terms import ENGLISH
 from memory.texts.text import in_brief
 
@@ -33,7 +33,7 @@ class Row:
     """
 
     record: Any
-    wanted: Wanted
+    wanted: ListQuery
     language: str = ENGLISH  # as which the words are stemmed
     origin: str = ""  # its source in words, such as Run #3 of “Batteries”
     writer: str = ""  # the agent that wrote it, where its source does not say so

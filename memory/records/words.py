@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from memory.records.wanted import NOTES, Listed
+from memory.records.list_query import NOTES, Listed
 
 
 def title_of(listed: Listed) -> str:

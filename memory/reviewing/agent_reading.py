@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from memory.models import Agent, Trust
-from memory.noting.writing import TRUSTS, lowest_trust
+from memory.notes.writing import TRUSTS, lowest_trust
 
 KEPT = timedelta(hours=1)  # since an agent's last call, in which what it read still counts
 NOTED_EACH = timedelta(minutes=1)  # how often that it called again is written down

@@ -12,12 +12,12 @@ from memory.actors import Actor
 from memory.contexts import identity
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Observation, Proposal, Topic, Trust, User
-from memory.noting import merging
-from memory.noting import writing as notes
-from memory.noting.chain import chain
-from memory.noting.checks import NoteChecks, usual_stability
-from memory.observing import Line, remember_lines
-from memory.observing.lines import checked
+from memory.notes import merging
+from memory.notes import writing as notes
+from memory.notes.chain import chain
+from memory.notes.checks import NoteChecks, usual_stability
+from memory.observations import Line, remember_lines
+from memory.observations.lines import checked
 from memory.reviewing.files import FILES
 from memory.reviewing.types import MERGE, TRASH, Applied, Applier, Overtaken, why_of
 from memory.texts.merge import merge

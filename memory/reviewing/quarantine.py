@@ -33,7 +33,7 @@ from memory.models import (
 )
 from memory.paging import Page, cursor_of, keyset
 from memory.records.kinds import kind_of
-from memory.records.set_aside import reason_in, reason_of
+from memory.records.quarantine import reason_in, reason_of
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import shorten
 

@@ -32,7 +32,7 @@ from memory.models import (
 )
 from memory.models.history import as_json
 from memory.models.proposals import PROPOSAL_LIFETIME
-from memory.noting.checks import LONGEST_SCOPE
+from memory.notes.checks import LONGEST_SCOPE
 from memory.reviewing import danger, refused
 from memory.reviewing.apply import APPLY, Applied, Overtaken, lines_of
 from memory.reviewing.levels import level_of

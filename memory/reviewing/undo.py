@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.contexts import identity
 from memory.models import Note, Proposal, Revision
-from memory.noting import merging
+from memory.notes import merging
 from memory.records import undoing
 from memory.reviewing.review import held_in, wait_again
 

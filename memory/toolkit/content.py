@@ -21,7 +21,7 @@ from memory.content.transforms import TRANSFORMS, UNITS, View, transform
 from memory.errors import InvalidValue
 from memory.models import ContentItem
 from memory.models.base import OWNER_SCOPE
-from memory.noting.checks import listed
+from memory.notes.checks import listed
 from memory.reviewing.review import check_unreviewed
 from memory.texts.days import day_of, moment_of
 from memory.texts.text import as_data, clean, shorten

@@ -3,7 +3,7 @@
 Data flow: messages -> the model, with the tools that it may call -> each call is carried out by
 `memory.toolkit.registry` and its answer, an error too, goes back as a message -> again, for so many rounds.
 With a content store the answer is kept there in full, and what is sent of it grows shorter turn by
-turn (`memory.toolkit.shown`).  Ask, the reflector and the tracks of deep runs share it.
+turn (`memory.toolkit.output_store`).  Ask, the reflector and the tracks of deep runs share it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderError, ToolsRefused
 from beacon_site.providers.llm import Answer, Message, OnText, Tool, ToolCall, Usage
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Topic
-from memory.money.meter import BudgetReached, Meter
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, shorten
 from memory.texts.trimming import (
     BYTES_PER_TOKEN,
@@ -33,8 +32,9 @@ from memory.texts.trimming import (
     without_calls,
 )
 from memory.toolkit import registry
-from memory.toolkit.shown import Kept, ResultStore
+from memory.toolkit.output_store import Kept, ResultStore
 from memory.toolkit.types import MemoryTool, ToolContext
+from memory.usage.meter import BudgetReached, Meter
 
 logger = structlog.get_logger(__name__)
 

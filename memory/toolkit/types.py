@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from memory.actors import Actor
 from memory.models import Agent, ContentItem, Topic, Trust, Use, User
 from memory.models.base import OWNER_SCOPE
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.recall.kinds import KINDS, RecallKind
 from memory.records.kinds import kind_of
 from memory.reviewing.own_words import are_own

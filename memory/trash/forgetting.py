@@ -181,7 +181,7 @@ def _tell_topics(batch: Sequence[Any]) -> None:
     for owner_id, topic_id in {
         (fact.owner_id, fact.topic_id) for fact in batch if isinstance(fact, TopicFact)
     }:
-        Topic.tell(owner_id, topic_id)
+        Topic.notify_changed(owner_id, topic_id)
 
 
 def lying_in_trash(owner: User, key: uuid.UUID) -> int:

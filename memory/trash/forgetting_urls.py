@@ -37,7 +37,7 @@ def forget_url(topic: Topic, url: str, *, by: Actor) -> Activity:
         if not any(kept.values()):
             raise InvalidValue(_("The topic has not seen this address (any more)."))
         line = Activity.log(topic.owner, by, KIND, subject=topic, label=url, url=url, rows=kept)
-        Topic.tell(topic.owner_id, topic.pk)
+        Topic.notify_changed(topic.owner_id, topic.pk)
     return line
 
 
@@ -57,7 +57,7 @@ def remember_url(topic: Topic, line_id: int, *, by: Actor) -> str:
             if row and not model.objects.filter(topic=topic, url=url).exists():
                 model.objects.create(topic=topic, **_read(row))
         Activity.log(topic.owner, by, "url-remembered", subject=topic, label=url)
-        Topic.tell(topic.owner_id, topic.pk)
+        Topic.notify_changed(topic.owner_id, topic.pk)
     return url
 
 

@@ -48,7 +48,7 @@ from memory.models import (
 )
 from memory.models.trash import TRASH_DAYS
 from memory.paging import Page, cursor_of, keyset
-from memory.records import along as trash_along
+from memory.records import cascade as trash_along
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.texts.text import one_line, plain

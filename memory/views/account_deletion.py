@@ -20,12 +20,12 @@ from beacon_site.http import BeaconRequest
 from memory.accounts import deletion as account_deletion
 from memory.accounts import sign_ins
 from memory.accounts.guards import staff_only
-from memory.answers import go_to
 from memory.archive import jobs, verifying
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.errors import InvalidValue
 from memory.forms.account_deletion import AccountDeletionForm
 from memory.models import User
+from memory.responses import go_to
 
 
 @never_cache
@@ -48,7 +48,7 @@ def account_export(request: BeaconRequest) -> HttpResponse:
     """Make an export before the account goes, and come back to the page that deletes it."""
     try:
         row = jobs.ask_export(request.user)
-    except NotTaken as exc:
+    except ImportRejected as exc:
         messages.error(request, str(exc))
     else:
         if jobs.is_small(row):

@@ -18,7 +18,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from beacon_site.broker import send
 from beacon_site.http import BeaconRequest
 from memory.archive import jobs
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.forms.archive import ReadingForm, UploadForm
 from memory.models import Archive
 from memory.models.archives import KEPT
@@ -66,7 +66,7 @@ def archive_export(request: BeaconRequest) -> HttpResponse:
     """Make an archive of everything; a large one is made by a worker."""
     try:
         row = jobs.ask_export(request.user)
-    except NotTaken as exc:
+    except ImportRejected as exc:
         messages.error(request, str(exc))
         return _go(request, reverse("memory:archive"))
     _carry_out(row)
@@ -84,7 +84,7 @@ def archive_import(request: BeaconRequest) -> HttpResponse:
     if form.is_valid():
         try:
             row = jobs.upload(request.user, form.cleaned_data["file"])
-        except NotTaken as exc:
+        except ImportRejected as exc:
             form.add_error("file", str(exc))
         else:
             _carry_out(row)

@@ -16,14 +16,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site import health
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, refused, undo_tag
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import page as ask_page
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.ask import MessageForm, TitleForm
+from memory.llm import connections
 from memory.models import Message, Session
-from memory.outside import connections
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import page as ask_page
+from memory.responses import go_to, refused, undo_tag
 
 
 def _session(request: BeaconRequest, pk: UUID) -> Session:

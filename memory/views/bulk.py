@@ -20,7 +20,7 @@ from beacon_site.http import BeaconRequest, page_of_ours
 from memory.errors import MemoryRefused
 from memory.models import BulkAct
 from memory.records import bulk_acts, bulk_words
-from memory.records.wanted import NOTES, PAGES
+from memory.records.list_query import NOTES, PAGES
 
 LEAST_MERGED, MOST_MERGED = 2, 20
 IN_REQUEST_SECONDS = 10.0

@@ -18,13 +18,13 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to, next_of
-from memory.conflict_desk import finding as conflict_finding
-from memory.conflict_desk import page as conflict_page
-from memory.conflict_desk import settling
-from memory.conflict_desk import undo as conflict_undo
+from memory.conflicts import finding as conflict_finding
+from memory.conflicts import page as conflict_page
+from memory.conflicts import resolve
+from memory.conflicts import undo as conflict_undo
 from memory.errors import MemoryRefused
 from memory.models import Conflict
+from memory.responses import go_back, go_to, next_of
 from memory.texts.days import moment_of
 
 SAID = {
@@ -88,11 +88,11 @@ def conflict_settle(request: BeaconRequest, pk: UUID) -> HttpResponse:
     text = request.POST.get("text", "").replace("\r\n", "\n")
     typed = {"text": text, "is_open": True} if how == "merged" else {}
     try:
-        done = settling.settle(
+        done = resolve.settle(
             found, how, by=request.actor, seen=_seen(request), text=text,
             dated=bool(request.POST.get("dated")),
         )  # fmt: skip
-    except settling.Settled as exc:
+    except resolve.AlreadyResolved as exc:
         if text.strip():  # what was typed stays in sight
             return _page(request, _conflict(request, pk), problem=str(exc), typed=text)
         messages.info(request, str(exc))
@@ -140,7 +140,7 @@ def conflicts_undo(request: BeaconRequest) -> HttpResponse:
         words = ngettext("It waits again.", "%(n)d conflicts wait again.", done.number)
         messages.success(request, words % {"n": done.number})
     if done.problems:
-        why = " ".join(done.problems[: settling.MOST_TOLD])
+        why = " ".join(done.problems[: resolve.MOST_TOLD])
         messages.warning(request, _("Not taken back: %(why)s") % {"why": why})
     elif not done.number:
         messages.info(request, _("There is nothing to take back: it waits already."))
@@ -164,7 +164,7 @@ def conflicts_bulk(request: BeaconRequest) -> HttpResponse:
             request, _("Tick the pairs first; what was ticked may be settled already.")
         )
         return go_back(request, reverse("memory:conflicts"))
-    done = settling.keep_both_of(chosen, by=request.actor)
+    done = resolve.keep_both_of(chosen, by=request.actor)
     level = messages.WARNING if done.problems else messages.SUCCESS
     undo = _undo(done.at if done.done else None)
     messages.add_message(request, level, done.in_words(), extra_tags=undo)
@@ -185,7 +185,7 @@ def _ticked(request: BeaconRequest) -> list[UUID]:
 @login_required
 def conflicts_look(request: BeaconRequest) -> HttpResponse:
     """Look for near-duplicates now, and let settle themselves those of which a side is gone."""
-    settling.settle_gone(request.user)
+    resolve.settle_gone(request.user)
     number = conflict_finding.find(request.user)
     if number:
         words = ngettext("One pair was found.", "%(n)d pairs were found.", number)

@@ -23,9 +23,9 @@ from memory.accounts.guards import staff_only
 from memory.forms.connections import ConnectionForm, FeedTestForm, ServiceForm, service_form
 from memory.forms.embeddings_connection import EmbeddingsForm
 from memory.forms.model_connection import ModelForm, ModelListForm
+from memory.llm import connections, embedders, trying
+from memory.llm.findings import findings
 from memory.models import Connection
-from memory.outside import connections, embedders, trying
-from memory.outside.findings import findings
 from memory.recall import embedding, vector_tables
 
 GOOD, OFF, LEFT_OUT = "confirmed", "", "warn"  # looks of a tag

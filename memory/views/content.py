@@ -17,7 +17,6 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to, refused
 from memory.content.clearing import clear
 from memory.content_pages import acts as content_acts
 from memory.content_pages import list as content_list
@@ -26,6 +25,7 @@ from memory.content_pages.list import Wanted
 from memory.errors import MemoryRefused
 from memory.models import ContentItem, Revision, Sensitivity
 from memory.records import saved_views
+from memory.responses import go_back, go_to, refused
 
 
 @require_safe

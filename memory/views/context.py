@@ -12,7 +12,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.contexts import page as context_page
-from memory.outside import connections
+from memory.llm import connections
 from memory.texts.token_count import how_in_words
 
 

@@ -17,8 +17,8 @@ from memory.file_pages import condensing as file_condensing
 from memory.file_pages.answers import file_or_404
 from memory.file_pages.condensing import Asked, NotAsked, Shorter
 from memory.file_pages.page import budget_of
+from memory.llm import connections
 from memory.models import MemoryFile
-from memory.outside import connections
 
 
 @require_http_methods(["GET", "POST"])

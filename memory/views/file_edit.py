@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to
 from memory.errors import MemoryRefused
 from memory.file_pages import editing as file_editing
 from memory.files import drafts as file_drafts
@@ -24,6 +23,7 @@ from memory.files.saving import FileConflict, OverBudget, Saved, save_file
 from memory.forms.files import FileForm
 from memory.models import FileDraft, FileEntry, MemoryFile
 from memory.records import history as record_history
+from memory.responses import go_to
 
 
 @require_http_methods(["GET", "POST"])

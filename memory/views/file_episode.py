@@ -12,11 +12,11 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, say_cleaned, undo_tag
 from memory.errors import MemoryRefused
 from memory.file_pages import editing as file_editing
 from memory.forms.fields import cleaned_of
 from memory.forms.files import EpisodeForm
+from memory.responses import go_to, say_cleaned, undo_tag
 
 
 @require_http_methods(["GET", "POST"])

@@ -14,7 +14,6 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, refused
 from memory.errors import MemoryRefused
 from memory.file_pages import blame as file_blame
 from memory.file_pages import history as file_history
@@ -22,6 +21,7 @@ from memory.file_pages import timeline as file_timeline
 from memory.file_pages.answers import file_or_404, number, say_with_undo
 from memory.file_texts.paths import is_fact
 from memory.files.saving import FileConflict, restore_version
+from memory.responses import go_to, refused
 
 
 @require_safe

@@ -11,13 +11,13 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, next_of, refused
 from memory.errors import MemoryRefused
 from memory.file_pages import locks as file_locks
 from memory.file_pages.answers import file_or_404, number, say_with_undo
 from memory.models import MemoryFile
 from memory.models.base import Lock
 from memory.records import acts as record_acts
+from memory.responses import go_to, next_of, refused
 
 
 @require_http_methods(["GET", "POST"])

@@ -17,8 +17,8 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory import origins
-from memory.answers import go_back, go_to, next_of
 from memory.errors import InvalidValue, MemoryRefused
+from memory.responses import go_back, go_to, next_of
 from memory.trash import forgetting
 
 

@@ -14,11 +14,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory.answers import undo_tag
 from memory.contexts import identity
 from memory.errors import MemoryRefused, StaleWrite
 from memory.forms.identity import PersonaForm, SoulForm
 from memory.models import Note
+from memory.responses import undo_tag
 
 
 @require_http_methods(["GET", "POST"])

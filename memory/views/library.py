@@ -25,7 +25,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest, page_of_ours
 from memory.accounts.guards import staff_only
-from memory.answers import undo_tag
 from memory.documents import folder as library_folder
 from memory.documents import library
 from memory.documents import reading as library_reading
@@ -35,6 +34,7 @@ from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.models import LibraryDocument
 from memory.pressed_twice import once_a_press
 from memory.recall.snippets import marked
+from memory.responses import undo_tag
 from memory.texts.days import in_utc
 from memory.texts.markdown import LONGEST, by_direction
 from memory.texts.markdown import render as render_markdown

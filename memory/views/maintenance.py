@@ -13,8 +13,8 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from beacon_site.broker import send
 from beacon_site.http import BeaconRequest, page_of_ours
-from memory.noting import maintenance
-from memory.outside import connections
+from memory.llm import connections
+from memory.notes import maintenance
 
 
 @require_POST

@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to, refused, say_cleaned
 from memory.errors import MemoryRefused, StaleWrite
+from memory.llm import connections
 from memory.models import Note
-from memory.noting import merging
-from memory.outside import connections
+from memory.notes import merging
+from memory.responses import go_back, go_to, refused, say_cleaned
 
 
 def _asked(data: Any) -> list[UUID]:

@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back
+from memory.responses import go_back
 from memory.reviewing import quarantine as aside
 
 MOST_TOLD = 3

@@ -12,10 +12,10 @@ from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import refused
 from memory.errors import MemoryRefused
 from memory.recall import page as recall_page
 from memory.records import saved_views
+from memory.responses import refused
 
 
 @require_safe

@@ -14,13 +14,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to, next_of, refused
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Note, Remembered, Revision
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records import page as record_page
 from memory.records import undoing
+from memory.responses import go_back, go_to, next_of, refused
 from memory.trash import acts as trash_acts
 from memory.trash import page as trash_page
 from memory.trash import traces

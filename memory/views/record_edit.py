@@ -15,17 +15,17 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, next_of, say_cleaned, undo_tag
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms import records as forms
 from memory.models import Note
-from memory.noting import writing as notes
-from memory.noting.checks import TYPICAL
-from memory.observing.writing import write_observation
+from memory.notes import writing as notes
+from memory.notes.checks import TYPICAL
+from memory.observations.writing import write_observation
 from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing
 from memory.records import history as record_history
 from memory.records.page import model_of
+from memory.responses import go_to, next_of, say_cleaned, undo_tag
 
 
 @require_http_methods(["GET", "POST"])

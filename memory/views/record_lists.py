@@ -18,18 +18,18 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import undo_tag
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.forms.record_inline import InlineForm
 from memory.models import BulkAct, Observation
 from memory.models.base import Lock
-from memory.noting.writing import edit_note
-from memory.observing import edit_observation
+from memory.notes.writing import edit_note
+from memory.observations import edit_observation
 from memory.records import bulk_acts, bulk_words, saved_views
 from memory.records import facets as record_facets
 from memory.records import list as record_list
-from memory.records.wanted import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, Wanted
+from memory.records.list_query import BEST, BY_TYPE, NOTES, OBSERVATIONS, SORTS, Listed, ListQuery
 from memory.records.words import row_words, title_of, words_of
+from memory.responses import undo_tag
 
 JUST = timedelta(minutes=2)  # so long a large act that is done is still told of
 
@@ -51,7 +51,7 @@ def observations(request: BeaconRequest) -> HttpResponse:
 
 
 def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
-    wanted = Wanted.of(listed, request.GET)
+    wanted = ListQuery.of(listed, request.GET)
     page = record_list.page_wanted(request.user, wanted, cursor=request.GET.get("cursor", ""))
     total = record_list.counted(record_list.records_wanted(request.user, wanted))
     context = {
@@ -77,7 +77,7 @@ def _list(request: BeaconRequest, listed: Listed) -> HttpResponse:
     return render(request, template, context)
 
 
-def _sorts(wanted: Wanted) -> list[tuple[str, Any, bool]]:
+def _sorts(wanted: ListQuery) -> list[tuple[str, Any, bool]]:
     """Return the orders that make sense here: value, words, whether it is this one."""
     names = list(wanted.listed.sorts)
     if wanted.question.words and not wanted.is_trash:

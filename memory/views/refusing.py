@@ -16,9 +16,9 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, next_of
 from memory.errors import MemoryRefused
 from memory.models import Proposal, RefusedSource
+from memory.responses import go_back, next_of
 from memory.reviewing import refusing
 from memory.reviewing.quarantine import MODELS
 

@@ -19,10 +19,10 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import settings_undo
-from memory.answers import go_back, go_to, next_of, undo_settings_tag
 from memory.errors import MemoryRefused
 from memory.forms.review import LABELS, LevelsForm
 from memory.models import Proposal
+from memory.responses import go_back, go_to, next_of, undo_settings_tag
 from memory.reviewing import acts as review_acts
 from memory.reviewing import danger, levels, outdated
 from memory.reviewing import page as review_page

@@ -15,12 +15,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_to, next_of, say_cleaned, undo_tag
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.scratchpad import EditEntryForm, EntryForm
 from memory.models import ScratchpadEntry
 from memory.models.base import OWNER_SCOPE
+from memory.responses import go_to, next_of, say_cleaned, undo_tag
 from memory.scratchpads import entries as scratchpad
 from memory.scratchpads import page as scratchpad_page
 

@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest, zone_of
 from memory.accounts import settings_undo, sign_ins
-from memory.answers import undo_settings_tag
 from memory.contexts import identity
 from memory.forms.accounts import NewPasswordForm, ProfileForm
 from memory.models import Activity, Note, SignIn, User
+from memory.responses import undo_settings_tag
 
 
 @require_safe

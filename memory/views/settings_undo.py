@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest, zone_of
 from memory.accounts import settings_undo
-from memory.answers import go_back, kept_changes, undo_settings_tag
 from memory.errors import MemoryRefused
+from memory.responses import go_back, kept_changes, undo_settings_tag
 
 
 @require_POST

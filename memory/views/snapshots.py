@@ -16,7 +16,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to, refused, undo_tag
 from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
 from memory.content_pages import list as content_list
 from memory.content_pages import snapshots as snapshot_page
@@ -24,6 +23,7 @@ from memory.errors import InvalidValue, MemoryRefused
 from memory.forms.snapshots import RestoreForm, TakeForm, UploadSnapshotForm
 from memory.models import Snapshot
 from memory.pressed_twice import once_a_press
+from memory.responses import go_back, go_to, refused, undo_tag
 
 
 @require_safe

@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import settings_undo
-from memory.answers import undo_settings_tag
 from memory.forms.spending import LimitsForm
 from memory.models import Activity, User
-from memory.money import chart as spending_chart
-from memory.money import spending
+from memory.responses import undo_settings_tag
+from memory.usage import chart as spending_chart
+from memory.usage import spending
 
 
 @require_safe

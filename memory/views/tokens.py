@@ -15,11 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import agent_settings, program_setup, settings_undo, tokens
-from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
 from memory.pressed_twice import one_press
+from memory.responses import undo_settings_tag
 from memory.reviewing import agent_reading
 
 MOST_ENDED = 20  # revoked and expired tokens that are still listed, the newest first

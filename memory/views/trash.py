@@ -15,10 +15,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import go_back, go_to
 from memory.errors import InvalidValue
 from memory.models.trash import TRASH_DAYS
 from memory.records import kinds as record_kinds
+from memory.responses import go_back, go_to
 from memory.trash import acts as trash_acts
 from memory.trash import page as trash_page
 from memory.trash.page import Chosen, Wanted

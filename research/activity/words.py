@@ -9,10 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.models import Activity, ModelCall, Revision
-from memory.money.prices import dollars
 from memory.records.kinds import kind_of
 from memory.records.kinds import models as record_models
 from memory.records.undoing import field_words
+from memory.usage.prices import dollars
 from research.activity import notice_words as activity_notice_words
 from research.models import Run
 

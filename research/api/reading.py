@@ -19,8 +19,8 @@ from research.api.topics import topic_of
 from research.deltas.merged import Merged
 from research.models import Report
 from research.models.reports import ReportQuerySet
-from research.news import reading_marks, since_read
-from research.news.since_read import News, ReadRun
+from research.unread import reading_marks, since_read
+from research.unread.since_read import News, ReadRun
 
 api = router("topics")
 _ONE = "/{slug:slug}"

@@ -28,7 +28,7 @@ from research.models import Run
 from research.running import agents_topics
 from research.running.allowance import NotNow
 from research.topic_settings import editing as topic_editing
-from research.topics import asked as topic_asked
+from research.topics import input as topic_asked
 
 api = router("topics", is_held=True)
 _ONE = "/{slug:slug}"

@@ -11,8 +11,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
 from memory.models import ModelCall
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import MonthLimits, check_month, check_topics_month
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthLimits, check_month, check_topics_month
 from research.budgets import warnings as budget_warnings
 from research.budgets.depth import DEPTHS, TRACKS_TOKENS, depth_of
 from research.models import Run, Step, TopicSettings

@@ -9,12 +9,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from memory.models import Topic
-from memory.money import prices, spending
-from memory.money.month_budget import MonthLimits, limits_of
+from memory.usage import prices, spending
+from memory.usage.month_budget import MonthLimits, limits_of
 from research.budgets import forecasting
 from research.budgets.forecasting import Forecast
 from research.models import TopicSettings
-from research.models.in_effect import settings_now
+from research.models.effective_settings import settings_now
 
 
 @dataclass(frozen=True, slots=True)

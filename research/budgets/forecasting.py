@@ -19,10 +19,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm import LlmProfile, Usage
+from memory.llm import connections
+from memory.llm.asking import price
 from memory.models import ModelCall, User
-from memory.money import prices
-from memory.outside import connections
-from memory.outside.asking import price
+from memory.usage import prices
 from research.budgets.budget import budget_for
 from research.models import Run, Step, TopicSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory.money.spending import Limit, limits_beside, spent_this_month
+from memory.usage.spending import Limit, limits_beside, spent_this_month
 
 
 def month_of(topic: Any) -> list[Limit]:

@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 
 from memory.actors import RESEARCH
 from memory.models import Activity
-from memory.money import spending
-from memory.money.month_budget import MonthLimits, limits_of
-from memory.money.spending import Limit
+from memory.usage import spending
+from memory.usage.month_budget import MonthLimits, limits_of
+from memory.usage.spending import Limit
 from research.models import Run, RunLost
 
 NEAR = "budget-near"  # the kind of the activity log's line

@@ -22,18 +22,18 @@ from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.fetch import WebPage
 from memory.models import Trust
-from memory.noting.writing import lowest_trust
+from memory.notes.writing import lowest_trust
 from memory.texts import injection
 from memory.texts.canonical import canonical_url
 from memory.texts.text import as_data, clean, for_prompt, one_line, shorten
 from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, refused
 from research.deep import page_text
-from research.finding import gathering, hits, reading, searching
-from research.finding.gathering import Service
-from research.finding.searching import Asked, Gate, Network
 from research.models import Hit
-from research.working import given, obeying
-from research.working.stepping import Work
+from research.search import gathering, hits, reading, searching
+from research.search.gathering import Service
+from research.search.searching import Asked, Gate, Network
+from research.working import applied_rules, inputs
+from research.working.context import RunContext
 
 MOST_SEARCHES = 30  # of one run's tracks together
 SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run
@@ -63,7 +63,7 @@ class OpenArguments(Arguments):
 class Desk:
     """What the tracks of one run search and open, one after the other."""
 
-    def __init__(self, work: Work, asked: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, work: RunContext, asked: Sequence[dict[str, Any]] = ()) -> None:
         """`asked` is what tracks of this run asked before, so that nothing is asked twice."""
         self._work = work
         self._network = Network()
@@ -92,7 +92,7 @@ class Desk:
     # --- searching --------------------------------------------------------------------------------
 
     def _search(self, context: ToolContext, asked: SearchArguments) -> ToolResult:
-        query = one_line(clean(asked.query)[0])[: given.MOST_QUERY_LENGTH]
+        query = one_line(clean(asked.query)[0])[: inputs.MOST_QUERY_LENGTH]
         if not any(map(str.isalnum, query)):
             return refused("invalid", _("The query holds no words: name what to search for."))
         known = next((e["query"] for e in self.asked if _same(e["query"], query)), "")
@@ -149,7 +149,9 @@ class Desk:
     def _listed(self, context: ToolContext, query: str, limit: int) -> ToolResult:
         found = [h for h in self._work.run.hits.order_by("place") if _rank(h, query) is not None]
         settings = self._work.settings
-        found.sort(key=lambda hit: (not obeying.is_boosted(settings, hit), _rank(hit, query) or 0))
+        found.sort(
+            key=lambda hit: (not applied_rules.is_boosted(settings, hit), _rank(hit, query) or 0)
+        )
         fresh = [h for h in found if h.state in (Hit.State.NEW, Hit.State.RETURNING)]
         problems = searching.complaints([e for e in self.asked if e["query"] == query])
         if not found and problems:

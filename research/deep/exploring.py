@@ -14,20 +14,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.actors import Actor
+from memory.llm import connections
 from memory.models import Agent, Sensitivity
-from memory.outside import connections
 from memory.toolkit.types import ToolContext
 from research.deep.desk import Desk
 from research.deep.track import NoTools, TrackLoop
 from research.deep.tracks import Track, chosen
 from research.models import Hit, Step
 from research.working import explored
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 AGENT = "research"  # the built-in agent, whose settings say what its tracks share
 
 
-def explore(work: Work) -> StepResult:
+def explore(work: RunContext) -> StepResult:
     """Go along the run's tracks; with none that can be gone along the run goes on as quick."""
     model = connections.model_for(work.topic)
     if model is None:
@@ -57,14 +57,14 @@ def explore(work: Work) -> StepResult:
     return _explored(work, ended)
 
 
-def agent_of(work: Work) -> Agent:
+def agent_of(work: RunContext) -> Agent:
     """Return the owner's built-in research agent."""
     owner, memory_is_on = work.topic.owner, {"enable_memory": True}
     agent: Agent = Agent.objects.get_or_create(owner=owner, name=AGENT, defaults=memory_is_on)[0]
     return agent
 
 
-def _context(work: Work, agent: Agent, track: Track) -> ToolContext:
+def _context(work: RunContext, agent: Agent, track: Track) -> ToolContext:
     """Return on whose behalf a track calls tools: a sub-agent of the run's own agent."""
     return ToolContext(
         work.topic.owner,
@@ -76,7 +76,7 @@ def _context(work: Work, agent: Agent, track: Track) -> ToolContext:
     ).for_subagent(track.name)
 
 
-def _asked_before(work: Work) -> list[dict[str, Any]]:
+def _asked_before(work: RunContext) -> list[dict[str, Any]]:
     """Return what tracks asked that ended, or were interrupted."""
     parts = work.run.steps.filter(name=explored.STEP, part__gt=0).order_by("part")
     entries: list[dict[str, Any]] = []
@@ -85,13 +85,13 @@ def _asked_before(work: Work) -> list[dict[str, Any]]:
     return entries
 
 
-def _say_if_failed(work: Work, track: Track, step: Step) -> None:
+def _say_if_failed(work: RunContext, track: Track, step: Step) -> None:
     if step.state == Step.State.FAILED:
         told = {"track": track.label, "why": step.warning}
         work.run.warn(_("Track “%(track)s” failed: %(why)s") % told)
 
 
-def _explored(work: Work, ended: list[Step]) -> StepResult:
+def _explored(work: RunContext, ended: list[Step]) -> StepResult:
     went = [step for step in ended if step.state == Step.State.DONE]
     if ended and not went:
         return _as_quick(work, _("every track failed"))
@@ -110,7 +110,7 @@ def _explored(work: Work, ended: list[Step]) -> StepResult:
     return StepResult(output, detail=f"{tracks}, {pages}", counts=counts)
 
 
-def _as_quick(work: Work, why: str) -> StepResult:
+def _as_quick(work: RunContext, why: str) -> StepResult:
     """Say why there are no tracks; the steps after this one go on as those of a quick run."""
     warning = _("The run goes on as quick: %(why)s.") % {"why": why}
     work.run.warn(warning)

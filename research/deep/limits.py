@@ -7,10 +7,10 @@ from decimal import Decimal
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
-from memory.money.meter import BudgetReached
+from memory.usage.meter import BudgetReached
 from research.budgets.budget import RunMeter
 from research.budgets.depth import depth_of
-from research.working.stepping import TaskOver, Work
+from research.working.context import RunContext, TaskOver
 
 ROUNDS = 8  # of tool calls in one track; then it is asked for its notes
 ANSWER_TOKENS = 1_500  # of one answer of the model
@@ -44,14 +44,14 @@ class TrackMeter:
         self._meter.count(usage, money)
 
 
-def share_of(work: Work, tracks_left: int) -> int:
+def share_of(work: RunContext, tracks_left: int) -> int:
     """Return the tokens that the next of so many tracks may spend; the report's are kept back."""
     most = work.budget.tokens
     for_report = min(depth_of(work.settings).tokens, most // 2)
     return max(0, most - for_report - work.run.tokens) // max(1, tracks_left)
 
 
-def seconds_for(work: Work, timeout: float) -> float:
+def seconds_for(work: RunContext, timeout: float) -> float:
     """Return for how long a track may begin rounds now; `timeout` is that of one model call.
 
     Raises TaskOver where this task has too little time left.

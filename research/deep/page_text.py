@@ -9,7 +9,7 @@ from memory.toolkit.types import ToolContext, ToolResult, refused
 from research.claims.duplicates import near_duplicates
 from research.claims.selection import Reading
 from research.models import Hit
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 
 def answer(context: ToolContext, hit: Hit) -> ToolResult:
@@ -40,7 +40,7 @@ def answer(context: ToolContext, hit: Hit) -> ToolResult:
     )
 
 
-def set_aside_if_repeated(work: Work, hit: Hit) -> None:
+def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
     """Mark a page that carries the text of one read before, so that it counts as one source."""
     if hit.reading != Hit.Reading.READ:
         return

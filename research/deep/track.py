@@ -16,18 +16,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers.llm import Answer, Message
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean, for_prompt
 from memory.toolkit.loop import ANSWERED, LONGEST_KEPT, CallRecord, LoopResult, run_loop
-from memory.toolkit.shown import asker, store_for
+from memory.toolkit.output_store import asker, store_for
 from memory.toolkit.types import MemoryTool, ToolContext
+from memory.usage.meter import BudgetReached
 from research.deep import desk, limits
 from research.deep.desk import Desk
 from research.deep.limits import ShareUsed, TrackMeter
 from research.deep.tracks import Track
 from research.models import Hit, ToolCall
-from research.working import given, offering
-from research.working.stepping import StepResult, Work
+from research.working import inputs, memory_for_prompt
+from research.working.context import RunContext, StepResult
 
 TOOLS = (
     "recall",
@@ -51,7 +51,7 @@ class NoTools(Exception):
 class TrackLoop:
     """One track while it is gone along."""
 
-    def __init__(self, work: Work, track: Track, context: ToolContext, at: Desk) -> None:
+    def __init__(self, work: RunContext, track: Track, context: ToolContext, at: Desk) -> None:
         self._work, self._track, self._context, self._desk = work, track, context, at
         self._calls = ToolCall.objects.filter(run=work.run, part=track.part).count()
         self._made: list[CallRecord] = []
@@ -158,7 +158,7 @@ class TrackLoop:
 
     def _messages(self) -> list[Message]:
         work, settings = self._work, self._work.settings
-        memory = given.known(work)
+        memory = inputs.known(work)
         fresh = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
         told: dict[str, Any] = {
             "track": self._track,
@@ -166,11 +166,11 @@ class TrackLoop:
             "most": MOST_NOTES,
             "languages": ", ".join(settings.languages),
             "memory": memory.as_prompt() if memory else "",
-            "observations": offering.enter(work, offering.chosen(work)),
+            "observations": memory_for_prompt.enter(work, memory_for_prompt.chosen(work)),
             "topic": work.topic.title,
             "objective": for_prompt(settings.objective),
             "focus": for_prompt(settings.focus),
-            "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
+            "time_frame": settings.get_time_frame_display() if inputs.since(settings) else "",
             "today": timezone.localdate().isoformat(),
             "found": desk.lines_of(list(fresh.order_by("place")[:MOST_TOLD])),
         }

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from memory.outside import connections
-from research.working import given
-from research.working.stepping import Work
+from memory.llm import connections
+from research.working import inputs
+from research.working.context import RunContext
 
 AT_HOME = frozenset({"library", "sample"})  # they hold documents: no news of today, few voices
 
@@ -53,7 +53,7 @@ def label_of(part: int) -> str:
     return next((str(track.label) for track in TRACKS if track.part == part), str(part))
 
 
-def chosen(work: Work) -> list[Track]:
+def chosen(work: RunContext) -> list[Track]:
     """Return the tracks of this run.
 
     An overview where nothing is known yet, or where the objective or focus says what to look into;
@@ -63,6 +63,6 @@ def chosen(work: Work) -> list[Track]:
     services = set(connections.search_services(settings.services))
     if services and services <= AT_HOME:
         return [OVERVIEW]
-    is_fresh = given.known(work) is None
+    is_fresh = inputs.known(work) is None
     wants_more = bool(settings.objective.strip() or settings.focus.strip())
     return [*([OVERVIEW] if is_fresh or wants_more else []), NEWS, VOICES]

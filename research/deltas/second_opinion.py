@@ -18,16 +18,16 @@ from pydantic import BaseModel, Field
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Answer, Message
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Sensitivity, TopicFact
-from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, shorten
 from memory.topics.memory import KnownFact
+from memory.usage.meter import BudgetReached
 from research.comparing.relating import SURE, Comparison, Told, Verdict
 from research.deltas.delta import Opinions, SecondOpinion
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 PURPOSE = "compare"
 MOST_PAIRS = 20  # of one run, the least sure first
@@ -65,7 +65,7 @@ class Pair:
     place: int
 
 
-def of_run(work: Work, facts: Sequence[KnownFact]) -> SecondOpinion | None:
+def of_run(work: RunContext, facts: Sequence[KnownFact]) -> SecondOpinion | None:
     """Return who is asked in a run; None where no model is set up, or none may be told of it."""
     if not facts or work.is_stopping or connections.model_for(work.topic) is None:
         return None

@@ -16,7 +16,7 @@ import structlog
 from beacon_site.providers import embeddings
 from beacon_site.providers.embeddings import LOCAL, EmbedderProfile
 from beacon_site.providers.errors import ProviderError
-from memory.outside import embedders
+from memory.llm import embedders
 from memory.texts.text import one_line
 from research.claims.selection import Embed as SentenceEmbed
 from research.claims.selection import Reading

@@ -14,7 +14,7 @@ from memory.doctor.checkup import BAD, WARN
 from memory.doctor.examining import Examination, Found
 from research.doctor.runs import GRACE
 from research.models import Delivery
-from research.notices import sending
+from research.notifications import sending
 
 PATIENCE = timedelta(minutes=15)  # after which a message waits too long for a worker
 
@@ -44,7 +44,7 @@ def look_at_deliveries() -> Found:
 
 
 def mend_deliveries() -> str:
-    """Let them wait for another worker, which sends none twice: see `research.notices.sending`."""
+    """Let them wait for another worker, which sends none twice: see `research.notifications.sending`."""
     freed = _stuck().update(
         state=Delivery.State.WAITING, not_before=Now(), nudged_at=None, lease_until=None
     )

@@ -12,7 +12,7 @@ from typing import Any
 from memory.models import TopicFact
 from memory.texts.canonical import canonical_url
 from research.models import DeltaItem, Hit, TopicSettings
-from research.models.in_effect import everywhere, in_effect
+from research.models.effective_settings import everywhere, in_effect
 from research.topic_settings import standing_rules
 
 

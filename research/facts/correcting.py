@@ -20,7 +20,7 @@ from memory.actors import Actor
 from memory.contexts import taught
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Activity, Observation, Revision, Sensitivity, Topic, TopicFact, Trust
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from memory.records import undoing
 from memory.texts.text import clean, is_visible, match_key, one_line, shorten
 from research.comparing.matching import match

@@ -14,8 +14,8 @@ from django.utils.translation import ngettext
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.actors import RESEARCH
 from memory.models import Observation, Topic, TopicFact, Trust
-from memory.observing import Line, remember_lines
-from memory.observing.extraction import MODEL, Extracted, extract, without_known
+from memory.observations import Line, remember_lines
+from memory.observations.extraction import MODEL, Extracted, extract, without_known
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import split
 from memory.texts.text import match_key, without_citations
@@ -24,14 +24,14 @@ from research.follow_ups import in_trash
 from research.models import Report
 from research.models.runs import MAX_TRIES
 from research.steps.verifying import unsupported_mark
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 REPORT = "write"  # the step whose output the report is
 FACTS = "save"
 TYPE = Observation.StepType.RUN
 
 
-def observe(work: Work) -> StepResult:
+def observe(work: RunContext) -> StepResult:
     """Keep the run's facts as findings, and what its report says beyond them.
 
     Repeatable: the same again adds nothing, and a report is extracted once.  A model that is not
@@ -62,7 +62,7 @@ def observe(work: Work) -> StepResult:
     return _result(kept, more, found)
 
 
-def facts_of(work: Work) -> list[str]:
+def facts_of(work: RunContext) -> list[str]:
     """Return the sentences that the run found to be so and verified, without what was struck.
 
     Of a later run what it confirmed is not told again: the finding of an earlier run stands.
@@ -81,7 +81,7 @@ def facts_of(work: Work) -> list[str]:
     ]
 
 
-def _told_before(work: Work) -> list[str]:
+def _told_before(work: RunContext) -> list[str]:
     """Return what was known before the run, or struck: a report's background is no finding."""
     memory = work.output("load_memory")["memory"]
     told = [fact["text"] for fact in memory["facts"]] if memory else []
@@ -99,7 +99,7 @@ def _fact(text: str) -> Line:
     return Line(Observation.Category.FINDING, text, step_name=FACTS, step_type=TYPE)
 
 
-def _report(work: Work, facts: list[str]) -> str:
+def _report(work: RunContext, facts: list[str]) -> str:
     """Return what changed, and the report without the sentences that no source supports.
 
     Of what changed the new sentences: the section itself also tells what was known before.
@@ -119,7 +119,7 @@ def _supported(line: str) -> str:
     return "".join([*kept, rest])
 
 
-def _is_extracted(work: Work) -> bool:
+def _is_extracted(work: RunContext) -> bool:
     written = Observation.objects.of(work.topic.owner).filter(
         source__in=[work.run.source, Extracted(by="heuristic").source(work.run.source)],
         step_name=REPORT,
@@ -127,7 +127,7 @@ def _is_extracted(work: Work) -> bool:
     return bool(written.exists())
 
 
-def _remember(work: Work, topic: Topic, lines: list[Line], source: str) -> int:
+def _remember(work: RunContext, topic: Topic, lines: list[Line], source: str) -> int:
     """Store the lines; return how many are new."""
     if not lines:
         return 0

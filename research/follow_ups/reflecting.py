@@ -1,6 +1,6 @@
 """The follow-up that looks back on a run: what of it is kept in the memory files (R169 to R185).
 
-Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflecting.reflection`.
+Data flow: what the run cost and wrote -> the gate -> task, history and report -> `memory.reflection.reflection`.
 All of it came from the web, so what is made of it is `external` and waits for a person.
 """
 
@@ -10,22 +10,22 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.models import Reflection, Revision, Topic, Trust
-from memory.reflecting import reflection
-from memory.reflecting.entry import Told
-from memory.reflecting.gate import why_not
+from memory.reflection import reflection
+from memory.reflection.entry import Told
+from memory.reflection.gate import why_not
 from memory.texts.text import without_citations
 from research.follow_ups import in_trash
 from research.follow_ups import transcript as run_transcript
 from research.follow_ups.extracting import facts_of
 from research.models import Run
 from research.models.runs import MAX_TRIES
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 # What a run writes without leaving its topic: its facts, findings, report and summary note.
 _OF_ITS_TOPIC = ("topic", "topicfact", "observation", "report", "note", "contentitem")
 
 
-def reflect(work: Work) -> StepResult:
+def reflect(work: RunContext) -> StepResult:
     """Look back on the run, once; it may be asked for again."""
     topic = Topic.objects.select_related("owner").get(pk=work.topic.pk)
     if why := in_trash(work.run):
@@ -51,7 +51,7 @@ def reflect(work: Work) -> StepResult:
     )
 
 
-def actions_of(work: Work) -> int:
+def actions_of(work: RunContext) -> int:
     """Return how many actions a run took: searches, pages read, tools called (decision 7)."""
     asked = work.output("search").get("asked", [])
     called = work.run.tool_calls.exclude(tool="open_page").count()  # pages are counted as read
@@ -64,7 +64,7 @@ def is_read_only(run: Run) -> bool:
     return not written.exclude(record_type__in=_OF_ITS_TOPIC).exists()
 
 
-def _told(work: Work, topic: Topic) -> Told:
+def _told(work: RunContext, topic: Topic) -> Told:
     """Return what the entry says where no model looks back: the run's verified facts, word for word."""
     facts = [without_citations(fact) for fact in facts_of(work)]
     words = ngettext("%(n)d new fact: %(topic)s", "%(n)d new facts: %(topic)s", len(facts))

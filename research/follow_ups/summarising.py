@@ -21,17 +21,17 @@ from pydantic import BaseModel, Field
 from beacon_site.providers.errors import ProviderError, ProviderUnavailable
 from beacon_site.providers.llm import Message
 from memory.actors import RESEARCH
+from memory.llm.asking import ask_model
 from memory.models import Note, Topic, Trust
-from memory.money.meter import BudgetReached
-from memory.noting.writing import write_note
-from memory.outside.asking import ask_model
+from memory.notes.writing import write_note
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, plain, shorten, without_citations
+from memory.usage.meter import BudgetReached
 from research.follow_ups import in_trash
 from research.models import DeltaItem, Hit, Run
 from research.models.runs import MAX_TRIES
 from research.reporting import report_text
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 TTL_DAYS = 7  # R206
 TAG = "run"
@@ -48,7 +48,7 @@ class RunSummary(BaseModel):
     next_steps: list[str] = Field(default_factory=list)
 
 
-def summarise(work: Work) -> StepResult:
+def summarise(work: RunContext) -> StepResult:
     """Write the run's note, once however often it is asked for.
 
     A model that is not there now is tried again later; one that refuses, or answers nonsense,
@@ -124,7 +124,7 @@ def _without_model(exc: Exception) -> str:
 # --- what the note says ---------------------------------------------------------------------------
 
 
-def _content(work: Work, topic: Topic, written: RunSummary | None) -> str:
+def _content(work: RunContext, topic: Topic, written: RunSummary | None) -> str:
     result = shorten(plain(written.result), _MOST_RESULT) if written else _found_out(work)
     steps = [plain(step) for step in written.next_steps] if written else []
     steps = [shorten(s, _MOST_STEP) for s in [*steps[:MOST_STEPS], *_next_steps(work, topic)] if s]
@@ -143,7 +143,7 @@ def _day(run: Run) -> str:
     return date_format(timezone.localtime(run.finished_at or timezone.now()), "j F Y")
 
 
-def _goal(work: Work, topic: Topic) -> str:
+def _goal(work: RunContext, topic: Topic) -> str:
     return shorten(work.settings.objective, 500) or topic.title
 
 
@@ -173,7 +173,7 @@ def _actions(run: Run) -> str:
     return words
 
 
-def _found_out(work: Work) -> str:
+def _found_out(work: RunContext) -> str:
     """Return what the report says first, and what is new in it, word for word."""
     report = work.run.report
     first = _plain(report_text.first_paragraph(report.body))
@@ -185,7 +185,7 @@ def _found_out(work: Work) -> str:
     return "\n".join(filter(None, found)) or _("Nothing new was found.")
 
 
-def _next_steps(work: Work, topic: Topic) -> list[str]:
+def _next_steps(work: RunContext, topic: Topic) -> list[str]:
     """Return what the next run is to look at, and when that is."""
     contradicted = _items(work.run, (DeltaItem.Status.CONTRADICTED,))
     quiet = _items(work.run, (DeltaItem.Status.GONE_QUIET,))
@@ -223,7 +223,7 @@ def _plain(text: str) -> str:
 # --- the model --------------------------------------------------------------------------------------
 
 
-def _asked(work: Work, topic: Topic) -> RunSummary | None:
+def _asked(work: RunContext, topic: Topic) -> RunSummary | None:
     """Return what the model makes of the report; None without a model."""
     report = work.run.report
     context: dict[str, Any] = {

@@ -14,13 +14,13 @@ from django.utils.translation import ngettext
 from beacon_site.providers.llm import Message, ToolCall
 from memory.texts.text import shorten
 from research.models import Hit
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 MOST_TITLES = 5  # of one query's hits
 _LONGEST_REASON = 200  # characters of why a service or a page gave nothing
 
 
-def task_of(work: Work) -> str:
+def task_of(work: RunContext) -> str:
     """Return what the run was asked to do."""
     run, settings = work.run, work.settings
     parts = [_("Research the topic “%(topic)s”.") % {"topic": work.topic.title}]
@@ -35,7 +35,7 @@ def task_of(work: Work) -> str:
     return " ".join(parts)
 
 
-def history_of(work: Work) -> list[Message]:
+def history_of(work: RunContext) -> list[Message]:
     """Return the run as a conversation: each search and each page as a call with its result."""
     hits = list(work.run.hits.order_by("place"))
     told: list[Message] = []
@@ -57,7 +57,7 @@ def _call(key: str, tool: str, arguments: dict[str, Any], result: str) -> list[M
     return [Message("assistant", "", (call,)), Message("tool", result, (), key)]
 
 
-def _found(work: Work, query: str, hits: list[Hit]) -> str:
+def _found(work: RunContext, query: str, hits: list[Hit]) -> str:
     """Return what the services answered to a query, and the titles of what came."""
     lines = []
     for entry in work.output("search").get("asked", []):

@@ -8,9 +8,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
 from memory.models import Topic, User
-from research.forms.fields import CleanTextField
 from research.models import Channel, DigestSettings, TopicNotices
 from research.models.channels import LONGEST_NAME, Reports
 from research.schedules.scheduling import weekday_names

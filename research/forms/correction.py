@@ -10,10 +10,10 @@ from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
 from memory.models import TopicFact
 from research.facts.correcting import MOST_WORDS, FactSeen
-from research.forms.fields import CleanTextField
 
 
 class SentenceForm(Form):

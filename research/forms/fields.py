@@ -12,19 +12,12 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.texts.text import clean, one_line
 from research.topic_settings import standing_rules
 from research.topic_settings.domains import NotADomain, domain_from, shown
 
 _MOST_LINES = 200
-
-
-class CleanTextField(forms.CharField):
-    """Text without what cannot be stored (NUL); the form says when something was taken out."""
-
-    def to_python(self, value: Any) -> Any:
-        """Return the text cleaned and stripped."""
-        return super().to_python(clean(value)[0] if isinstance(value, str) else value)
 
 
 class CronField(CleanTextField):

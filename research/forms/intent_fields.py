@@ -9,8 +9,9 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
-from research.forms.fields import CleanTextField, LinesField
+from research.forms.fields import LinesField
 from research.intent.telling import MOST_ALSO
 
 LONGEST_INTENT = 10_000

@@ -11,10 +11,10 @@ from django.utils.dateparse import parse_datetime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
 from memory.texts.text import one_line
-from research.forms.fields import CleanTextField
-from research.working.given import MOST_QUERY_LENGTH
+from research.working.inputs import MOST_QUERY_LENGTH
 
 MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most six
 

@@ -9,8 +9,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
-from research.forms.fields import CleanTextField, CronField, UsualChoiceField
+from research.forms.fields import CronField, UsualChoiceField
 from research.models import Schedule
 from research.schedules import cron, scheduling
 

@@ -9,8 +9,8 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.catalogue import ADDRESS, BY_NAME, KEY
 from beacon_site.providers.search import SERVICES, SearchProfile
-from memory.outside import connections
-from research.finding import searching
+from memory.llm import connections
+from research.search import searching
 
 UP, DOWN = -1, 1
 

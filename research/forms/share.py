@@ -6,8 +6,8 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
 from memory.forms.own_words import Form
-from research.forms.fields import CleanTextField
 from research.models.shares import MOST_NOTE
 
 _TIMES = (

@@ -17,16 +17,15 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
 from memory.errors import InvalidValue
+from memory.forms.fields import CleanTextField
+from memory.llm import connections
 from memory.models import Topic, User
 from memory.models.topics import NameTaken
-from memory.outside import connections
 from memory.texts.slugs import slug_of
 from memory.texts.text import clean, one_line
-from research.finding import searching
 from research.forms import service_order, topic_choices
 from research.forms.fields import (
     ChecksField,
-    CleanTextField,
     DomainsField,
     FeedsField,
     LabelsField,
@@ -41,6 +40,7 @@ from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
 from research.models import Schedule, TopicSettings
 from research.schedules import scheduling
+from research.search import searching
 from research.topic_settings import standing_rules
 from research.topic_settings.editing import SETTINGS_FIELDS, State, plain, state_of
 

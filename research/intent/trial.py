@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memory.actors import Actor
 from memory.models import Topic
-from memory.money.month_budget import MonthMeter
+from memory.usage.month_budget import MonthMeter
 from research.intent import weighing as intents
 from research.intent.rule import Verdict
 from research.intent.weighing import Item

@@ -19,11 +19,11 @@ from pydantic import BaseModel, Field
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Answer, Message
-from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.texts.injection import smells_of_instructions
 from memory.texts.text import clean, for_prompt, one_line, shorten
+from memory.usage.meter import BudgetReached
 from research.intent import rule as intent_rule
 from research.intent.rule import Verdict
 

@@ -17,7 +17,6 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from beacon_site import redaction
@@ -140,7 +139,7 @@ class TopicNotices(models.Model):
 class DeliveryQuerySet(OwnedQuerySet):
     """The questions asked of deliveries, and the rows that are laid out for what happened."""
 
-    def lay_out_report(self, run: Run, *, is_quiet: bool) -> int:
+    def create_for_report(self, run: Run, *, is_quiet: bool) -> int:
         """Make a row for each channel that is told of the report; to be called with its save."""
         told = []
         for channel, reports, _failures in _choices_of(run):
@@ -306,10 +305,3 @@ def _choices_of(run: Run) -> list[tuple[Channel, str, bool]]:
         for channel in channels
         if channel.pk not in left_out
     ]
-
-
-def waits_in_words(delivery: Delivery) -> str:
-    """Return what a delivery's state is called, with when it is tried again."""
-    if delivery.state == Delivery.State.WAITING and delivery.tried:
-        return _("waits to be tried again")
-    return str(delivery.get_state_display())

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy
 from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from research.models.channels import Delivery
-from research.models.in_effect import settings_now
+from research.models.effective_settings import settings_now
 from research.models.topic_settings import TopicSettings
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from memory.actors import RESEARCH, Actor
 from memory.models import Activity, Topic
 from memory.texts.text import clean
 from research.models.channels import Delivery
-from research.models.in_effect import settings_now
+from research.models.effective_settings import settings_now
 from research.models.reopening import reopen_steps
 from research.models.run_queries import (
     LEASE,
@@ -344,14 +344,14 @@ class Run(models.Model):
                 done = bool(ended.update(**fields))
                 if done:
                     reopen_steps(self, step)
-                    self._untell()
+                    self._discard_pending_notices()
                     Activity.log(self.topic.owner, by, RETRIED, subject=self, step=step)
         except IntegrityError as exc:
             others = Run.objects.filter(topic=self.topic_id).unfinished()
             raise RunInTheWay(others.first()) from exc
         return done
 
-    def _untell(self) -> None:
+    def _discard_pending_notices(self) -> None:
         """Let how it ends now be told anew: by messages that still wait, and by the next digest."""
         Delivery.objects.filter(run=self).waiting_failures().delete()
         apps.get_model("research", "DigestEntry").objects.filter(run=self).delete()

@@ -55,8 +55,3 @@ class SharedLink(PrivateLink):
     def topic_id(self) -> Any:
         """Return the topic's id, so that a line of the activity log names it."""
         return self.report.run.topic_id
-
-    @property
-    def is_working(self) -> bool:
-        """Whether it has neither been ended nor come to its end."""
-        return self.ended_at is None and self.ends_at > timezone.now()

@@ -100,7 +100,7 @@ class TopicNewsQuerySet(models.QuerySet[Any]):
 class TopicNews(models.Model):
     """What lists tell of a topic's unread reports; a topic without reports has none.
 
-    `told` was counted when `changes` stood at `counted` (`research.news.topic_news`).
+    `told` was counted when `changes` stood at `counted` (`research.unread.topic_news`).
     """
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True, related_name="news")

@@ -20,11 +20,11 @@ from beacon_site.providers.search import SearchHit, SearchProvider
 from memory.models import TopicFact
 from memory.texts.canonical import canonical_url, domain_of
 from memory.texts.text import clean, one_line, without_citations
-from research.finding import gathering, reading
 from research.models import Hit
+from research.search import gathering, reading
 from research.topic_settings import standing_rules
-from research.working import given
-from research.working.stepping import Work
+from research.working import inputs
+from research.working.context import RunContext
 
 logger = structlog.get_logger(__name__)
 
@@ -34,14 +34,14 @@ MOST_PAGES = 2  # of what they find, read for a fact
 _OPENABLE = ("http://", "https://", "library:")
 
 
-def facts_of(work: Work) -> list[TopicFact]:
+def facts_of(work: RunContext) -> list[TopicFact]:
     """Return the facts that the run checks, as they are now and still current."""
     wanted = TopicFact.objects.filter(topic=work.topic, pk__in=work.run.rechecks).current()
-    known = {fact.id for fact in memory.facts} if (memory := given.known(work)) else set()
+    known = {fact.id for fact in memory.facts} if (memory := inputs.known(work)) else set()
     return [fact for fact in wanted if str(fact.pk) in known]
 
 
-def read_sources(work: Work, facts: Sequence[TopicFact]) -> dict[str, list[str]]:
+def read_sources(work: RunContext, facts: Sequence[TopicFact]) -> dict[str, list[str]]:
     """Read the page of each fact again; return what servers said of the versions, by address."""
     places = {fact.url: fact.source_title for fact in facts if _may_open(work, fact.url)}
     hits = [
@@ -51,7 +51,7 @@ def read_sources(work: Work, facts: Sequence[TopicFact]) -> dict[str, list[str]]
     return _read(work, [hit for hit in hits if hit is not None])
 
 
-def _may_open(work: Work, url: str) -> bool:
+def _may_open(work: RunContext, url: str) -> bool:
     is_place = sample.is_sample_url(url) or url.startswith(_OPENABLE)
     return is_place and not standing_rules.reason_against(work.settings, _canonical(url))
 
@@ -63,7 +63,7 @@ def _canonical(url: str) -> str:
         return url
 
 
-def _hit(work: Work, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
+def _hit(work: RunContext, url: str, place: int, *, service: str, **fields: Any) -> Hit | None:
     """Return the run's hit of an address, made if there is none; None for what is no address."""
     try:
         canonical, domain = canonical_url(url), domain_of(url)[:255]
@@ -75,7 +75,7 @@ def _hit(work: Work, url: str, place: int, *, service: str, **fields: Any) -> Hi
     return hit
 
 
-def _read(work: Work, hits: Sequence[Hit]) -> dict[str, list[str]]:
+def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
     """Read the pages of hits that were not read yet, and keep what came of each."""
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     versions: dict[str, list[str]] = {}
@@ -97,7 +97,9 @@ def _read(work: Work, hits: Sequence[Hit]) -> dict[str, list[str]]:
 # --- what no page speaks of -------------------------------------------------------------------------
 
 
-def search_for(work: Work, facts: Sequence[TopicFact]) -> tuple[list[str], dict[str, list[str]]]:
+def search_for(
+    work: RunContext, facts: Sequence[TopicFact]
+) -> tuple[list[str], dict[str, list[str]]]:
     """Search for each fact alone and read what comes first.
 
     Returns the queries that were asked, and what servers said of the pages' versions.
@@ -125,10 +127,10 @@ def search_for(work: Work, facts: Sequence[TopicFact]) -> tuple[list[str], dict[
 
 
 def _query(fact: TopicFact) -> str:
-    return one_line(without_citations(fact.text))[: given.MOST_QUERY_LENGTH]
+    return one_line(without_citations(fact.text))[: inputs.MOST_QUERY_LENGTH]
 
 
-def _ask(work: Work, provider: SearchProvider, query: str) -> list[SearchHit]:
+def _ask(work: RunContext, provider: SearchProvider, query: str) -> list[SearchHit]:
     """Ask one service; one that does not answer finds nothing, which the log says."""
     try:
         return provider.search(query, gathering.options_of(work))
@@ -137,5 +139,5 @@ def _ask(work: Work, provider: SearchProvider, query: str) -> list[SearchHit]:
         return []
 
 
-def _usable(work: Work, found: Sequence[SearchHit]) -> list[SearchHit]:
+def _usable(work: RunContext, found: Sequence[SearchHit]) -> list[SearchHit]:
     return [one for one in found if _may_open(work, one.url)]

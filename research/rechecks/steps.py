@@ -14,21 +14,21 @@ from beacon_site.providers.errors import ProviderRejected
 from memory.models import Source, Topic, TopicFact
 from memory.texts.text import without_citations
 from research.deltas.delta import Status
-from research.finding import reading
-from research.finding.repeating import EXTRACTIVE
 from research.models import Hit
 from research.rechecks import comparing, fetching
 from research.rechecks.comparing import Page
 from research.reporting import composing, report_text
 from research.reporting.composing import Draft
+from research.search import reading
+from research.search.repeating import EXTRACTIVE
 from research.steps import planning, saving
-from research.working import given
-from research.working.stepping import StepResult, Work
+from research.working import inputs
+from research.working.context import RunContext, StepResult
 
 BY = "recheck"  # who planned
 
 
-def load(work: Work) -> StepResult:
+def load(work: RunContext) -> StepResult:
     """Load the memory whose facts are checked; without it there is nothing to check."""
     result = planning.load_memory(work)
     if result.output["memory"] is None:
@@ -37,7 +37,7 @@ def load(work: Work) -> StepResult:
     return result
 
 
-def choose(work: Work) -> StepResult:
+def choose(work: RunContext) -> StepResult:
     """Name the facts that are checked: those asked for that are still current."""
     facts = fetching.facts_of(work)
     if not facts:
@@ -48,13 +48,13 @@ def choose(work: Work) -> StepResult:
     return StepResult(output, detail=_facts(len(facts)), counts={"facts": len(facts)})
 
 
-def read_sources(work: Work) -> StepResult:
+def read_sources(work: RunContext) -> StepResult:
     """Read the facts' own pages again."""
     versions = fetching.read_sources(work, fetching.facts_of(work))
     return _was_read(work, {"asked": [], "order": [], "versions": versions})
 
 
-def search(work: Work) -> StepResult:
+def search(work: RunContext) -> StepResult:
     """Search for the facts of which their own pages say nothing any more, each alone."""
     facts = fetching.facts_of(work)
     said = comparing.statements(facts, _known(work), _pages(work))
@@ -65,7 +65,7 @@ def search(work: Work) -> StepResult:
     return _was_read(work, output)
 
 
-def _was_read(work: Work, output: dict[str, Any]) -> StepResult:
+def _was_read(work: RunContext, output: dict[str, Any]) -> StepResult:
     hits = list(work.run.hits.all())
     read = sum(hit.reading == Hit.Reading.READ for hit in hits)
     work.run.put(read_count=read)
@@ -73,9 +73,9 @@ def _was_read(work: Work, output: dict[str, Any]) -> StepResult:
     return StepResult(output, detail=told, counts={"read": read, "pages": len(hits)})
 
 
-def compare(work: Work) -> StepResult:
+def compare(work: RunContext) -> StepResult:
     """Hold what the pages say against the facts, and write it down."""
-    memory = given.known(work)
+    memory = inputs.known(work)
     assert memory is not None  # noqa: S101 (`load` saw to it)  # nosec B101
     facts, pages = fetching.facts_of(work), _pages(work)
     said = comparing.statements(facts, _known(work), pages)
@@ -106,25 +106,25 @@ def _drop_unmentioned(output: dict[str, Any]) -> None:
         entry["citations"] = [numbers[n] for n in entry["citations"] if n in numbers]
 
 
-def _known(work: Work) -> list[str]:
-    memory = given.known(work)
+def _known(work: RunContext) -> list[str]:
+    memory = inputs.known(work)
     return [without_citations(fact.text) for fact in memory.facts] if memory else []
 
 
-def _pages(work: Work) -> list[Page]:
+def _pages(work: RunContext) -> list[Page]:
     found = reading.readings(work)
     # Its statements are compared with the facts, not with the last version of their page.
     pages = (replace(page, number=n, previous="") for n, page in enumerate(found, start=1))
     return [Page.of(page) for page in pages]
 
 
-def _forget_unused(work: Work, sources: Sequence[dict[str, Any]]) -> None:
+def _forget_unused(work: RunContext, sources: Sequence[dict[str, Any]]) -> None:
     """Drop what a search found and no fact cites: kept as seen, no later run would tell of it."""
     cited = [source["link"] for source in sources]
     work.run.hits.exclude(link__in=cited).exclude(service=fetching.SERVICE).delete()
 
 
-def _write_down(work: Work, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
+def _write_down(work: RunContext, facts: list[TopicFact], output: dict[str, Any]) -> dict[str, int]:
     """Set the small report of the recheck on the step's output; return the counts."""
     by_fact = {change["previous_id"]: change for change in output["changes"]}
     groups: dict[str, list[str]] = {}
@@ -168,7 +168,7 @@ def _line(change: dict[str, Any]) -> str:
     return f"{line} ({_('before: %(text)s') % {'text': change['previous_text']}})"
 
 
-def _why_not(work: Work, fact: TopicFact) -> str:
+def _why_not(work: RunContext, fact: TopicFact) -> str:
     """Return why a fact could not be checked."""
     hit = work.run.hits.filter(link=fact.url).first() if fact.url else None
     if hit is None:
@@ -194,7 +194,7 @@ def _in_words(counts: dict[str, int]) -> str:
     return ", ".join(told)
 
 
-def save(work: Work) -> StepResult:
+def save(work: RunContext) -> StepResult:
     """Save the recheck as the topic's next run, without follow-ups.
 
     The topic's summary stays that of its last report, and a recheck is none of the runs by which

@@ -29,7 +29,7 @@ from research.deltas.rereading import Outcome
 from research.models import Schedule
 from research.reporting import quiet, report_text, styles
 from research.reporting.known_sources import KnownSources
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
@@ -49,14 +49,14 @@ class Draft:
     is_in_passing: bool = False  # no page is about the topic, though some mention it
 
 
-def heading(work: Work, memory: TopicMemory | None) -> str:
+def heading(work: RunContext, memory: TopicMemory | None) -> str:
     """Return the heading of the delta section, by the schedule of when the run was taken up."""
     schedule: Schedule | None = getattr(work.topic, "schedule", None)
     return delta.heading(schedule, memory.run_count if memory else 0)
 
 
 def compose(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     pages: list[Reading],
     draft: Draft,
@@ -139,7 +139,7 @@ def _says(sentence: str, other: str) -> bool:
     return found is not None and found.kind == "confirmed"
 
 
-def _timeline(work: Work, found: Iterable[Statement]) -> list[KnownFact]:
+def _timeline(work: RunContext, found: Iterable[Statement]) -> list[KnownFact]:
     """Return the facts retired last, and older ones that a finding repeats word for word."""
     of_topic = TopicFact.objects.filter(topic=work.topic).retired()
     latest = list(of_topic[:TIMELINE])
@@ -157,7 +157,7 @@ def _standing(changes: Iterable[Change], facts: Sequence[KnownFact]) -> list[Kno
 
 
 def _lay_out(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     pages: list[Reading],
     draft: Draft,
@@ -217,7 +217,7 @@ def _is_superseded(sentence: str, old: Sequence[str], listed: Collection[str]) -
 
 
 def _background(
-    work: Work, memory: TopicMemory | None, pages: list[Reading], draft: Draft
+    work: RunContext, memory: TopicMemory | None, pages: list[Reading], draft: Draft
 ) -> list[Statement]:
     """Return the findings whose page was published before the last run: known late, but not new."""
     if memory is None or memory.last_run_at is None:
@@ -232,7 +232,7 @@ def _background(
 
 
 def _summary(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     pages: list[Reading],
     found: Sequence[Statement],
@@ -264,7 +264,7 @@ def _marks(numbers: Iterable[int]) -> str:
 
 
 def _numbered(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     pages: list[Reading],
     draft: Draft,

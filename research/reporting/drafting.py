@@ -13,9 +13,9 @@ from django.utils.translation import ngettext
 
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.partial_json import readable_text
-from memory.money.meter import BudgetReached
 from memory.texts.text import clean
-from research.working.stepping import Work
+from memory.usage.meter import BudgetReached
+from research.working.context import RunContext
 
 KEPT_EVERY = 1.0  # seconds
 MOST_DRAFT = 30_000  # characters that are kept of a draft
@@ -32,7 +32,7 @@ class LiveDraft:
     catches the failure; a call that is abandoned ends at its next piece of text.
     """
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: RunContext) -> None:
         self._work = work
         self._raw = ""
         self._seen = ""

@@ -19,7 +19,7 @@ from memory.topics.memory import KnownFact
 from research.claims.selection import Reading
 from research.deltas.delta import Change, Status
 from research.models import DeltaItem
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,11 @@ class KnownSources:
 
     @classmethod
     def of(
-        cls, work: Work, facts: Sequence[KnownFact], pages: Sequence[Reading], changes: list[Change]
+        cls,
+        work: RunContext,
+        facts: Sequence[KnownFact],
+        pages: Sequence[Reading],
+        changes: list[Change],
     ) -> KnownSources:
         """Number the sources of `facts`; two or three queries if there are any facts."""
         by_url = {page.url: page.number for page in pages}
@@ -70,7 +74,9 @@ def _reading(number: int, fact: KnownFact) -> Reading:
     return Reading(number, fact.url, title, domain, "", published_at=fact.published_at)
 
 
-def _notes(work: Work, facts: Iterable[KnownFact], changes: Iterable[Change]) -> dict[str, str]:
+def _notes(
+    work: RunContext, facts: Iterable[KnownFact], changes: Iterable[Change]
+) -> dict[str, str]:
     rows = TopicFact.objects.of(work.topic.owner).filter(pk__in=[fact.id for fact in facts])
     confirmed = DeltaItem.objects.filter(
         previous_fact__in=rows, status=Status.CONFIRMED, withheld="", run__topic=work.topic

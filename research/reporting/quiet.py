@@ -17,10 +17,10 @@ from research.deltas import delta
 from research.deltas.delta import Status
 from research.deltas.rereading import Outcome
 from research.models import Hit
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 
-def _unread(work: Work) -> int:
+def _unread(work: RunContext) -> int:
     """Count the new and returning hits of which nothing reached the writer.
 
     Where the run is stopping, those that the next run reads.
@@ -32,7 +32,7 @@ def _unread(work: Work) -> int:
     return left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED)).count()
 
 
-def nothing_found(work: Work, read: int) -> str:
+def nothing_found(work: RunContext, read: int) -> str:
     """Return the summary of a baseline without a finding; `read` sources reached the writer."""
     counts, unread = work.output("filter_seen"), _unread(work)
     values = {"topic": work.topic.title, "read": read, "unread": unread}
@@ -140,7 +140,7 @@ def not_told(again: Outcome) -> list[str]:
 
 
 def nothing_new(
-    work: Work, memory: TopicMemory | None, pages: Sequence[Reading], again: Outcome
+    work: RunContext, memory: TopicMemory | None, pages: Sequence[Reading], again: Outcome
 ) -> str:
     """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
     values = {
@@ -185,7 +185,7 @@ def _outcome(values: dict[str, int | str]) -> str:
     return _("Nothing new %(since)s. The searches found no pages.") % values
 
 
-def _rest(values: dict[str, int | str], work: Work) -> str:
+def _rest(values: dict[str, int | str], work: RunContext) -> str:
     """Say what became of the new sources that were not read."""
     if not values["unread"]:
         return ""

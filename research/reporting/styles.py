@@ -14,8 +14,8 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from research.models import TopicSettings
-from research.working import given
-from research.working.stepping import Work
+from research.working import inputs
+from research.working.context import RunContext
 
 Style = TopicSettings.Style
 IN_SHORT = 5  # lines of an executive summary
@@ -62,7 +62,7 @@ def laid_out(style: str, parts: Parts) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def framed(work: Work, body: str, notes: Sequence[str] = ()) -> str:
+def framed(work: RunContext, body: str, notes: Sequence[str] = ()) -> str:
     """Return a body with what stands around it: a memo's head, and notes on how it was made."""
     style = Style(work.settings.report_style)
     if style == Style.MEMO:
@@ -92,7 +92,7 @@ def without_memo_head(body: str) -> str:
     return "\n".join(lines[begins:])
 
 
-def _memo_head(work: Work) -> str:
+def _memo_head(work: RunContext) -> str:
     lines = {
         _("To"): str(work.topic.owner),
         _("From"): _("Beacon"),
@@ -106,9 +106,9 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
-def _time_frame(work: Work) -> list[str]:
+def _time_frame(work: RunContext) -> list[str]:
     """Return the sentence that says how far back the run looked, where the topic says so."""
-    since = given.since(work.settings)
+    since = inputs.since(work.settings)
     if since is None:
         return []
     told = {

@@ -20,28 +20,28 @@ from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.contexts import taught
-from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.texts import injection
 from memory.texts.sentences import split_sentences
 from memory.texts.text import clean, for_prompt, match_key, one_line, without_citations
 from memory.topics.memory import TopicMemory
+from memory.usage.meter import BudgetReached
 from research.budgets.depth import depth_of
 from research.claims import selection
 from research.claims.selection import Reading
 from research.deltas import rereading, second_opinion, told
 from research.deltas.delta import Statement, Status
 from research.deltas.rereading import Outcome
-from research.finding import reading, repeating
-from research.finding.repeating import EXTRACTIVE
 from research.models import TopicSettings
 from research.reporting import composing, report_text, styles
 from research.reporting.composing import Draft
 from research.reporting.drafting import LiveDraft
-from research.working import explored, given, offering
+from research.search import reading, repeating
+from research.search.repeating import EXTRACTIVE
+from research.working import explored, inputs, memory_for_prompt
 from research.working.cited_pages import Ahead
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6
@@ -66,9 +66,9 @@ class WrittenReport(BaseModel):
     findings: list[WrittenFinding] = Field(default_factory=list)
 
 
-def write(work: Work) -> StepResult:
+def write(work: RunContext) -> StepResult:
     """Write the report and its delta items from what was read (R38 to R42)."""
-    memory = given.known(work)
+    memory = inputs.known(work)
     # The list is numbered 1..k here, once, for prompt, draft and citations alike.
     # New pages come first: a model is given them alone, and of known pages only what changed.
     found = sorted(reading.readings(work), key=lambda page: bool(page.previous))
@@ -108,7 +108,7 @@ def write(work: Work) -> StepResult:
     )
 
 
-def _say_who_writes(work: Work) -> None:
+def _say_who_writes(work: RunContext) -> None:
     other = repeating.model_gone(work.run.rerun_of) if work.run.rerun_of else ""
     if other:
         work.run.warn(other)
@@ -126,7 +126,7 @@ _LISTED = {Status.NEW.value, Status.CHANGED.value, Status.CONTRADICTED.value}
 
 
 def _by_model(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     pages: list[Reading],
     again: Outcome,
@@ -177,7 +177,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _messages(
-    work: Work, memory: TopicMemory | None, pages: list[Reading], again: Outcome
+    work: RunContext, memory: TopicMemory | None, pages: list[Reading], again: Outcome
 ) -> list[Message]:
     settings = work.settings
     changes = [(c.citations[0], for_prompt(c.sentence)) for c in again.changes if c.is_listed]
@@ -193,12 +193,12 @@ def _messages(
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
         "heading": composing.heading(work, memory),
-        "observations": offering.enter(work, offering.chosen(work)),
-        "taught": offering.teach(work, taught.of_topic(work.topic)),
+        "observations": memory_for_prompt.enter(work, memory_for_prompt.chosen(work)),
+        "taught": memory_for_prompt.teach(work, taught.of_topic(work.topic)),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
-        "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
+        "time_frame": settings.get_time_frame_display() if inputs.since(settings) else "",
         "style": _STYLE_PROMPTS.get(settings.report_style, ""),
         "today": timezone.localdate().isoformat(),
         "notes": notes,
@@ -245,7 +245,7 @@ def _harmless(text: str, most: int, *, is_judged: bool = False) -> str:
     return text[:most]
 
 
-def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
+def _drafted(work: RunContext, report: WrittenReport, model: str, pages: list[Reading]) -> Draft:
     summary, body = _summary_and_body(work, report)
     findings = [
         Statement(report_text.as_sentence(f.sentence), tuple(f.citations), clean(f.quote)[0])
@@ -270,7 +270,7 @@ def _drafted(work: Work, report: WrittenReport, model: str, pages: list[Reading]
     return Draft(summary, body, kept, written_by=one_line(clean(model)[0])[:200])
 
 
-def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
+def _summary_and_body(work: RunContext, report: WrittenReport) -> tuple[str, str]:
     """Return the model's summary and body, tidied; the body begins with the summary.
 
     A report of bullets alone has no such paragraph, and an executive one has its own.
@@ -282,7 +282,7 @@ def _summary_and_body(work: Work, report: WrittenReport) -> tuple[str, str]:
     body = report_text.tidy_body(
         text,
         title=work.topic.title,
-        delta_heading=composing.heading(work, given.known(work)),
+        delta_heading=composing.heading(work, inputs.known(work)),
     )
     body = report_text.spread_citations(body)
     summary = report_text.spread_citations(report_text.first_paragraph(lead))
@@ -301,13 +301,13 @@ def _cited_sentences(body: str) -> list[str]:
 # --- without a model ---------------------------------------------------------------------------------
 
 
-def _subject(work: Work) -> str:
+def _subject(work: RunContext) -> str:
     """Return what the pages are about: the sample's are, whatever its topic is called."""
     is_sample = work.settings.services == [sample.SERVICE]
     return sample.SAMPLE_TOPIC.title if is_sample else work.topic.title
 
 
-def _extractive(work: Work, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
+def _extractive(work: RunContext, memory: TopicMemory | None, pages: list[Reading]) -> Draft:
     """Write from sentences that stand in the pages, word for word."""
     find = partial(
         selection.find,

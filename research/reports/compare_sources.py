@@ -11,9 +11,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.models import Topic
-from research.finding.searching import label_of
 from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
+from research.search.searching import label_of
 from research.steps import planning
 
 # Told as they are kept with the run; budgets and schedules do not change what it looks for.

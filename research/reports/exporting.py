@@ -23,7 +23,7 @@ from memory.texts.spreadsheets import cell
 from research.models import Run
 from research.reporting import sentences as report_sentences
 from research.reports import page as report_page
-from research.runs import shown
+from research.runs import presenters
 
 STYLE = installed.ASSETS / "static/css/export.css"
 CSV_FIELDS = (
@@ -63,7 +63,7 @@ def html_by(template: str, run: Run, **more: Any) -> str:
             "delta": by_direction(render(report.delta)) if report.delta else "",
             "body": body,
             "sources": report_page.sources_of(report),
-            "written_by": shown.written_by(report),
+            "written_by": presenters.written_by(report),
             "style": style(),
             "language": get_language() or "en",
         }

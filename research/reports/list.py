@@ -14,7 +14,7 @@ from memory.paging import Page, page_of
 from memory.texts.text import shorten
 from research.models import DeltaItem, Report
 from research.models.reports import UNREAD_FIRST, ReportQuerySet
-from research.runs.shown import bare
+from research.runs.presenters import bare
 
 PAGE_SIZE = 30
 

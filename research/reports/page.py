@@ -24,19 +24,19 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from beacon_site.providers.catalogue import CATALOGUE
-from memory.reflecting import page as reflection_page
+from memory.reflection import page as reflection_page
 from memory.texts.markdown import by_direction, link_citations, render
 from research import links
-from research.finding import searching
 from research.models import DeltaItem, Hit, Report, Run
 from research.models.run_queries import RunQuerySet
 from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.sentences import Said
 from research.reports.delta_rows import changed_of
-from research.runs import call_rows, memory_changes, shown
+from research.runs import call_rows, memory_changes, presenters
 from research.runs.manifest import manifest_rows
-from research.working import obeying
+from research.search import searching
+from research.working import applied_rules
 
 MOST_HITS = 100  # of one state that the page shows at first
 LEAST_HEADINGS = 3  # from which contents at the side help
@@ -97,7 +97,7 @@ class HitGroup:
 
     state: str
     label: Any
-    rows: list[shown.HitRow]  # that are shown
+    rows: list[presenters.HitRow]  # that are shown
     line: str
     count: int
 
@@ -139,14 +139,14 @@ def article(
     return {
         "run": run,
         "topic": run.topic,
-        "warnings": list(map(shown.begun, run.warnings)),
+        "warnings": list(map(presenters.begun, run.warnings)),
         "report": report,
         "sources": sources,
         "changed": changed,
         "quiet_text": render(report.delta) if report.delta and not changed.listed else "",
         "body": body,
         "contents": _contents(report, headings, sources),
-        "written_by": shown.written_by(report),
+        "written_by": presenters.written_by(report),
         "said": said,
     }
 
@@ -163,24 +163,24 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     found_hits = list(run.hits.defer("snippet"))
     hits = _groups(found_hits, None if in_full else MOST_HITS)
     return found | {
-        "steps": shown.step_rows(
+        "steps": presenters.step_rows(
             run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
         ),
-        "follow_ups": shown.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
+        "follow_ups": presenters.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
         "counts": {step.name: step.counts for step in steps if not step.part},
         "hits": hits,
-        "obeyed": obeying.obeyed(run, found_hits, run.manifest.get("queries")),
+        "obeyed": applied_rules.obeyed(run, found_hits, run.manifest.get("queries")),
         "hit_count": sum(group.count for group in hits),
         "read_count": sum(hit.reading == Hit.Reading.READ for hit in found_hits),
         "asked_at_home": [] if found_hits else asked_at_home(steps),
         "memory": memory_changes.of_run(run, found["changed"].items),
         "reflection": reflection_page.shown_of(run.topic.owner, run.source),
-        "memory_words": shown.memory_words(run.topic),
+        "memory_words": presenters.memory_words(run.topic),
         "manifest": manifest_rows(run),
-        "took": shown.took(run),
-        "cost": shown.cost(run),
+        "took": presenters.took(run),
+        "cost": presenters.cost(run),
         "tokens": f"{run.tokens:,}",
-        "started_by": shown.started_by(run),
+        "started_by": presenters.started_by(run),
         "previous": _neighbour(run, -1),
         "next": _neighbour(run, 1),
     }
@@ -314,13 +314,13 @@ def _contents(
 def _groups(hits: Sequence[Hit], most: int | None) -> list[HitGroup]:
     groups = []
     for state, label in GROUPS.items():
-        rows = [shown.hit_row(hit) for hit in hits if hit.state == state]
+        rows = [presenters.hit_row(hit) for hit in hits if hit.state == state]
         if rows:
             groups.append(HitGroup(state.value, label, rows[:most], _line(state, rows), len(rows)))
     return groups
 
 
-def _line(state: str, rows: Sequence[shown.HitRow]) -> str:
+def _line(state: str, rows: Sequence[presenters.HitRow]) -> str:
     """Return what became of a group's hits: `9 read · 1 could not be read`."""
     if state not in (Hit.State.NEW, Hit.State.RETURNING):
         return ""

@@ -13,8 +13,8 @@ from django.utils.translation import ngettext
 from beacon_site.http import zone_of
 from memory.actors import RESEARCH
 from memory.models import Activity, Topic, User
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import check_month
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import check_month
 from research.models import Run
 from research.models.runs import RETRIED
 

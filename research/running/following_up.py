@@ -20,7 +20,7 @@ from memory.models import Activity
 from research.models import Run, Step
 from research.models.runs import MAX_TRIES
 from research.running import pipeline
-from research.working.stepping import StepKind, StepResult, Work
+from research.working.context import RunContext, StepKind, StepResult
 
 
 def carry_out_follow_up(step_id: int) -> bool:
@@ -65,7 +65,7 @@ def _try(step: Step, kind: StepKind) -> None:
 
 
 def _result_of(step: Step, kind: StepKind) -> StepResult:
-    work = Work(step.run)
+    work = RunContext(step.run)
     work.step = work.meter.step = step
     work.meter.count_follow_ups()
     return kind.function(work)

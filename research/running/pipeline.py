@@ -5,17 +5,17 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from research.deep import exploring
-from research.finding import gathering, reading
 from research.follow_ups import extracting, reflecting, summarising
 from research.models import Run, TopicSettings
 from research.rechecks import steps as rechecking
 from research.reporting import writing
+from research.search import gathering, reading
 from research.steps import judging, plan_review, planning, saving, verifying
 from research.working import explored
-from research.working.stepping import StepKind, StepResult, Work
+from research.working.context import RunContext, StepKind, StepResult
 
 
-def _save(work: Work) -> StepResult:
+def _save(work: RunContext) -> StepResult:
     return saving.save(work, FOLLOW_UPS)
 
 
@@ -70,7 +70,7 @@ def steps_of_run(run: Run, *, judges: bool = False) -> list[StepKind]:
     return list(RECHECK) if run.rechecks else steps_of(run.depth, judges=judges)
 
 
-def carry_out(work: Work) -> None:
+def carry_out(work: RunContext) -> None:
     """Carry out what is left of a run; its save is its end."""
     steps = steps_of_run(work.run, judges=judging.judges(work.settings))
     work.lay_out(steps)

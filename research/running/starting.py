@@ -18,9 +18,9 @@ from memory.texts.slugs import slug_of
 from memory.texts.text import shorten
 from research import outbox
 from research.budgets.budget import DEFAULTS
-from research.finding import repeating
 from research.models import Run, RunInTheWay, Schedule, TopicSettings
 from research.running.allowance import NotNow, check_may_start
+from research.search import repeating
 from research.topic_settings import editing as topic_editing
 
 logger = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from memory.texts.text import in_brief, shorten
 from research.models import Run, ToolCall, TopicSettings
-from research.runs import shown
+from research.runs import presenters
 
 LONGEST_ASKED, LONGEST_TOLD = 160, 220
 # The marks round text from outside, and what a model is told of them, are no news to a person.
@@ -50,7 +50,7 @@ def _row(call: ToolCall, *, is_earlier: bool) -> CallRow:
         tool=call.tool,
         asked=shorten(_asked(call), LONGEST_ASKED),
         told=in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
-        took=shown.duration(call.milliseconds),
+        took=presenters.duration(call.milliseconds),
         is_error=call.is_error,
         item=call.content_item_id,
         is_earlier=is_earlier,

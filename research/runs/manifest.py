@@ -6,8 +6,8 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy
 
-from research.finding import searching
 from research.models import Run
+from research.search import searching
 from research.steps import planning
 
 _MANIFEST = {

@@ -18,14 +18,14 @@ from django.utils.translation import gettext as _
 
 from memory.texts.markdown import by_direction, render
 from research.budgets.budget import budget_of
-from research.finding import searching
 from research.forms.plan import PlanForm
 from research.models import Hit, Run, Step
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
 from research.running import allowance
-from research.runs import call_rows, plan_page, shown
-from research.working import obeying
+from research.runs import call_rows, plan_page, presenters
+from research.search import searching
+from research.working import applied_rules
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
@@ -56,24 +56,24 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
     hits = list(run.hits.defer("snippet"))
     is_told = any(s.name == "filter_seen" and s.state == Step.State.DONE for s in steps)
-    rows = [shown.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
+    rows = [presenters.hit_row(h, is_told=is_told, is_over=not run.is_unfinished) for h in hits]
     return {
         "run": run,
-        "warnings": list(map(shown.begun, run.warnings)),
+        "warnings": list(map(presenters.begun, run.warnings)),
         "topic": run.topic,
-        "steps": shown.step_rows(run, steps, call_rows.by_track(run)),
+        "steps": presenters.step_rows(run, steps, call_rows.by_track(run)),
         "queries": _queries(stored, hits, is_told=is_told),
-        "obeyed": obeying.obeyed(run, hits, stored.get("plan", {}).get("queries")),
+        "obeyed": applied_rules.obeyed(run, hits, stored.get("plan", {}).get("queries")),
         "hits": rows[:MOST_HITS],
         "hit_count": len(rows),
         "is_told": is_told,
         "draft": _draft(run, steps, stored),
         "budget": budget,
-        "took": shown.took(run),
-        "cost": shown.cost(run),
+        "took": presenters.took(run),
+        "cost": presenters.cost(run),
         "tokens": f"{run.tokens:,}",
         "most_tokens": f"{budget.tokens:,}",
-        "started_by": shown.started_by(run),
+        "started_by": presenters.started_by(run),
         "waiting": waiting_words(run),
         "is_put_off": _is_put_off(run),
         "is_silent": _is_silent(run),
@@ -85,7 +85,7 @@ def _again(run: Run, steps: Iterable[Step]) -> dict[str, Any]:
     """Return from which steps an ended run can be retried, and how often runs may start yet."""
     if run.is_unfinished:
         return {}
-    labels = shown.labels(run)
+    labels = presenters.labels(run)
     done = [step.name for step in steps if step.state == Step.State.DONE and not step.part]
     return {
         "retry_from": [(name, labels.get(name, name)) for name in done],
@@ -181,7 +181,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
     if run.status not in (Run.Status.FAILED, Run.Status.CANCELLED):
         return None
     last = _ended_in(steps)
-    label = shown.labels(run).get(last.name, last.name) if last else ""
+    label = presenters.labels(run).get(last.name, last.name) if last else ""
     if run.status == Run.Status.CANCELLED:
         what = _("The run was cancelled before it wrote a report.")
     elif label:
@@ -190,7 +190,7 @@ def _failure(run: Run, steps: Iterable[Step], asked: list[dict[str, Any]]) -> di
         what = _("The run failed before its first step.")
     return {
         "what": what,
-        "why": shown.begun(run.error or (last.warning if last else "")),
+        "why": presenters.begun(run.error or (last.warning if last else "")),
         "todo": _todo(run, last, asked),
         "step": label,
         "where": last.name if last else "",

@@ -8,11 +8,11 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
-from memory.contexts.offering import still_offered
-from memory.outside import connections
-from research.finding import searching
+from memory.contexts.memory_for_prompt import still_offered
+from memory.llm import connections
 from research.forms.plan import PlanForm
 from research.models import Run, Step
+from research.search import searching
 from research.steps import plan_review, planning
 
 

@@ -37,7 +37,7 @@ from memory.models import (
 from memory.models.history import as_json
 from memory.models.trash import TRASH_DAYS
 from memory.origins import HEURISTIC
-from memory.records.along import Along
+from memory.records.cascade import Along
 from memory.records.kinds import counted as counted_words
 from memory.reviewing import acts as review_acts
 from memory.topics import publishing

@@ -21,7 +21,7 @@ from memory.paging import PAGE_SIZE, Page
 from memory.texts.spreadsheets import cell
 from research.links import Link, link_of
 from research.models import TopicSettings
-from research.models.in_effect import everywhere, in_effect, lists_of, places_by_act
+from research.models.effective_settings import everywhere, in_effect, lists_of, places_by_act
 from research.sources import figures as source_figures
 from research.sources.figures import SORTS, Figures, Question
 from research.sources.rules import NONE, Act, act_here

@@ -18,7 +18,7 @@ from memory.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SourceRule, Topic, User
 from memory.reviewing import refusing
 from research.models import TopicSettings
-from research.models.in_effect import field_of, is_page, lists_of
+from research.models.effective_settings import field_of, is_page, lists_of
 from research.topic_settings import editing as topic_editing
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import MOST_PLACES, place_from

@@ -19,8 +19,8 @@ from research.intent import weighing as intents
 from research.intent.weighing import Item
 from research.models import DeltaItem, Run, TopicSettings
 from research.topic_settings import standing_rules
-from research.working import given
-from research.working.stepping import StepResult, Work
+from research.working import inputs
+from research.working.context import RunContext, StepResult
 
 STEP = "judge"
 
@@ -36,10 +36,10 @@ def judges_run(run: Run) -> bool:
     return bool(kept.get("intent", "").strip() or kept.get("mute_places"))
 
 
-def judge(work: Work) -> StepResult:
+def judge(work: RunContext) -> StepResult:
     """Set on each listed change whether it is told, why, and who judged."""
     changes = _verified(work)
-    if given.known(work) is None:
+    if inputs.known(work) is None:
         return StepResult({}, detail=_("a first run: there is nothing to withhold"))
     muted = _mute(work, changes)
     listed = [place for place, change in enumerate(changes) if change.is_listed]
@@ -72,14 +72,14 @@ def judge(work: Work) -> StepResult:
     )
 
 
-def changes_of(work: Work) -> list[Change]:
+def changes_of(work: RunContext) -> list[Change]:
     """Return the run's changes as they are saved: judged where there was something to judge."""
     if work.has(STEP) and work.output(STEP).get("changes") is not None:
         return [Change(**change) for change in work.output(STEP)["changes"]]
     return _verified(work)
 
 
-def _verified(work: Work) -> list[Change]:
+def _verified(work: RunContext) -> list[Change]:
     return [Change(**change) for change in work.output("verify")["changes"]]
 
 
@@ -87,7 +87,7 @@ def _item(change: Change) -> Item:
     return Item(change.status, change.sentence, change.previous_text)
 
 
-def _mute(work: Work, changes: list[Change]) -> int:
+def _mute(work: RunContext, changes: list[Change]) -> int:
     """Withhold the listed changes that muted sources alone bring; return how many."""
     if not work.settings.mute_places:
         return 0
@@ -105,7 +105,7 @@ def _mute(work: Work, changes: list[Change]) -> int:
     return count
 
 
-def _muted_place(work: Work, source: dict[str, Any]) -> str:
+def _muted_place(work: RunContext, source: dict[str, Any]) -> str:
     return standing_rules.place_of(canonical_url(source["link"]), work.settings.mute_places)
 
 

@@ -21,7 +21,7 @@ from research.models import Run, Step, TopicSettings
 from research.models.reopening import reopen_plan
 from research.steps import planning
 from research.topic_settings.standing_rules import is_address
-from research.working.stepping import AwaitsPerson, Cancelled, Work
+from research.working.context import AwaitsPerson, Cancelled, RunContext
 
 DAY = timedelta(days=1)  # PlanReview.DAY: "go on by itself after a day"
 REVIEWED = "reviewed"  # the key of the plan's output that says who looked at it
@@ -31,7 +31,7 @@ class PlanWentOn(Exception):
     """The plan that a person acts on does not wait any more; the message says what became of it."""
 
 
-def hold(work: Work) -> None:
+def hold(work: RunContext) -> None:
     """Raise AwaitsPerson where the run's settings ask that somebody looks at its plan first.
 
     Not for a run that repeats another, is to stop, or has begun to search.  A cancelled one is

@@ -18,19 +18,19 @@ from pydantic import BaseModel, Field, model_validator
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
 from memory.contexts import taught
+from memory.llm import connections
+from memory.llm.asking import ask_model
 from memory.models import Observation, Sensitivity, Use
-from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model
 from memory.texts.text import clean, one_line
 from memory.topics import memory as topic_memory
 from memory.topics.memory import TopicMemory
+from memory.usage.meter import BudgetReached
 from research.facts import correcting
-from research.finding import facets, repeating
 from research.models import Run, TopicSettings
+from research.search import facets, repeating
 from research.topic_settings import standing_rules
-from research.working import given, obeying, offering
-from research.working.stepping import StepResult, Work
+from research.working import applied_rules, inputs, memory_for_prompt
+from research.working.context import RunContext, StepResult
 
 LEAST_QUERIES, MOST_QUERIES = 3, 6
 
@@ -47,12 +47,12 @@ class Plan(BaseModel):
 
     def usable(self) -> list[str]:
         """Return the queries as they can be asked: not empty, each once, few, short."""
-        cleaned = (one_line(clean(query)[0])[: given.MOST_QUERY_LENGTH] for query in self.queries)
+        cleaned = (one_line(clean(query)[0])[: inputs.MOST_QUERY_LENGTH] for query in self.queries)
         by_fold = {query.casefold(): query for query in cleaned if any(map(str.isalnum, query))}
         return list(by_fold.values())[:MOST_QUERIES]
 
 
-def load_memory(work: Work) -> StepResult:
+def load_memory(work: RunContext) -> StepResult:
     """Load the topic's memory; without live memory the run is a baseline, whatever its number."""
     _say_who_is_not_told(work)
     loaded = topic_memory.load(work.topic)
@@ -95,7 +95,7 @@ def load_memory(work: Work) -> StepResult:
     )  # fmt: skip
 
 
-def _say_who_is_not_told(work: Work) -> None:
+def _say_who_is_not_told(work: RunContext) -> None:
     """Warn that a model is set up, and is told nothing of a topic that is marked sensitive."""
     is_secret = work.topic.sensitivity == Sensitivity.SENSITIVE
     if is_secret and connections.language_model() is not None:
@@ -107,16 +107,16 @@ def _say_who_is_not_told(work: Work) -> None:
         )
 
 
-def plan(work: Work) -> StepResult:
+def plan(work: RunContext) -> StepResult:
     """Plan the queries: by the model with the memory in its prompt, else by templates.
 
     A run that repeats another takes its very queries, and warns of what is no longer there.
 
     No model: facet queries.  A model that fails or answers nonsense: seed 000's three (R45, R46).
     """
-    memory = given.known(work)
+    memory = inputs.known(work)
     lessons = taught.of_topic(work.topic)
-    told = offering.choose(work, memory, lessons)
+    told = memory_for_prompt.choose(work, memory, lessons)
     warning = ""
     try:
         if work.run.rerun_of is not None:
@@ -138,7 +138,7 @@ def plan(work: Work) -> StepResult:
         work.run.warn(warning)
         queries, by = facets.fallback_queries(work.topic.title, timezone.localdate()), "fallback"
     if by != "rerun":  # whose very queries are asked, those of its own rules among them
-        queries = obeying.with_standing(queries, work.settings)
+        queries = applied_rules.with_standing(queries, work.settings)
     output = {
         "queries": queries,
         "by": by,
@@ -156,13 +156,13 @@ def plan(work: Work) -> StepResult:
 def _rules(queries: list[str], settings: TopicSettings) -> dict[str, list[str]]:
     """Return what of the topic's standing rules the plan obeys, as its output keeps it."""
     rules = {
-        "always": obeying.checked_in(queries, settings),
+        "always": applied_rules.checked_in(queries, settings),
         "not_at": standing_rules.places_of(settings),
     }
     return {name: kept for name, kept in rules.items() if kept}
 
 
-def _what_is_gone(work: Work, was: Run) -> str:
+def _what_is_gone(work: RunContext, was: Run) -> str:
     gone = repeating.what_is_gone(work, was)
     for warning in gone:
         work.run.warn(warning)
@@ -176,8 +176,8 @@ def in_words(output: dict[str, Any]) -> str:
     queries = ngettext("%(count)d query", "%(count)d queries", count) % {"count": count}
     words = [
         f"{queries}, {by_words(output['by'])}",
-        offering.in_words(output),
-        obeying.plan_in_words(output),
+        memory_for_prompt.in_words(output),
+        applied_rules.plan_in_words(output),
     ]
     return "; ".join(filter(None, words))
 
@@ -193,7 +193,7 @@ def by_words(by: str) -> str:
     }.get(by, by)
 
 
-def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:
+def _by_facets(work: RunContext, memory: TopicMemory | None) -> list[str]:
     return facets.facet_queries(
         work.topic.title,
         objective=work.settings.objective,
@@ -206,7 +206,7 @@ def _by_facets(work: Work, memory: TopicMemory | None) -> list[str]:
 
 
 def _by_model(
-    work: Work,
+    work: RunContext,
     memory: TopicMemory | None,
     told: Sequence[Observation],
     lessons: Sequence[Observation],
@@ -218,15 +218,15 @@ def _by_model(
         "languages": ", ".join(settings.languages),
         "memory": memory.as_prompt() if memory else "",
         "since": f"{memory.last_run_at:%Y-%m-%d}" if memory and memory.last_run_at else "",
-        "observations": offering.enter(work, told),
-        "taught": offering.teach(work, lessons),
+        "observations": memory_for_prompt.enter(work, told),
+        "taught": memory_for_prompt.teach(work, lessons),
         "topic": work.topic.title,
         "objective": settings.objective,
         "focus": settings.focus,
-        "time_frame": settings.get_time_frame_display() if given.since(settings) else "",
+        "time_frame": settings.get_time_frame_display() if inputs.since(settings) else "",
         "allow_domains": ", ".join(settings.allow_domains),
         "today": timezone.localdate().isoformat(),
-        **obeying.for_plan(settings),
+        **applied_rules.for_plan(settings),
     }
     answer = ask_model(
         "plan",

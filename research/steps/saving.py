@@ -31,13 +31,13 @@ from research.deltas import disputes
 from research.deltas import items as delta_items
 from research.deltas import text as delta_text
 from research.deltas.delta import Change, Status
-from research.finding import hits, known_pages, reading_next
 from research.models import Delivery, Hit, Report, Run, RunLost, Step
 from research.reporting import report_text
 from research.schedules import scheduling
+from research.search import hits, known_pages, reading_next
 from research.steps import judging
-from research.working import given
-from research.working.stepping import Cancelled, StepKind, StepResult, Work
+from research.working import inputs
+from research.working.context import Cancelled, RunContext, StepKind, StepResult
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ class _Written:
     changes: list[Change]
 
 
-def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
+def save(work: RunContext, follow_ups: list[StepKind]) -> StepResult:
     """Save the run: it ends here, succeeded or partial, as Run #N.
 
     Raises RunLost if another worker has the run, Cancelled if its topic went to the trash.
@@ -70,21 +70,21 @@ def save(work: Work, follow_ups: list[StepKind]) -> StepResult:
         number = topic.run_count + 1
         report = _report(work, written, at)
         facts, problem = _remember(work, topic, written, number, at)
-        if given.known(work) is not None:
+        if inputs.known(work) is not None:
             delta_items.store(work.run, written.changes)
         Topic.objects.filter(pk=topic.pk).update(run_count=number, last_run_at=at)
         reading_next.take_off(topic, work.settings.read_next)
         result = _result(number, facts, problem)
         _finish(work, number, result, written, problem, at)
         _lay_out_follow_ups(work, follow_ups)
-        Delivery.objects.lay_out_report(work.run, is_quiet=report.is_quiet)
+        Delivery.objects.create_for_report(work.run, is_quiet=report.is_quiet)
         transaction.on_commit(lambda: publishing.publish(topic.pk))
     return result
 
 
-def _report(work: Work, written: _Written, at: datetime) -> Report:
+def _report(work: RunContext, written: _Written, at: datetime) -> Report:
     write = written.write
-    memory = given.known(work)
+    memory = inputs.known(work)
     body = written.verify["body"]
     report = Report(
         owner=work.topic.owner,
@@ -120,7 +120,7 @@ def _delta(written: _Written) -> str:
 
 
 def _remember(
-    work: Work, topic: Topic, written: _Written, number: int, at: datetime
+    work: RunContext, topic: Topic, written: _Written, number: int, at: datetime
 ) -> tuple[FactChanges, str]:
     """Save the topic's memory in a savepoint; return what changed, and why it failed if it did.
 
@@ -154,7 +154,7 @@ def _remember(
         return FactChanges(), _("memory not saved: %(why)s") % {"why": shorten(str(exc), 200)}
 
 
-def _expiry(work: Work, topic: Topic, at: datetime) -> datetime | None:
+def _expiry(work: RunContext, topic: Topic, at: datetime) -> datetime | None:
     """Return until when the memory lives after this save; None leaves it as it is.
 
     A person's wish to end it, made during the run, stands; and a baseline that found nothing
@@ -175,12 +175,12 @@ def _text(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _facts(work: Work, written: _Written) -> list[FoundFact] | None:
+def _facts(work: RunContext, written: _Written) -> list[FoundFact] | None:
     """Return what the topic's facts are to be: new findings, then what goes on standing.
 
     None for a run that found nothing new: facts and summary stay as they are.
     """
-    memory = given.known(work)
+    memory = inputs.known(work)
     # What the topic's intent withholds is not told, but it is known from now on.
     listed = [change for change in written.changes if change.is_remembered]
     if memory is not None and not listed and not _confirmed(written.changes):
@@ -249,7 +249,7 @@ def _found(
     return FoundFact(sentence, source["link"], source["title"], quote, published)
 
 
-def _returned(work: Work) -> list[ReturnedUrl]:
+def _returned(work: RunContext) -> list[ReturnedUrl]:
     """Return every URL that the searches returned, best first (R13).
 
     A run that was stopped early leaves unread new ones out: they are read the next time.
@@ -273,7 +273,7 @@ def _returned(work: Work) -> list[ReturnedUrl]:
     ]
 
 
-def _keep_versions(work: Work, topic: Topic) -> None:
+def _keep_versions(work: RunContext, topic: Topic) -> None:
     """Keep what servers called the versions of pages, so that the next run can ask for changes only."""
     if work.run.rechecks:
         return  # a recheck has steps of its own, and keeps them itself
@@ -310,7 +310,7 @@ def _result(number: int, facts: FactChanges, problem: str) -> StepResult:
 
 
 def _finish(
-    work: Work, number: int, result: StepResult, written: _Written, problem: str, at: datetime
+    work: RunContext, number: int, result: StepResult, written: _Written, problem: str, at: datetime
 ) -> None:
     """End the run inside the saving transaction, fenced by its attempt."""
     run = work.run
@@ -356,7 +356,7 @@ def _finish(
     hits.store_again(cited, ["cited_as"])
 
 
-def _manifest(work: Work, written: _Written) -> dict[str, Any]:
+def _manifest(work: RunContext, written: _Written) -> dict[str, Any]:
     """Return what the run was made with, so that it can be told and repeated."""
     settings, plan = work.settings, work.output("plan")
     calls = ModelCall.objects.filter(source=work.run.source).order_by("model")
@@ -391,7 +391,7 @@ def _manifest(work: Work, written: _Written) -> dict[str, Any]:
     }
 
 
-def _lay_out_follow_ups(work: Work, kinds: list[StepKind]) -> None:
+def _lay_out_follow_ups(work: RunContext, kinds: list[StepKind]) -> None:
     """Make a row for each follow-up; the tick finds those that wait (decision 7)."""
     Step.objects.bulk_create(
         [

@@ -21,14 +21,14 @@ from research.deltas.delta import VERSIONS, Status
 from research.reporting import report_text
 from research.working import cited_pages
 from research.working.cited_pages import CitedPage, Pages
-from research.working.stepping import StepResult, Work
+from research.working.context import RunContext, StepResult
 
 # What may stand between two words of a sentence, and after it, in the body.
 _BETWEEN = r"(?:\s|[*_]|\[\d{1,3}\])+"
 _AFTER = r"(?:[*_.。!?]|\s*\[\d{1,3}\])*"
 
 
-def verify(work: Work) -> StepResult:
+def verify(work: RunContext) -> StepResult:
     """Check every citation; what is not supported is marked, and neither fact nor delta item."""
     written = work.output("write")
     pages = cited_pages.load(work.run, written["sources"], work.ahead)

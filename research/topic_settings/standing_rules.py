@@ -2,7 +2,7 @@
 
 Data flow: a line that a person typed, or the source of a fact or hit -> `check_from`, `place_from`
 -> a list of the topic's settings, changed as every edit of them (`topic_editing`) -> the snapshot
-that a run takes -> `research.working.obeying`.
+that a run takes -> `research.working.applied_rules`.
 
 “Stop looking here” is one thing with the settings' “never these domains”: a domain joins that list,
 a single page the list beside it.

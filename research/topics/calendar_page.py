@@ -18,7 +18,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from memory.models import Activity, User
-from memory.money import prices
+from memory.usage import prices
 from research.budgets import forecasting
 from research.budgets.forecasting import Forecast
 from research.models import Schedule

@@ -28,9 +28,9 @@ from memory.models import Source, Topic, TopicFact, User
 from memory.paging import PAGE_SIZE, Page, page_of
 from memory.texts.slugs import normal_title
 from research.models import DeltaItem, Report, Run
-from research.news import topic_news
-from research.news.topic_news import Told
 from research.topics.rows import RowWords, TopicRow
+from research.unread import topic_news
+from research.unread.topic_news import Told
 
 SPARK_RUNS = 8
 _FAR_AWAY = datetime(9999, 1, 1, tzinfo=UTC)

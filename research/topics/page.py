@@ -22,8 +22,8 @@ from research.facts import staleness
 from research.links import Link, link_of
 from research.models import Report, Run, TopicSettings
 from research.running.allowance import limits_in_words
-from research.runs import shown
-from research.runs.shown import cost, started_by, took
+from research.runs import presenters
+from research.runs.presenters import cost, started_by, took
 from research.schedules.missed_slots import Notice, last_notice, lately
 from research.topic_settings import domains
 from research.topics.list import with_figures
@@ -59,7 +59,7 @@ class TopicHead:
     @property
     def memory_words(self) -> str:
         """Return what becomes of the working memory: “expires in 12 days”."""
-        return shown.memory_words(self.topic)
+        return presenters.memory_words(self.topic)
 
 
 def topics_of(user: User) -> QuerySet[Any]:

@@ -10,11 +10,11 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.models import Lock, Topic, TopicFact
-from memory.records.along import Hanging
+from memory.records.cascade import Hanging
 from memory.records.kinds import RecordKind, register
 from research import models
 from research.facts import editing as fact_editing
-from research.notices import sent_words
+from research.notifications import sent_words
 from research.runs import removed_runs
 from research.runs import trash as run_trash
 from research.topic_settings import editing as topic_editing

@@ -102,7 +102,7 @@ def _taken(
             expires_at=timezone.now() + _lives_for(server, raw),
         )
         Topic.objects.filter(pk=topic.pk).update(run_count=memory.runCount, last_run_at=last)
-        Topic.tell(owner.pk, topic.pk)
+        Topic.notify_changed(owner.pk, topic.pk)
         transaction.set_rollback(dry_run)
     left_out += _left_out_urls(memory.seenUrls, urls)
     return Outcome(key, TAKEN, _in_words(title, memory, len(facts), len(urls), left_out))

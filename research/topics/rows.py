@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from research.models import Run
-from research.news.topic_news import Told
-from research.runs import shown
+from research.runs import presenters
 from research.schedules import scheduling
+from research.unread.topic_news import Told
 
 _ADDRESSES = {
     "page": "research:topic",
@@ -87,7 +87,7 @@ class TopicRow:
     @cached_property
     def summary(self) -> str:
         """Return what is known in short, without marks that lead nowhere from here."""
-        return shown.bare(self.topic.summary)
+        return presenters.bare(self.topic.summary)
 
     @property
     def runs_again(self) -> bool:

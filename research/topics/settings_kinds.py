@@ -9,7 +9,7 @@ from memory.accounts.settings_undo import State as SettingState
 from memory.actors import Actor
 from memory.models import Topic, User
 from research.models import Channel, TopicNotices
-from research.notices import channels, digests
+from research.notifications import channels, digests
 from research.topic_settings import editing as topic_editing
 
 _DIGEST = ("often", "hour", "weekday", "even_if_quiet")

@@ -20,13 +20,13 @@ from memory.errors import MemoryRefused
 from memory.models import Remembered, Revision
 from memory.records import saved_views, undoing
 from memory.records.kinds import nouns
+from memory.responses import go_back
 from research.activity import change as activity_change
 from research.activity import export as activity_export
 from research.activity import page as activity_page
 from research.activity import words as activity_words
 from research.activity.line import Line
 from research.activity.streams import ACTORS, KINDS, MOST_LOOKED_AT, Wanted
-from research.answers import go_back
 
 
 @login_required

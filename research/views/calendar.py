@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from beacon_site.http import BeaconRequest
 from memory.models import Topic
-from research.answers import go_back, refused
+from memory.responses import go_back, refused
 from research.models import Schedule
 from research.schedules import rescheduling
 from research.topics import calendar_page

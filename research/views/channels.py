@@ -22,14 +22,13 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import apprise_sender
 from memory.accounts import settings_undo
 from memory.accounts.people import works_here_alone
-from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.pressed_twice import once_a_press
-from research.answers import go_back
+from memory.responses import go_back, undo_settings_tag
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
-from research.notices import channels, digests, feed_out, sending
+from research.notifications import channels, digests, rss, sending
 from research.topics import page as topic_page
 
 MOST_DELIVERIES = 30  # of one channel, in a list
@@ -267,7 +266,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
     form = FeedForm(request.POST, owner=request.user)
     if form.is_valid():
         try:
-            feed_out.add(request.user, by=request.actor, **form.cleaned_data)
+            rss.add(request.user, by=request.actor, **form.cleaned_data)
         except InvalidValue as exc:
             form.take(exc)
         else:
@@ -281,7 +280,7 @@ def feed_add(request: BeaconRequest) -> HttpResponse:
 def feed_end(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Let a feed's address open nothing from now on."""
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
-    if feed_out.end(mine, by=request.actor):
+    if rss.end(mine, by=request.actor):
         undo = "undo:" + reverse("research:feed-resume", args=[pk])
         messages.success(request, _("The feed’s address opens nothing any more."), extra_tags=undo)
     return redirect(reverse("research:channels") + "#feeds")
@@ -293,7 +292,7 @@ def feed_resume(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
     """Let an ended address work again."""
     mine = get_object_or_404(Feed.objects.of(request.user).select_related("owner"), pk=pk)
     try:
-        if feed_out.resume(mine, by=request.actor):
+        if rss.resume(mine, by=request.actor):
             messages.success(request, _("The feed’s address works again."))
     except InvalidValue as exc:
         messages.error(request, str(exc))

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.models import Topic
 from research.models import Digest
-from research.notices import channels, digests, feed_out, notice_text
+from research.notifications import channels, digests, notice_text, rss
 
 PAGE = 30
 
@@ -52,15 +52,15 @@ def digest(request: BeaconRequest, pk: uuid.UUID) -> HttpResponse:
 def feed(request: HttpRequest, token: str) -> HttpResponse:
     """Answer a feed reader that has the address."""
     try:
-        found = feed_out.found_by(token)
-    except feed_out.FeedOver:
+        found = rss.found_by(token)
+    except rss.FeedOver:
         return HttpResponse(status=410)
     if found is None:
         raise Http404
     modified = int(found.modified.timestamp())
     answer = get_conditional_response(request, etag=found.etag, last_modified=modified)
     if answer is None:
-        atom = feed_out.as_atom(found)
+        atom = rss.as_atom(found)
         answer = HttpResponse(atom, content_type="application/atom+xml; charset=utf-8")
     answer["ETag"] = found.etag
     answer["Last-Modified"] = http_date(modified)

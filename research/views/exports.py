@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from beacon_site.http import BeaconRequest
-from research.answers import refused
+from memory.responses import refused
 from research.models import Run
 from research.reports import exporting
 

@@ -16,12 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
-from memory.answers import undo_tag
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
 from memory.pressed_twice import once_a_press
-from research.answers import go_back, refused
+from memory.responses import go_back, refused, undo_tag
 from research.facts import editing as fact_editing
 from research.facts import history as fact_history
 from research.topics import page as topic_page

@@ -10,7 +10,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from research import palette as rows
-from research.frame import sections, settings_pages
+from research.context_processors import sections, settings_pages
 
 
 @require_safe

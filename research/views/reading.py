@@ -12,10 +12,11 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory.models import Topic
-from research.answers import go_back, said_read, said_unread
+from memory.responses import go_back
 from research.models import Report
 from research.models.reports import ReportQuerySet
-from research.news import reading_marks
+from research.responses import said_read, said_unread
+from research.unread import reading_marks
 
 _MOST_DIGITS = 9  # of a run's number, as the database counts
 

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_POST
 
 from beacon_site.http import BeaconRequest
 from memory.models import Topic, TopicFact
-from research.answers import go_to, not_now
+from memory.responses import go_to
 from research.models import RunInTheWay
+from research.responses import not_now
 from research.running.allowance import NotNow
 from research.running.rechecking import start_recheck
 

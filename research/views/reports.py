@@ -16,12 +16,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from beacon_site.http import BeaconRequest
-from research.answers import go_back, said_read, said_unread
+from memory.responses import go_back
 from research.models import Report, Run
 from research.models.reports import ReportQuerySet
-from research.news import reading_marks
 from research.reports import list as report_list
 from research.reports.list import Wanted
+from research.responses import said_read, said_unread
+from research.unread import reading_marks
 
 
 def _report(request: BeaconRequest, slug: str, run_id: int) -> ReportQuerySet:

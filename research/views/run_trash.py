@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
+from memory.responses import go_to, refused
 from memory.texts.text import clean, one_line
-from research.answers import go_to, refused
 from research.models import Run
 from research.runs import removed_runs
 from research.runs import trash as run_trash

@@ -24,17 +24,18 @@ from django_htmx.http import (
 
 from beacon_site.http import BeaconRequest
 from memory.models import ModelCall
+from memory.responses import go_to, refused
 from memory.texts.text import clean
-from research.answers import go_to, not_now, refused
 from research.forms.plan import PlanForm
 from research.models import Run, RunInTheWay
 from research.models.reopening import StepNotFinished
 from research.models.run_queries import RunQuerySet
 from research.reports import page as report_page
+from research.responses import not_now
 from research.running import allowance, starting
 from research.running.allowance import NotNow
 from research.runs import page as run_page
-from research.runs import plan_page, shown
+from research.runs import plan_page, presenters
 from research.runs import trash as run_trash
 from research.steps import plan_review
 from research.steps.plan_review import PlanWentOn
@@ -131,11 +132,11 @@ def run_trace(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     run = _run(request, slug, run_id)
     calls = ModelCall.objects.of(request.user).filter(source=run.source)
     steps = list(run.steps.all())
-    rows = shown.step_rows(run, steps)
+    rows = presenters.step_rows(run, steps)
     context = {
         "run": run,
         "topic": run.topic,
-        "calls": [(call, shown.price(call.money)) for call in calls.order_by("id")],
+        "calls": [(call, presenters.price(call.money)) for call in calls.order_by("id")],
         "outputs": [
             (row, _pretty(s.output)) for row, s in zip(rows, steps, strict=False) if s.output
         ],

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
-from research.answers import go_back, refused
+from memory.responses import go_back, refused
 from research.facts import correcting
 from research.forms.correction import SentenceForm
 from research.models import Correction, Report, Run

@@ -18,7 +18,7 @@ from beacon_site.http import BeaconRequest
 from memory.accounts.people import works_here_alone
 from memory.errors import InvalidValue
 from memory.pressed_twice import once_a_press
-from research.answers import go_back
+from memory.responses import go_back
 from research.forms.share import ShareForm
 from research.models import Run, SharedLink
 from research.reports import sharing

@@ -17,11 +17,11 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.models import Topic
+from memory.responses import go_back, refused
 from memory.texts.text import shorten
 from memory.trash import forgetting_urls
-from research.answers import go_back, refused
-from research.finding import reading_next
-from research.models.in_effect import everywhere
+from research.models.effective_settings import everywhere
+from research.search import reading_next
 from research.sources import desk as source_desk
 from research.sources import rules as source_rules
 from research.sources.desk import ACT_WORDS, BY, STATES, DeskWanted

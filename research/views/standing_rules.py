@@ -17,7 +17,7 @@ from django.views.decorators.vary import vary_on_headers
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from research.answers import go_back, refused
+from memory.responses import go_back, refused
 from research.forms.rule import RuleForm
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP, Kind

@@ -15,16 +15,16 @@ from django.views.decorators.http import require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.responses import go_back
 from memory.topics import memory as topic_memory
 from memory.topics.agent_memory import agent_memory
-from research.answers import go_back
 from research.models import Report
-from research.news import since_page
 from research.reports import page as report_page
 from research.reports import timeline_chart
-from research.runs.shown import memory_words
+from research.runs.presenters import memory_words
 from research.topics import memory_acts
 from research.topics import page as topic_page
+from research.unread import since_page
 
 
 def _topic(request: BeaconRequest, slug: str) -> Any:

@@ -15,9 +15,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue, MemoryRefused
 from memory.models import Topic
+from memory.responses import go_back, go_to, refused
 from memory.trash import acts as trash_acts
-from research.answers import go_back, go_to, not_now, refused
 from research.models import Run, RunInTheWay
+from research.responses import not_now
 from research.running.allowance import NotNow
 from research.running.starting import loaded_at, start_run
 from research.schedules import scheduling

@@ -18,15 +18,13 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import settings_undo
-from memory.answers import undo_settings_tag
 from memory.errors import InvalidValue
 from memory.models import Topic
 from memory.pressed_twice import once_a_press
+from memory.responses import go_to, undo_settings_tag
 from memory.texts.text import clean
-from research.answers import go_to
 from research.budgets import forecasting
 from research.budgets.budget import DEFAULTS
-from research.finding import searching
 from research.forms import service_order
 from research.forms.schedule_form import SCHEDULE_PARTS, ScheduleForm
 from research.forms.topic_form import TopicForm, initial_of, initial_of_new
@@ -35,6 +33,7 @@ from research.models import Run, Schedule, TopicSettings
 from research.running.allowance import NotNow
 from research.running.starting import create_topic, start_run
 from research.schedules import coming, scheduling
+from research.search import searching
 from research.topic_settings import editing as topic_editing
 from research.topics import list as topic_list
 from research.topics import page as topic_page

@@ -17,13 +17,14 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import sample
 from memory.errors import MemoryRefused
 from memory.models import Topic
-from research.answers import go_back, go_to, not_now, refused, said_read
+from memory.responses import go_back, go_to, refused
 from research.models import Report, Run, RunInTheWay
-from research.news import reading_marks
+from research.responses import not_now, said_read
 from research.running.allowance import NotNow, limits_in_words
 from research.running.starting import create_sample_topic, loaded_at, start_run
 from research.topics import bulk_acts
 from research.topics import list as topic_list
+from research.unread import reading_marks
 
 _UNDO = "undo_topics"  # in the session: what the last bulk act did, and to which topics
 

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from beacon_site.http import BeaconRequest
 from memory.errors import InvalidValue
 from memory.models import Topic
+from memory.responses import go_to
 from memory.trash import traces
-from research.answers import go_to
 from research.topics import memory_acts
 from research.topics.list import with_figures
 

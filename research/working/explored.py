@@ -12,7 +12,7 @@ from memory.texts.sentences import split_sentences
 from memory.texts.text import for_prompt
 from research.claims.selection import Reading
 from research.models import TopicSettings
-from research.working.stepping import Work
+from research.working.context import RunContext
 
 STEP = "tracks"
 LONGEST_NOTES = 4_000  # characters of one track's notes in the writing prompt
@@ -27,19 +27,19 @@ class Notes:
     text: str
 
 
-def outcome(work: Work) -> dict[str, Any]:
+def outcome(work: RunContext) -> dict[str, Any]:
     """Return what the step of the tracks stored; empty for a run that has none."""
     is_deep = work.run.depth == TopicSettings.Depth.DEEP
     return work.output(STEP) if is_deep else {}
 
 
-def opened(work: Work) -> list[int]:
+def opened(work: RunContext) -> list[int]:
     """Return the places of the hits that the tracks opened; empty where the run goes on as quick."""
     places: list[int] = outcome(work).get("opened", [])
     return places
 
 
-def notes(work: Work, pages: Sequence[Reading], most: int) -> list[Notes]:
+def notes(work: RunContext, pages: Sequence[Reading], most: int) -> list[Notes]:
     """Return the tracks' notes for the writer, at most `most` characters of all together.
 
     `pages` is the numbered list of sources that it is given.

@@ -7,8 +7,8 @@ from typing import Any
 from memory.content import store
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
-from memory.noting import writing as notes
-from memory.observing import Line, remember_lines
+from memory.notes import writing as notes
+from memory.observations import Line, remember_lines
 from memory.scratchpads import entries as scratchpad
 from research.api.joined import api
 from tests.api.cast import ROOT, Program

@@ -25,8 +25,8 @@ from memory.models import (
     ScratchpadEntry,
     Topic,
 )
-from memory.noting import writing as notes
-from memory.observing import Line, remember_lines
+from memory.notes import writing as notes
+from memory.observations import Line, remember_lines
 from tests.api.cast import Program
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from memory.api.auth import caller_of
+from memory.chat import turn
 from memory.models import Message, User
 from memory.reviewing import refusing
-from memory.talking import turn
 from memory.toolkit.registry import REGISTRY, call_tool
 from research.api.joined import api
 from tests.api.cast import Program, problem

@@ -24,8 +24,8 @@ from memory.api.bodies import MOST_BODY, MOST_CONTENT_BODY
 from memory.content import storing
 from memory.files.saving import save_file
 from memory.models import ReviewLevel, TopicFact, User
-from memory.noting.writing import write_note
-from memory.observing import Line, remember_lines
+from memory.notes.writing import write_note
+from memory.observations import Line, remember_lines
 from memory.toolkit.registry import REGISTRY, call_tool, schema_of
 from research.api.joined import api
 from research.facts.correcting import MOST_FACTS

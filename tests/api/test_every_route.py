@@ -14,8 +14,8 @@ from django.test import Client
 
 from memory.content import store
 from memory.models import Conflict, Note, Proposal, Session, Snapshot, TopicFact, User
-from memory.noting import writing as notes
-from memory.observing import Line, remember_lines
+from memory.notes import writing as notes
+from memory.observations import Line, remember_lines
 from research.api.joined import api
 from tests.api.cast import ROOT, Program
 from tests.conftest import Say

@@ -14,7 +14,7 @@ from django.utils import timezone
 from memory.api import notes as notes_api
 from memory.errors import StaleWrite
 from memory.models import Note, Proposal, Topic, Use
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from tests.api.cast import Program, items, problem
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from memory.content import store
 from memory.models import Note, User
-from memory.noting import writing as notes
-from memory.observing import Line, remember_lines
+from memory.notes import writing as notes
+from memory.observations import Line, remember_lines
 from memory.reviewing import review
 from research.api.joined import api
 from research.models import Run

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from memory.chat import end as conversation_end
+from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Reflection, Session, Trust
 from memory.reviewing import agent_reading, refusing
 from memory.reviewing.levels import set_levels
-from memory.talking import end as conversation_end
-from memory.talking.prompt import caller_of, talk_of
 from tests.api.cast import Program
 
 SAID = "It was decided today that the invoices from Globex are always paid at once."

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat.prompt import caller_of, talk_of
 from memory.models import Message, Note, Observation, Proposal, Session
 from memory.reviewing.risks import is_owners_word
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking.prompt import caller_of, talk_of
 from tests.api.cast import Program, problem
 
 SAID = "We decided to take the night train to Ulm, as it is cheaper than the plane."

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from memory.api import shown
+from memory.chat.end import words_trust
+from memory.chat.prompt import caller_of, talk_of
 from memory.files.saving import save_file
 from memory.models import (
     Agent,
@@ -23,11 +25,9 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import agent_reading
 from memory.reviewing.levels import set_levels
-from memory.talking.end import words_trust
-from memory.talking.prompt import caller_of, talk_of
 from research.mcp import calls
 from tests.api.cast import Program, problem
 from tests.api.outside_cast import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from memory.talking import end as conversation_end
+from memory.chat import end as conversation_end
 from tests.api.test_every_route import NOWHERE, OPERATIONS, SCOPE_OF, address
 from tests.attacks.doors import ACCEPT, ALL, LINE, MEMORY, MONTH, Answer, World
 

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from memory.accounts import tokens
 from memory.actors import RESEARCH, Actor
+from memory.chat import conversation
 from memory.content.snapshots import take_snapshot
 from memory.content.storing import store
 from memory.files.saving import save_file
@@ -35,10 +36,9 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.noting.writing import lowest_trust, write_note
-from memory.observing import Line, remember_lines
+from memory.notes.writing import lowest_trust, write_note
+from memory.observations import Line, remember_lines
 from memory.scratchpads import entries as scratchpad
-from memory.talking import conversation
 from research.mcp import calls, resources
 from research.mcp.callers import Caller
 from research.mcp.resources import NoSuchResource

@@ -64,7 +64,7 @@ MADE_SAFE = {
     "memory/texts/markdown.py": "report: body, summary, title, delta, citations",
     "memory/reviewing/marks.py": "review",
     "memory/recall/snippets.py": "search: hits and snippets",
-    "memory/talking/page.py": "Ask: conversations and answers",
+    "memory/chat/page.py": "Ask: conversations and answers",
     "research/reports/compare_facts.py": "two runs compared",
     "research/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
@@ -72,7 +72,7 @@ MADE_SAFE = {
     "research/forms/topic_form.py": "topic: forms that hold what was typed",
     "research/reports/page.py": "report: body, summary, title, delta, citations",
     "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
-    "research/news/since_page.py": "topic: title, description, labels",
+    "research/unread/since_page.py": "topic: title, description, labels",
     "research/topics/rows.py": "topic: title, description, labels",
     "research/views/runs.py": "run: live part, warnings, errors, steps",
 }

@@ -23,10 +23,10 @@ from beacon_site.providers.feeds import feed_search
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.http import ServiceHttp
 from beacon_site.providers.search import SearchHit, SearchOptions, SearchProfile
+from memory.llm import trying
 from memory.models import ContentItem, User
-from memory.outside import trying
-from research.finding import reading
 from research.models import Channel
+from research.search import reading
 from tests.api.cast import Program
 from tests.attacks.address_forms import (
     LEADING_HERE,

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from memory.archive import elsewhere, taking_in, zips
-from memory.archive.elsewhere import Choice, Shape
-from memory.archive.zips import NotTaken
+from memory.archive import foreign_formats, importer, zips
+from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.zips import ImportRejected
 from tests.attacks import hostile_zips
 from tests.attacks.figures import Count
 
 
 def read(path: Path) -> None:
     """Read a file as an import does, in each way that there is.  Raises NotTaken."""
-    shape = elsewhere.shape_of(path, path.name)
-    for _entry in elsewhere.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
+    shape = foreign_formats.shape_of(path, path.name)
+    for _entry in foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
         pass
     if shape == Shape.BEACON:
         with zips.opened(path) as archive:
-            taking_in.manifest_of(archive)
+            importer.manifest_of(archive)
 
 
 def tried(folder: Path, held: bytes) -> str:
@@ -33,7 +33,7 @@ def tried(folder: Path, held: bytes) -> str:
     path.write_bytes(held)
     try:
         read(path)
-    except NotTaken as exc:
+    except ImportRejected as exc:
         return str(exc)
     finally:
         assert [one.name for one in folder.iterdir()] == ["import.zip"]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from memory.api import auth, reading, scopes
+from memory.chat import end as conversation_end
 from memory.models import Agent, Note, Observation, Trust, User
 from memory.reviewing import agent_reading, refused, refusing, review
-from memory.talking import end as conversation_end
 from memory.toolkit.registry import REGISTRY
 from memory.toolkit.types import ToolContext
 from research.api.joined import api

@@ -12,15 +12,15 @@ import pytest
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
 from memory.archive.counting import TakingIn
-from memory.archive.elsewhere import Entry
+from memory.archive.foreign_formats import Entry
 from memory.archive.storing import take_in
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.contexts import identity
 from memory.files.reading import read_file
+from memory.llm import connections
 from memory.models import MemoryFile, Note, Observation, User
-from memory.noting.writing import write_note
-from memory.outside import connections
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
+from memory.notes.writing import write_note
 from memory.texts.text import one_line
 from memory.toolkit.registry import ToolContext, call_tool
 from tests.api.cast import Program

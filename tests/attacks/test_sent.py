@@ -16,7 +16,7 @@ from django.urls import reverse
 from beacon_site.providers import mailing
 from memory.models import User
 from research.models import Channel, Delivery, Digest, Run
-from research.notices import feed_out, notice_text
+from research.notifications import notice_text, rss
 from research.reports import sharing
 from tests.api.cast import Program
 from tests.api.test_every_route import OPERATIONS, SCOPE_OF, address
@@ -83,7 +83,7 @@ def as_sent(told: notice_text.Message) -> Any:
 def test_a_feed_and_a_shared_report_are_harmless_to_whoever_has_the_link(
     hostile: Run, admin: User, count: Count
 ) -> None:
-    feed = feed_out.add(admin, topic=None, with_private=True, by=admin.actor)
+    feed = rss.add(admin, topic=None, with_private=True, by=admin.actor)
     link = sharing.make_link(hostile.report, days=7, note="", by=admin.actor)
     stranger, seen = Client(), Seen()
     for sink, name, token in (

@@ -25,9 +25,9 @@ from django.utils import timezone  # noqa: E402
 from beacon_site.providers import sample  # noqa: E402
 from memory.documents import library  # noqa: E402
 from memory.models import Connection, Invitation, ModelCall, Topic, TopicFact  # noqa: E402
-from memory.noting import writing as notes  # noqa: E402
+from memory.notes import writing as notes  # noqa: E402
 from research.models import DeltaItem, Report, Run, Step  # noqa: E402
-from research.running import executing  # noqa: E402
+from research.running import executor  # noqa: E402
 from research.running.starting import create_sample_topic, start_run  # noqa: E402
 from research.schedules import scheduling  # noqa: E402
 from research.topic_settings import standing_rules  # noqa: E402
@@ -92,7 +92,7 @@ def sample_topic(owner: Any) -> dict[str, str]:
             standing_rules.add(topic, "stop", "spam.example.org", by=owner.actor)
         run = start_run(topic, trigger=Run.Trigger.PERSON, by=owner.actor)
         # The site's own worker may have been quicker: then it is waited for.
-        executing.execute(run.pk, worker="cast")
+        executor.execute(run.pk, worker="cast")
         while Run.objects.filter(pk=run.pk).unfinished().exists():
             time.sleep(0.1)
         found[f"report {number}"] = run_url(run)

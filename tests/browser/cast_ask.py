@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from beacon_site.providers.fakes import FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
+from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.noting.writing import write_note
-from memory.outside import connections
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
+from memory.notes.writing import write_note
 
 
 def asked(owner: Any) -> dict[str, str]:

@@ -18,7 +18,7 @@ from memory.actors import REFLECTOR, Actor  # noqa: E402
 from memory.files.reading import read_file  # noqa: E402
 from memory.files.saving import save_file  # noqa: E402
 from memory.models import Proposal, TopicFact, User  # noqa: E402
-from memory.noting import writing as notes  # noqa: E402
+from memory.notes import writing as notes  # noqa: E402
 from memory.reviewing import review  # noqa: E402
 from memory.topics.memory import FoundFact, replace_facts  # noqa: E402
 from tests.research.factories import make_topic  # noqa: E402

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from research.models import Channel, Delivery, DigestSettings, Report
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, rss
 
 
 def notices(owner: Any) -> dict[str, str]:
@@ -24,7 +24,7 @@ def notices(owner: Any) -> dict[str, str]:
     )  # fmt: skip
     report = Report.objects.of(owner).filter(run__number=2).select_related("run__topic").first()
     run = report.run
-    Delivery.objects.lay_out_report(run, is_quiet=False)
+    Delivery.objects.create_for_report(run, is_quiet=False)
     sent = Delivery.objects.get(run=run)
     failed = Delivery.objects.create(
         owner=owner, channel=hook, kind="report", about="run:0", run=run, topic=run.topic,
@@ -38,7 +38,7 @@ def notices(owner: Any) -> dict[str, str]:
         state="waiting", tried=2, attempt=2, error="The mail server could not be reached.",
         not_before=timezone.now() + timedelta(minutes=4),
     )  # fmt: skip
-    feed_out.add(owner, topic=None, with_private=True, by=by)
+    rss.add(owner, topic=None, with_private=True, by=by)
     digests.save_settings(owner, by=by, often="weekly", hour=7, weekday=1)
     digest = digests.make(DigestSettings(owner=owner, often="weekly"), timezone.now())
     return {

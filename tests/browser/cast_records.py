@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Note, Observation, Use
-from memory.noting.writing import edit_note, pin, supersede, write_note
-from memory.observing.writing import write_observation
+from memory.notes.writing import edit_note, pin, supersede, write_note
+from memory.observations.writing import write_observation
 from research.models import Run
 
 TEXT = """## What to compare

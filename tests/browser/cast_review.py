@@ -7,13 +7,13 @@ from typing import Any
 from django.urls import reverse
 
 from memory.actors import REFLECTOR, RESEARCH, Actor
-from memory.conflict_desk import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Conflict, Proposal
-from memory.noting import writing as notes
-from memory.observing import write_observation
+from memory.notes import writing as notes
+from memory.observations import write_observation
 from memory.reviewing import refusing, review
 from memory.reviewing.risk_codes import Held
 from memory.reviewing.risks import Write, found

@@ -9,19 +9,19 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.actors import RESEARCH, Actor
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.content import store
 from memory.documents import library
 from memory.files.reading import read_file
 from memory.files.saving import append_to, save_file
 from memory.models import Conflict, Note, Proposal, SavedView
-from memory.noting.writing import edit_note, write_note
-from memory.observing import write_observation
+from memory.notes.writing import edit_note, write_note
+from memory.observations import write_observation
 from memory.reviewing import review
 from memory.scratchpads import entries as scratchpad
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
 from research.models import DeltaItem, Run
-from research.notices import channels
+from research.notifications import channels
 from research.schedules import scheduling
 from tests.research import factories
 

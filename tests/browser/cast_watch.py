@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory.models import Topic, TopicFact
 from research.facts import correcting
 from research.models import Channel, DeltaItem, Run, TopicSettings
-from research.notices import notice_text
+from research.notifications import notice_text
 from research.reporting import sentences as report_sentences
 from research.runs import trash as run_trash
 from research.schedules import scheduling

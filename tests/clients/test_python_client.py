@@ -17,7 +17,7 @@ from django.test import Client
 
 from memory.accounts import tokens
 from memory.models import MemoryFile, Note, Observation, ReviewLevel, User
-from research.running import executing
+from research.running import executor
 from research.running.starting import create_sample_topic
 
 FILE = "facts/memory.md"
@@ -109,7 +109,7 @@ def test_a_run_is_started_once_and_its_report_read(beacon: Beacon, alice: User) 
     assert beacon.run(topic.title).id == run.id
     with pytest.raises(Refused) as early:
         beacon.report(run.id)
-    executing.execute(run.id, worker="test")
+    executor.execute(run.id, worker="test")
 
     done = beacon.run_of(run.id)
     assert early.value.status == 404

@@ -69,7 +69,7 @@ def due(seconds: str, *titles: str) -> None:
 def told(url: str, *titles: str) -> None:
     """Lay out what two channels are told of a saved run of each topic."""
     from research.models import Delivery
-    from research.notices import channels
+    from research.notifications import channels
     from tests.research.factories import make_report, make_run
 
     owner = _topic(titles[0]).owner
@@ -78,7 +78,7 @@ def told(url: str, *titles: str) -> None:
     for title in titles:
         run = make_run(_topic(title))
         make_report(run)
-        Delivery.objects.lay_out_report(run, is_quiet=False)
+        Delivery.objects.create_for_report(run, is_quiet=False)
 
 
 def trash(title: str) -> None:

@@ -35,7 +35,7 @@ def fence(patch: Patch) -> None:
     from django.db.models import F
 
     from research.models import Run, Step
-    from research.working.stepping import Work
+    from research.working.context import RunContext
 
     def put_step(self: Any, *, of_run: Any = None, **fields: Any) -> None:
         Step.objects.filter(pk=self.step.pk).update(**fields)
@@ -44,8 +44,8 @@ def fence(patch: Patch) -> None:
             setattr(self.step, name, value)
 
     patch.setattr(Run, "held", lambda self: Run.objects.filter(pk=self.pk))
-    patch.setattr(Work, "look", lambda self, **_options: None)
-    patch.setattr(Work, "_put_step", put_step)
+    patch.setattr(RunContext, "look", lambda self, **_options: None)
+    patch.setattr(RunContext, "_put_step", put_step)
 
 
 def lease(patch: Patch) -> None:
@@ -127,7 +127,7 @@ def notice(patch: Patch) -> None:
 
 def handing_over(patch: Patch) -> None:
     """Do not note that a mail may have arrived."""
-    from research.notices import sending
+    from research.notifications import sending
 
     patch.setattr(sending, "_hand_over", lambda delivery: None)
 

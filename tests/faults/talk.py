@@ -17,7 +17,7 @@ import django
 
 def _lose(what: str) -> None:
     """Take a part away, as if it had never been written."""
-    from memory.talking import conversation
+    from memory.chat import conversation
     from memory.toolkit.registry import REGISTRY
     from memory.toolkit.types import MemoryTool, ToolContext, ToolResult
 
@@ -38,10 +38,10 @@ def _lose(what: str) -> None:
 
 def main(name: str, without: str, *words: str) -> dict[str, Any]:
     """Carry the talk out as a person and a worker do."""
+    from memory.chat import conversation
+    from memory.chat import end as conversation_end
+    from memory.chat import turn as conversation_turn
     from memory.models import Message, User
-    from memory.talking import conversation
-    from memory.talking import end as conversation_end
-    from memory.talking import turn as conversation_turn
 
     owner = User.objects.filter(username=name).first() or User.objects.create_user(username=name)
     _lose(without)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.fakes import FakeEmbedder
+from memory.llm import embedders
 from memory.models import Note
-from memory.outside import embedders
 from memory.recall import embedding
 from memory.recall.vectors import Unavailable, nearest
 

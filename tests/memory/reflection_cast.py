@@ -10,9 +10,9 @@ import pytest
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.files.reading import read_file
+from memory.llm import connections
 from memory.models import Reflection, ReviewLevel, User
-from memory.outside import connections
-from memory.reflecting import reflection
+from memory.reflection import reflection
 
 Reflect = Callable[..., Reflection]
 REPORT = "Sila asked for trains to Lyon. Night trains run again since May. They sell out early."

@@ -20,7 +20,7 @@ from memory.errors import InvalidValue
 from memory.models import Activity, Archive, Note, Topic, User
 from memory.scratchpads import entries as scratchpad
 from memory.topics import publishing
-from research.account_end import end_runs
+from research.account_deletion import end_runs
 from research.models import Run
 from tests.pages.topic_cast import make, reported
 from tests.research.factories import make_run, make_topic

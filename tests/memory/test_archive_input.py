@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memory.archive import elsewhere, jobs, storing, writing, zips
+from memory.archive import foreign_formats, jobs, storing, writing, zips
 from memory.archive.counting import TakingIn
-from memory.archive.elsewhere import Choice, Shape
+from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.importer import take_in
 from memory.archive.kinds import in_order
 from memory.archive.rows import Unfit, as_line, decoded, parsed
-from memory.archive.taking_in import take_in
-from memory.archive.zips import NotTaken
+from memory.archive.zips import ImportRejected
 from memory.models import Activity, Archive, Note, Observation, Topic, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 
 MANIFEST = {"format": "beacon-archive", "version": 1}
 NOTE = {
@@ -75,7 +75,7 @@ def test_a_broken_line_is_named_and_nothing_is_imported(
 ):
     before = Note.objects.of(alice).count()
 
-    with pytest.raises(NotTaken, match=told):
+    with pytest.raises(ImportRejected, match=told):
         imported(archive(tmp_path / "a.zip", **files), alice)
 
     assert Note.objects.of(alice).count() == before
@@ -129,8 +129,8 @@ def test_packed_bytes_that_changed_on_their_way_are_told_as_damage(
     raw[200:260] = b"\xff" * 60
     path.write_bytes(raw)
 
-    with pytest.raises(NotTaken, match="damaged"):
-        list(elsewhere.entries(path, path.name, Shape.MARKDOWN, Choice()))
+    with pytest.raises(ImportRejected, match="damaged"):
+        list(foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice()))
 
 
 def test_nul_and_lone_surrogates_are_taken_out(alice: User, tmp_path: Path):
@@ -162,7 +162,7 @@ def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: Use
     one, two = NOTE["id"], str(uuid.uuid4())
     rows = [NOTE | {"superseded_by_id": two}, NOTE | {"id": two, "superseded_by_id": one}]
 
-    with pytest.raises(NotTaken, match="in a circle"):
+    with pytest.raises(ImportRejected, match="in a circle"):
         imported(archive(tmp_path / "a.zip", notes=rows), alice)
 
     assert not Note.objects.filter(pk__in=[one, two]).exists()
@@ -171,7 +171,7 @@ def test_a_circle_of_notes_that_supersede_each_other_is_refused_whole(alice: Use
 def test_a_newer_format_is_refused_with_what_to_do(alice: User, tmp_path: Path):
     newer = {"format": "beacon-archive", "version": 2, "beacon": "9.1"}
 
-    with pytest.raises(NotTaken, match=r"format 2, made by Beacon 9\.1.*Update this Beacon"):
+    with pytest.raises(ImportRejected, match=r"format 2, made by Beacon 9\.1.*Update this Beacon"):
         imported(archive(tmp_path / "a.zip", manifest=newer, notes=[NOTE]), alice)
 
 
@@ -185,8 +185,8 @@ def test_too_many_files_are_refused_before_their_list_is_read(
     listed = min(count, 0xFFFF)  # what a zip of more says at its end
     path.write_bytes(struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, listed, listed, 46 * count, 0, 0))
 
-    with pytest.raises(NotTaken, match=f"{told}; at most 20,000"):
-        elsewhere.shape_of(path, path.name)
+    with pytest.raises(ImportRejected, match=f"{told}; at most 20,000"):
+        foreign_formats.shape_of(path, path.name)
 
 
 def test_a_real_zip_of_many_files_is_refused_too(tmp_path: Path):
@@ -195,8 +195,8 @@ def test_a_real_zip_of_many_files_is_refused_too(tmp_path: Path):
         for number in range(20_001):
             zipped.writestr(f"{number}.md", "")
 
-    with pytest.raises(NotTaken, match="at most 20,000 are taken"):
-        elsewhere.shape_of(path, path.name)
+    with pytest.raises(ImportRejected, match="at most 20,000 are taken"):
+        foreign_formats.shape_of(path, path.name)
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
@@ -204,8 +204,8 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path: Path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("a.md", b"0" * 300_000_000)
 
-    with pytest.raises(NotTaken, match="286 MiB, which is not plausible"):
-        elsewhere.shape_of(path, path.name)
+    with pytest.raises(ImportRejected, match="286 MiB, which is not plausible"):
+        foreign_formats.shape_of(path, path.name)
 
 
 def test_a_zip_with_a_password_says_so(tmp_path: Path):
@@ -219,8 +219,8 @@ def test_a_zip_with_a_password_says_so(tmp_path: Path):
     path = tmp_path / "a.zip"
     path.write_bytes(raw)
 
-    with pytest.raises(NotTaken, match="password"):
-        list(elsewhere.entries(path, "a.zip", Shape.MARKDOWN, Choice()))
+    with pytest.raises(ImportRejected, match="password"):
+        list(foreign_formats.entries(path, "a.zip", Shape.MARKDOWN, Choice()))
 
 
 @pytest.mark.parametrize("name", ["/etc/x.md", "..\\x.md", "a/../../x.md", "C:/x.md"])
@@ -253,11 +253,11 @@ def test_no_bytes_break_the_reading_of_files_from_elsewhere(
     path.write_bytes(raw)
 
     try:
-        found = elsewhere.entries(path, "x.md", shape, Choice(bullets=True))
+        found = foreign_formats.entries(path, "x.md", shape, Choice(bullets=True))
         outcome = storing.take_in(
             found, TakingIn(alice, alice.actor, "x.md", is_own=False), only_look=True
         )
-    except NotTaken as exc:
+    except ImportRejected as exc:
         assert "UTF-8" in str(exc)
     else:
         assert outcome.notes + outcome.observations == 0
@@ -267,7 +267,7 @@ def test_looking_at_files_from_elsewhere_stores_nothing(alice: User, tmp_path: P
     path = tmp_path / "x.md"
     path.write_text("# Things\n\n- one thing\n- another thing\n```\n- code\n```\n")
     taking = TakingIn(alice, alice.actor, "x.md", is_own=False)
-    found = elsewhere.entries(path, "x.md", Shape.MARKDOWN, Choice(bullets=True))
+    found = foreign_formats.entries(path, "x.md", Shape.MARKDOWN, Choice(bullets=True))
 
     outcome = storing.take_in(found, taking, only_look=True)
 
@@ -284,7 +284,7 @@ def test_the_seeds_memory_json_comes_in_with_its_dates(alice: User, tmp_path: Pa
     path = tmp_path / "memory.jsonl"
     path.write_text(json.dumps(row))
 
-    call_command("import_memory", "alice", str(path))
+    call_command("import_account", "alice", str(path))
 
     one = Observation.objects.of(alice).get()
     assert (one.category, one.source) == ("lesson", "import:memory.jsonl:GOAL:deploy")
@@ -297,10 +297,10 @@ def test_the_commands_carry_an_account_over(
     write_note(alice, "log", "The heat pump was serviced.", by=alice.actor)
     path = tmp_path / "out.zip"
 
-    call_command("export_memory", "alice", str(path))
-    call_command("import_memory", "bob", str(path), "--dry-run")
+    call_command("export_account", "alice", str(path))
+    call_command("import_account", "bob", str(path), "--dry-run")
     assert not Note.objects.of(bob).filter(kind="log").exists()
-    call_command("import_memory", "bob", str(path))
+    call_command("import_account", "bob", str(path))
 
     assert Note.objects.of(bob).get(kind="log").content == "The heat pump was serviced."
     assert path.stat().st_mode & 0o077 == 0
@@ -312,7 +312,7 @@ def test_the_commands_carry_an_account_over(
 )
 def test_the_command_says_what_is_wrong(alice: User, wrong: list[str]):
     with pytest.raises(CommandError):
-        call_command("import_memory", *wrong)
+        call_command("import_account", *wrong)
 
 
 def test_an_export_that_fails_leaves_no_file_and_ends_its_row(

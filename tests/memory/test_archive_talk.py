@@ -14,16 +14,16 @@ from django.utils import timezone
 
 from memory.archive import writing
 from memory.archive.counting import TakingIn
-from memory.archive.taking_in import take_in
+from memory.archive.importer import take_in
+from memory.chat import conversation
+from memory.chat import end as conversation_end
 from memory.errors import InvalidValue
 from memory.models import Message, Note, Proposal, Reflection, Revision, Session, User
 from memory.models.proposals import Danger
-from memory.noting.writing import supersede, write_note
+from memory.notes.writing import supersede, write_note
 from memory.records import undoing
 from memory.reviewing import review
 from memory.reviewing.risks import is_owners_word
-from memory.talking import conversation
-from memory.talking import end as conversation_end
 from tests.memory.review_cast import proposed_note
 from tests.memory.test_archive_input import archive
 

@@ -17,10 +17,10 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeLanguageModel
 from beacon_site.providers.llm import Answer, LlmProfile, Message, Tool, ToolCall, Usage
+from memory.llm import connections
+from memory.llm.asking import ask_model, price, redact
 from memory.models import ModelCall
-from memory.money.meter import BudgetReached
-from memory.outside import connections
-from memory.outside.asking import ask_model, price, redact
+from memory.usage.meter import BudgetReached
 
 PROFILE = LlmProfile(
     base_url="http://x.invalid",

@@ -11,13 +11,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.conflict_desk import finding as conflict_finding
-from memory.conflict_desk import settling as conflicts
-from memory.conflict_desk import undo as conflict_undo
+from memory.conflicts import finding as conflict_finding
+from memory.conflicts import resolve as conflicts
+from memory.conflicts import undo as conflict_undo
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note, TopicFact, Trust
-from memory.noting import writing as notes
-from memory.observing import write_observation
+from memory.notes import writing as notes
+from memory.observations import write_observation
 from memory.records.undoing import ChangedSince
 from memory.tasks import maintain
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
@@ -71,7 +71,7 @@ def test_an_undo_after_the_same_two_came_up_again_leaves_one_that_waits(alice: A
     again = noted(alice, left, Note.objects.get(pk=one.right_id), "near-duplicate")
     assert again != one
 
-    with pytest.raises(conflicts.Settled, match="waits already"):
+    with pytest.raises(conflicts.AlreadyResolved, match="waits already"):
         conflict_undo.take_back(one, by=alice.actor)
     assert conflict_undo.take_back_of(alice, one.settled_at, by=alice.actor).number == 0
     assert Conflict.objects.standing().get() == again
@@ -114,7 +114,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
     one = two_notes(alice)
     notes.edit_note(Note.objects.get(pk=one.right_id), content="Another price.", by=alice.actor)
 
-    with pytest.raises(conflicts.SideChanged):
+    with pytest.raises(conflicts.StaleConflict):
         settled(one, "left", seen=(1, 1))
     assert texts(alice)["notes"] == [OLD, "Another price."]
 
@@ -122,7 +122,7 @@ def test_a_side_that_changed_since_is_not_settled_over(alice: Any):
 def test_two_windows_settle_it_once(alice: Any):
     one = two_notes(alice)
     settled(one, "left")
-    with pytest.raises(conflicts.Settled, match="kept left"):
+    with pytest.raises(conflicts.AlreadyResolved, match="kept left"):
         settled(one, "right")
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from memory.errors import InvalidValue
 from memory.models import Activity, Conflict, Note
-from memory.noting import writing as notes
-from memory.observing import write_observation
+from memory.notes import writing as notes
+from memory.observations import write_observation
 
 pytestmark = pytest.mark.django_db
 CONTRADICTION = Conflict.Kind.CONTRADICTION

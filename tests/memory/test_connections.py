@@ -10,8 +10,8 @@ import pytest
 
 from beacon_site.providers.endpoints import address_of
 from beacon_site.providers.probing import ProbeResult
+from memory.llm import connections
 from memory.models import Activity, Connection, User
-from memory.outside import connections
 
 KEY = "sk-very-secret-1234"
 

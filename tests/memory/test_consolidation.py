@@ -8,15 +8,8 @@ import pytest
 
 from memory.actors import Actor
 from memory.models import Activity, Message, Observation, Session, Trust
-from memory.observing import consolidation
-from memory.observing.consolidation import (
-    LEAST,
-    MOST,
-    Turn,
-    consolidate,
-    lines_in,
-    turns_of,
-)
+from memory.observations import consolidation
+from memory.observations.consolidation import LEAST, MOST, Turn, consolidate, lines_in, turns_of
 from memory.texts.text import cut, width
 from tests.memory.test_observations import found
 

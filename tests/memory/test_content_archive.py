@@ -12,8 +12,8 @@ import pytest
 from memory.actors import Actor
 from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn
-from memory.archive.taking_in import take_in
-from memory.archive.zips import NotTaken
+from memory.archive.importer import take_in
+from memory.archive.zips import ImportRejected
 from memory.content import restore_snapshot, store, take_snapshot
 from memory.models import ContentItem, Snapshot
 
@@ -85,7 +85,7 @@ def test_items_that_lead_back_to_themselves_are_refused_whole(bob: Any, path: Pa
         first = next(line for line in lines if not line["related_to"])
         first["related_to"] = [line["id"] for line in lines if line["related_to"]]
 
-    with pytest.raises(NotTaken, match="lead back"):
+    with pytest.raises(ImportRejected, match="lead back"):
         imported(changed(path, "content", close), bob)
 
     assert not ContentItem.objects.of(bob).exists()

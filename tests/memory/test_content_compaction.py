@@ -16,9 +16,9 @@ from memory.actors import Actor
 from memory.content import compaction
 from memory.content.compaction import Compactor, citation_line, compact_form, register_compactor
 from memory.content.shapes import Short
+from memory.llm import connections
 from memory.models import Agent, ContentItem, ModelCall
-from memory.outside import connections
-from memory.toolkit.shown import asker
+from memory.toolkit.output_store import asker
 from memory.toolkit.types import ToolContext
 
 PAGE = "Heat pumps move heat instead of making it. " * 200

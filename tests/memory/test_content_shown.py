@@ -17,12 +17,12 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.actors import RESEARCH, Actor
 from memory.content import query, store
+from memory.llm import connections
 from memory.models import Agent, ContentItem
-from memory.outside import connections
 from memory.texts.text import as_data
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import LoopResult, run_loop
-from memory.toolkit.shown import ResultStore, store_for
+from memory.toolkit.output_store import ResultStore, store_for
 from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult
 
 AGENT = Actor("agent", "claude")

@@ -16,7 +16,7 @@ from memory.contexts import identity
 from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_context
 from memory.contexts.place import system_in_words
 from memory.models import Note, Topic, Trust, Use
-from memory.noting.writing import edit_note, supersede, write_note
+from memory.notes.writing import edit_note, supersede, write_note
 from memory.recall import embedding
 
 AGENT = Actor("agent", "claude")

@@ -13,15 +13,15 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
+from memory.chat.conversation import StillAnswering, ask, start
 from memory.contexts import identity
 from memory.errors import InvalidValue
 from memory.files.saving import save_file
+from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.noting.writing import write_note
-from memory.outside import connections
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
-from memory.talking.conversation import StillAnswering, ask, start
+from memory.notes.writing import write_note
 
 FACTS = "# User\n\n> Summary: Name: Zhang San, drinks tea\n\n- Name: Zhang San\n- Drinks: tea\n"
 Models = Callable[..., FakeLanguageModel]

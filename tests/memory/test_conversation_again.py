@@ -12,12 +12,12 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
+from memory.chat.conversation import ask, begin, rename, start
+from memory.llm import connections
 from memory.models import Message, Note, Session
-from memory.outside import connections
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
-from memory.talking.conversation import ask, begin, rename, start
 
 pytestmark = pytest.mark.django_db
 

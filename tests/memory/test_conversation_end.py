@@ -8,12 +8,12 @@ import pytest
 
 from beacon_site.providers.fakes import FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
+from memory.chat.conversation import SessionOver, ask, start
 from memory.files.reading import read_file
+from memory.llm import connections
 from memory.models import Activity, Message, Note, Observation, Reflection, Session
-from memory.outside import connections
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
-from memory.talking.conversation import SessionOver, ask, start
 
 LONG = (
     "We agreed that the reports come on Fridays, in Dutch, with at most five sources each, and "

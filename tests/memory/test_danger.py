@@ -15,7 +15,7 @@ from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Note, Proposal
 from memory.models.proposals import Danger
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import acts, danger, review
 from memory.reviewing import page as review_page
 from memory.reviewing.risk_codes import reasons_of

@@ -19,6 +19,7 @@ from beacon_site.providers.fakes import FakeEmbedder
 from memory.doctor import examining
 from memory.doctor.checkup import GOOD, WARN
 from memory.files.saving import save_file
+from memory.llm import connections
 from memory.models import (
     Activity,
     Archive,
@@ -33,8 +34,7 @@ from memory.models import (
     SearchTerm,
     User,
 )
-from memory.noting.writing import write_note
-from memory.outside import connections
+from memory.notes.writing import write_note
 from memory.recall.recalling import recall
 from memory.tasks import embed_due, look_for_drift
 from research.models import Report, Step, Worker

@@ -10,7 +10,7 @@ from memory.doctor.checkup import GOOD, WARN
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
 from memory.files.saving import append_to, save_file
 from memory.models import MemoryFile, Note, Revision, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401
 from tests.memory.test_archive_talk import carried
 from tests.research.factories import make_report, make_run, make_topic

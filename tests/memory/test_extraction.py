@@ -10,11 +10,18 @@ import pytest
 from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
 from memory.actors import RESEARCH
+from memory.llm import connections
 from memory.models import ModelCall, Observation
-from memory.money.meter import BudgetReached
-from memory.observing import batch, remember_lines
-from memory.observing.extraction import LEAST, MOST, MOST_LINES, Extracted, extract, without_known
-from memory.outside import connections
+from memory.observations import batch, remember_lines
+from memory.observations.extraction import (
+    LEAST,
+    MOST,
+    MOST_LINES,
+    Extracted,
+    extract,
+    without_known,
+)
+from memory.usage.meter import BudgetReached
 from tests.providers import servers
 from tests.providers.servers import ScriptedChatServer
 

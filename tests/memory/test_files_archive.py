@@ -12,8 +12,8 @@ import pytest
 
 from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn
-from memory.archive.taking_in import take_in
-from memory.archive.zips import NotTaken
+from memory.archive.importer import take_in
+from memory.archive.zips import ImportRejected
 from memory.files.reading import read_file
 from memory.files.saving import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision, Section, User
@@ -116,6 +116,6 @@ def test_facts_beyond_the_budget_together_are_not_imported(
         if row["path"] != MONTH:
             row["content"] = "# Big\n\n> Summary: big\n\n" + "z\n" * 5_000
 
-    with pytest.raises(NotTaken, match=r"20,\d+ bytes of facts"):
+    with pytest.raises(ImportRejected, match=r"20,\d+ bytes of facts"):
         taken_in(exported(written, tmp_path / "a.zip", grow), bob)
     assert MemoryFile.objects.of(bob).count() == 2

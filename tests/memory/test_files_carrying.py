@@ -1,4 +1,4 @@
-"""`memory_export` and `memory_import`: files in and out, shown before they are stored."""
+"""`export_files` and `import_files`: files in and out, shown before they are stored."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ def test_files_go_out_as_markdown_and_come_back_letter_by_letter(
     save_file(alice, USER, TEXT, by=alice.actor)
     append_to(alice, MONTH, "## Tea\n- Summary: likes green tea\n", by=alice.actor)
 
-    run("memory_export", "alice", tmp_path / place)
-    run("memory_import", "bob", tmp_path / place, "--apply")
+    run("export_files", "alice", tmp_path / place)
+    run("import_files", "bob", tmp_path / place, "--apply")
 
     for path in (USER, MEMORY, MONTH):
         assert stored(bob, path) == stored(alice, path)
 
 
 def test_the_account_may_be_left_out_where_there_is_one(alice: User, tmp_path: Path):
-    assert "2 files written" in run("memory_export", tmp_path / "out")[1]
+    assert "2 files written" in run("export_files", tmp_path / "out")[1]
     User.objects.create_user(username="bob", password="x")
 
     with pytest.raises(CommandError, match="whose files"):
-        run("memory_export", tmp_path / "out")
+        run("export_files", tmp_path / "out")
 
 
 def test_a_look_shows_a_diff_that_patch_reads_and_stores_nothing(alice: User, tmp_path: Path):
     save_file(alice, USER, TEXT, by=alice.actor)
-    run("memory_export", tmp_path / "out")
+    run("export_files", tmp_path / "out")
     file = tmp_path / "out" / USER
     file.write_text(TEXT.replace("green", "white") + "- Dog: Rex")
     new = tmp_path / "new"
     new.write_text(TEXT)
 
-    out, err = run("memory_import", tmp_path / "out")
+    out, err = run("import_files", tmp_path / "out")
 
     assert "-- Tea: green\n" in out
     assert "+- Tea: white\n" in out
     assert "1 of 2 files would change" in err
     assert stored(alice) == TEXT
     subprocess.run(["patch", "-s", str(new)], input=out, text=True, check=True)
-    run("memory_import", tmp_path / "out", "--apply")
+    run("import_files", tmp_path / "out", "--apply")
     assert new.read_text() == stored(alice)
     last = Revision.objects.filter(record_type="memoryfile").first()
     assert last is not None
@@ -88,7 +88,7 @@ def test_one_refused_file_keeps_all_out(alice: User, tmp_path: Path):
     )
 
     with pytest.raises(CommandError, match="1 of 2 files are refused, so nothing was stored"):
-        run("memory_import", "alice", place, "--apply")
+        run("import_files", "alice", place, "--apply")
 
     assert MemoryFile.objects.of(alice).count() == 2
     assert "nothing yet" in stored(alice)
@@ -101,7 +101,7 @@ def test_facts_that_fit_together_pass_whichever_grows(alice: User, tmp_path: Pat
         tmp_path / "a.zip", (USER, long.replace("Memory", "User").encode()), (MEMORY, b"# Memory\n")
     )
 
-    assert "2 of 2 files changed" in run("memory_import", "alice", place, "--apply")[1]
+    assert "2 of 2 files changed" in run("import_files", "alice", place, "--apply")[1]
 
 
 def link() -> zipfile.ZipInfo:
@@ -127,7 +127,7 @@ def test_a_hostile_zip_is_refused_whole(alice: User, tmp_path: Path, files: list
     place = zipped(tmp_path / "a.zip", *files)
 
     with pytest.raises(CommandError, match=said):
-        run("memory_import", "alice", place, "--apply")
+        run("import_files", "alice", place, "--apply")
 
     assert "nothing yet" in stored(alice)
 
@@ -136,11 +136,11 @@ def test_a_hostile_zip_is_refused_whole(alice: User, tmp_path: Path, files: list
 def test_a_pipe_is_refused_and_nothing_is_no_folder(alice: User, tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
 
-    for command in ("memory_import", "import_memory"):
+    for command in ("import_files", "import_account"):
         with pytest.raises(CommandError, match="no plain file"):
             call_command(command, "alice", str(tmp_path / "pipe"))
     with pytest.raises(CommandError, match="no folder or file is named"):
-        run("memory_export", "alice", "")
+        run("export_files", "alice", "")
 
 
 def test_no_text_of_somebody_elses_is_written_over(alice: User, tmp_path: Path):
@@ -148,7 +148,7 @@ def test_no_text_of_somebody_elses_is_written_over(alice: User, tmp_path: Path):
     (tmp_path / USER).write_text("mine")
 
     with pytest.raises(CommandError, match="holds other texts"):
-        run("memory_export", "alice", tmp_path)
+        run("export_files", "alice", tmp_path)
 
     assert (tmp_path / USER).read_text() == "mine"
     assert not (tmp_path / MEMORY).exists()

@@ -21,7 +21,7 @@ from memory.contexts.identity import (
 )
 from memory.errors import InvalidValue, StaleWrite
 from memory.models import Note, Revision, User
-from memory.noting.checks import TYPICAL
+from memory.notes.checks import TYPICAL
 from memory.recall import bm25
 
 

@@ -14,11 +14,11 @@ from django.utils import timezone
 from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
 from memory.actors import MAINTENANCE, Actor
+from memory.llm import connections
 from memory.models import Activity, Note, User
-from memory.noting import maintenance
-from memory.noting.maintenance import batches, maintain, old_notes, prune_expired
-from memory.noting.writing import edit_note, get_notes, pin, write_note
-from memory.outside import connections
+from memory.notes import maintenance
+from memory.notes.maintenance import batches, maintain, old_notes, prune_expired
+from memory.notes.writing import edit_note, get_notes, pin, write_note
 from memory.tasks import maintain as maintain_task
 from tests.research.factories import make_topic
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Note, Revision, Trust, User
-from memory.noting.writing import edit_note, get_notes, pin, unpin, write_note
+from memory.notes.writing import edit_note, get_notes, pin, unpin, write_note
 from memory.recall import bm25
 from tests.research.factories import make_topic
 

@@ -12,11 +12,11 @@ from beacon_site.providers.errors import ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
 from memory.actors import Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
+from memory.llm import connections
 from memory.models import Note, Revision, User
-from memory.noting import merging
-from memory.noting.merging import merge, merge_notes, unmerge
-from memory.noting.writing import get_notes, pin, supersede, write_note
-from memory.outside import connections
+from memory.notes import merging
+from memory.notes.merging import merge, merge_notes, unmerge
+from memory.notes.writing import get_notes, pin, supersede, write_note
 
 AGENT = Actor("agent", "claude")
 

@@ -11,8 +11,8 @@ from django.db import connection
 from memory.actors import RESEARCH, Actor
 from memory.errors import InvalidValue, Locked, StaleWrite
 from memory.models import Observation, Revision
-from memory.observing import Line, batch, edit_observation, remember_lines, write_observation
-from memory.observing.lines import checked_size
+from memory.observations import Line, batch, edit_observation, remember_lines, write_observation
+from memory.observations.lines import checked_size
 from memory.recall import bm25
 
 AGENT = Actor("agent", "claude")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory.actors import RESEARCH, Actor
-from memory.contexts.offering import as_prompt, best_for, still_offered
+from memory.contexts.memory_for_prompt import as_prompt, best_for, still_offered
 from memory.models import Observation, Topic, Trust, Use
-from memory.observing import Line, edit_observation, remember_lines, write_observation
+from memory.observations import Line, edit_observation, remember_lines, write_observation
 
 AGENT = Actor("agent", "claude")
 TASK = "solid-state batteries in cars"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import Note, Proposal, Topic, TopicFact
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import acts, review
 from memory.reviewing.outdated import Outdated, outdated, with_newer_texts
 from memory.topics.memory import FoundFact, replace_facts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.money import prices
+from memory.usage import prices
 
 
 @pytest.mark.parametrize(

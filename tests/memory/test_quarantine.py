@@ -8,9 +8,9 @@ import pytest
 
 from memory.errors import InvalidValue, LimitReached
 from memory.models import ContentItem, Note, Proposal, RefusedSource, Source, Topic, Trust
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.recall.recalling import recall
-from memory.records.set_aside import reason_of
+from memory.records.quarantine import reason_of
 from memory.reviewing import quarantine, refused, refusing, review
 from memory.reviewing.refused import Refused
 from tests.memory.review_cast import AGENT, proposed_file, proposed_note

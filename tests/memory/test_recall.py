@@ -11,8 +11,8 @@ from django.utils import timezone
 from memory.errors import InvalidValue
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
-from memory.recall.following import rebuild
 from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_page
+from memory.recall.reindex import rebuild
 
 
 def note(owner: Any, content: str, **fields: Any) -> Note:

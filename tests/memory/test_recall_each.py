@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from memory.models import Note
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_each
 from memory.tasks import embed_due

@@ -18,8 +18,8 @@ from django.db import OperationalError, connection, transaction
 
 from memory.models import Note, Observation, SearchSpace, SearchTerm
 from memory.recall import pruning, ranking
-from memory.recall.following import rebuild
 from memory.recall.recalling import recall
+from memory.recall.reindex import rebuild
 from memory.texts.terms import counts_of, query_terms
 from tests.pages import record_cast
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.models import MemoryFile, Proposal, Reflection, User
-from memory.reflecting.page import shown_of
+from memory.reflection.page import shown_of
 from memory.reviewing import review
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, learned
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from memory.models import MemoryFile, Proposal, User
-from memory.money.meter import BudgetReached
-from memory.reflecting import reflection
-from memory.reflecting.entry import Told
+from memory.reflection import reflection
+from memory.reflection.entry import Told
+from memory.usage.meter import BudgetReached
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 
 HOSTILE = [

@@ -13,10 +13,10 @@ from django.utils import timezone
 
 from beacon_site.providers.llm import Usage
 from memory.models import CallReservation, ModelCall, User
-from memory.money import month_budget, reserving
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import check_month
 from memory.tasks import forget_api_answers
+from memory.usage import month_budget, reserving
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import check_month
 
 
 def call_of(user: User) -> ModelCall:

@@ -14,7 +14,7 @@ from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.files.reading import index_text, read_file
 from memory.files.saving import append_to, save_file
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.recall.recalling import recall
 from memory.reviewing import acts as review_acts
 from memory.reviewing import review

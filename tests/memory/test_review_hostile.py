@@ -11,7 +11,7 @@ from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import review
 from memory.texts.text import one_line
 from memory.toolkit.registry import REGISTRY, ToolContext, call_tool

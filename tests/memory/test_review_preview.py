@@ -16,8 +16,8 @@ from memory.files.reading import read_file
 from memory.files.saving import save_file
 from memory.models import MemoryFile, Note, Proposal, Revision
 from memory.models.base import Lock
-from memory.noting import writing as notes
-from memory.observing import write_observation
+from memory.notes import writing as notes
+from memory.observations import write_observation
 from memory.reviewing import page as review_page
 from memory.reviewing import review
 from memory.reviewing.preview import Preview, changes_since, preview

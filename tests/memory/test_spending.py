@@ -12,7 +12,7 @@ import pytest
 import time_machine
 
 from memory.models import ModelCall, Topic, User
-from memory.money import spending
+from memory.usage import spending
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, NoSuchKey
-from memory.observing.consolidation import Turn
-from memory.observing.in_memory import InMemoryStore
-from memory.observing.postgres import PostgresStore
-from memory.observing.store import ObservationStore, StoreClosed
+from memory.observations.consolidation import Turn
+from memory.observations.in_memory import InMemoryStore
+from memory.observations.postgres import PostgresStore
+from memory.observations.store import ObservationStore, StoreClosed
 
 AGENT = Actor("agent", "claude")
 FINDINGS = ["The API uses OAuth2.", "The rate limit of the API is 100 a minute."]

@@ -12,13 +12,13 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable, 
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.actors import REFLECTOR
+from memory.llm import connections
 from memory.models import ModelCall
-from memory.money.meter import BudgetReached
-from memory.outside import connections
 from memory.toolkit import loop as tool_loop
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import CallRecord, LoopResult, run_loop
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult
+from memory.usage.meter import BudgetReached
 
 Loop = Callable[..., LoopResult]
 TASK = [Message("system", "You are Beacon."), Message("user", "What do I prefer?")]

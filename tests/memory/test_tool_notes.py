@@ -8,8 +8,8 @@ import pytest
 
 from memory.contexts import identity
 from memory.models import Note, Observation, Proposal, Session, Topic, Trust
-from memory.noting.writing import edit_note, write_note
-from memory.observing import write_observation
+from memory.notes.writing import edit_note, write_note
+from memory.observations import write_observation
 from memory.reviewing import review
 from tests.memory.tool_cast import AGENT, accept_all, call, caller
 

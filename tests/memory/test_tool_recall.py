@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from memory.files.saving import append_to
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
-from memory.noting.writing import supersede, write_note
-from memory.observing import write_observation
+from memory.notes.writing import supersede, write_note
+from memory.observations import write_observation
 from tests.memory.tool_cast import AGENT, call, caller
 
 

@@ -16,7 +16,7 @@ from memory.errors import (
 )
 from memory.files.refusals import NoSuchFile
 from memory.files.saving import OverBudget
-from memory.observing.consolidation import Consolidated
+from memory.observations.consolidation import Consolidated
 from memory.toolkit import notes as tool_notes
 from memory.toolkit.refusals import answer_of
 from tests.memory.tool_cast import call

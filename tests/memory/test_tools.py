@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError
 
 from memory.models import Activity, Note
-from memory.noting.checks import NoteChecks
+from memory.notes.checks import NoteChecks
 from memory.toolkit.registry import REGISTRY, call_tool, register, schema_of, tools_for
 from memory.toolkit.types import Arguments, MemoryTool, ToolResult
 from tests.memory.tool_cast import call, caller

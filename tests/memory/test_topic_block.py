@@ -9,9 +9,9 @@ import pytest
 from memory.actors import Actor
 from memory.contexts.topic_block import TASKS, topic_block
 from memory.models import Use
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from research.models import TopicSettings
-from research.working import offering
+from research.working import memory_for_prompt
 from tests.research.factories import make_fact, make_run, make_topic
 
 DESK = Actor("agent", "desk")
@@ -45,5 +45,5 @@ def test_a_sensitive_observation_is_never_in_it(alice: Any):
 def test_what_a_topic_is_for_is_told_by_research_in_the_words_of_its_runs(alice: Any):
     topic = make_topic(alice, "Kyoto")
     TopicSettings.objects.filter(topic=topic).update(objective="cheap rooms", focus="June")
-    assert TASKS[-1] is offering.task_of
-    assert offering.task_of(topic) == "Kyoto cheap rooms June"
+    assert TASKS[-1] is memory_for_prompt.task_of
+    assert memory_for_prompt.task_of(topic) == "Kyoto cheap rooms June"

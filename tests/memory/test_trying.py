@@ -15,8 +15,8 @@ from beacon_site.providers import search_probe
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.llm import LlmProfile, Usage
 from beacon_site.providers.probing import WHOLE_SECONDS, ProbeResult
+from memory.llm import trying
 from memory.models import Connection, ModelCall, User
-from memory.outside import trying
 
 PROFILE = LlmProfile(base_url="http://h/v1", model="m")
 

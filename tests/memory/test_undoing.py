@@ -10,7 +10,7 @@ from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.files.saving import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
-from memory.noting.writing import edit_note, replace_with, write_note
+from memory.notes.writing import edit_note, point_at, write_note
 from memory.records.undoing import ChangedSince, Gone, restore_to, undo
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
@@ -197,10 +197,10 @@ def test_a_struck_fact_comes_back_by_the_rules_of_facts(alice: User):
 
 def test_what_supersedes_a_note_cannot_come_back_where_the_note_supersedes_it(alice: User):
     older, newer = (write_note(alice, "log", words, by=alice.actor) for words in ("Old.", "New."))
-    replace_with(older, newer, by=alice.actor)
+    point_at(older, newer, by=alice.actor, why="superseded", source="")
     then = last(older)
     undo(then, by=alice.actor)
-    replace_with(newer, older, by=alice.actor)
+    point_at(newer, older, by=alice.actor, why="superseded", source="")
 
     with pytest.raises(InvalidValue, match="take that back first"):
         restore_to(then, by=alice.actor)
@@ -211,7 +211,7 @@ def test_what_supersedes_a_note_cannot_come_back_where_the_note_supersedes_it(al
 
 def test_what_supersedes_a_note_cannot_come_back_out_of_the_trash_with_it(alice: User):
     older, newer = (write_note(alice, "log", words, by=alice.actor) for words in ("Old.", "New."))
-    replace_with(older, newer, by=alice.actor)
+    point_at(older, newer, by=alice.actor, why="superseded", source="")
     then = last(older)
     undo(then, by=alice.actor)
     newer.trash(by=alice.actor)

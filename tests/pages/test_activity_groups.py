@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from memory.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, User
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from memory.records.kinds import counted
 from research.activity.groups import LEAST
 from research.activity.page import PAGE

@@ -11,12 +11,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
+from memory.chat.conversation import ask, start
 from memory.models import Message, Note, Reflection, Session, User
-from memory.noting.writing import write_note
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
-from memory.talking.conversation import ask, start
+from memory.notes.writing import write_note
 from research.models import Worker
 from tests.pages.record_cast import HTMX, text_of
 

@@ -25,7 +25,7 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(10), price_out=Decimal(10)
 @pytest.fixture(autouse=True)
 def monday(monkeypatch: pytest.MonkeyPatch) -> Any:
     """It is Monday, 2 November 2026, 06:00 UTC; the model has a price."""
-    monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: PRICED)
+    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: PRICED)
     monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
     with time_machine.travel(datetime(2026, 11, 2, 6, tzinfo=UTC), tick=False):
         yield
@@ -58,9 +58,7 @@ def test_a_month_shows_what_is_to_come_and_its_cost(browser: Client, alice: Any)
 def test_an_unknown_price_is_said_and_not_counted_as_nothing(
     browser: Client, alice: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(
-        "memory.outside.connections.llm_profile", lambda: LlmProfile("http://m", "m")
-    )
+    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: LlmProfile("http://m", "m"))
     scheduled(alice, "Solid-state batteries")
 
     page = text_of(browser.get(PAGE))

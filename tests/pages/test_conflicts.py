@@ -11,8 +11,8 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Conflict, Note, TopicFact, User
-from memory.noting import writing as notes
-from memory.observing import write_observation
+from memory.notes import writing as notes
+from memory.observations import write_observation
 from tests.memory.conflict_cast import NEW, OLD, facts, noted, observations, texts, two_notes
 
 pytestmark = pytest.mark.django_db

@@ -11,8 +11,8 @@ from django.test import Client
 from pytest_httpserver import HTTPServer
 
 from beacon_site.providers.probing import ProbeResult
+from memory.llm import connections
 from memory.models import Activity, Connection, User
-from memory.outside import connections
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/connections/"

@@ -14,7 +14,7 @@ from django.utils import timezone
 from memory.actors import Actor
 from memory.contexts.context import build_context
 from memory.models import Note, Topic, TopicFact, Trust, Use, User
-from memory.observing.writing import write_observation
+from memory.observations.writing import write_observation
 from tests.pages.record_cast import note, text_of
 
 HTMX = {"HX-Request": "true", "HX-Target": "context"}

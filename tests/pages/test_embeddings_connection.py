@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from memory.llm import connections, embedders
 from memory.models import Embedding, EmbeddingDue, User
-from memory.outside import connections, embedders
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.loopback import status
 

@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from memory import models as memory
 from memory.models import Topic, User
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from research import models as research
 from tests.conftest import Say
 from tests.pages.rows_written import rows_written

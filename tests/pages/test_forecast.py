@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Activity, ModelCall, Topic
-from memory.money.month_budget import MonthLimits
+from memory.usage.month_budget import MonthLimits
 from research.budgets import warnings as budget_warnings
 from research.forms.topic_form import initial_of
 from research.models import Run, TopicSettings
@@ -32,7 +32,7 @@ def browser(client: Client, alice: Any) -> Client:
 def topic(alice: Any, monkeypatch: pytest.MonkeyPatch) -> Topic:
     """A topic that has spent 850 of the 1,000 tokens of its month."""
     profile = LlmProfile("http://m", "m")
-    monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: profile)
+    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: profile)
     found = make(alice, "Solid-state batteries")
     TopicSettings.objects.filter(topic=found).update(month_tokens=1_000)
     ModelCall.objects.create(

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from beacon_site.providers.catalogue import CATALOGUE
 from memory.doctor import checkup
+from memory.llm import connections
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
-from memory.outside import connections
 from research.models import Step, Worker
 from tests.research.factories import make_run, make_topic
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from memory.models import Note, Topic
-from research import frame, home_page
+from research import context_processors, home_page
 from research.models import Report, Run, Step
 from research.schedules import scheduling
 from tests.research.factories import (
@@ -258,14 +258,14 @@ def test_so_many_unread_reports_are_counted_and_no_more(
     topic = make_topic(alice, "Lithium")
     for _number in range(2):
         make_report(make_run(topic))
-    monkeypatch.setattr(frame, "MOST_UNREAD", 3)
-    frame._question.cache_clear()  # its bound stands in it
+    monkeypatch.setattr(context_processors, "MOST_UNREAD", 3)
+    context_processors._question.cache_clear()  # its bound stands in it
 
     few = browser.get("/").context
     for _number in range(2):
         make_report(make_run(topic))
     many = browser.get("/").context
-    frame._question.cache_clear()
+    context_processors._question.cache_clear()
 
     assert (few["unread_shown"], few["waiting_in_all"], few["unread_reports"]) == ("2", "2", 2)
     assert (many["unread_shown"], many["waiting_in_all"], many["unread_reports"]) == ("2+", "2+", 3)

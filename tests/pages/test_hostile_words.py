@@ -13,7 +13,7 @@ from django.utils import timezone
 from memory.models import User
 from research.facts import correcting
 from research.models import Channel, Delivery, Run
-from research.notices import channels, digests, feed_out, notice_text
+from research.notifications import channels, digests, notice_text, rss
 from research.reporting import sentences as report_sentences
 from research.reports import sharing
 from tests.research.factories import make_item, make_report, make_run, make_source, make_topic
@@ -89,10 +89,10 @@ def test_nor_are_they_markup_in_mails_and_in_the_feed(alice: User, run: Run, cha
     check(message.html)
     assert "\n" not in message.subject
 
-    feed = feed_out.add(alice, topic=None, with_private=False, by=alice.actor)
-    found = feed_out.found_by(feed.token)
+    feed = rss.add(alice, topic=None, with_private=False, by=alice.actor)
+    found = rss.found_by(feed.token)
     assert found is not None
-    tree = ET.fromstring(feed_out.as_atom(found))  # noqa: S314  (our own feed)
+    tree = ET.fromstring(rss.as_atom(found))  # noqa: S314  (our own feed)
     entries = tree.iter("{http://www.w3.org/2005/Atom}summary")
     for entry in entries:
         check(entry.text or "")

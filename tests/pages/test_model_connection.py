@@ -12,8 +12,8 @@ from pytest_httpserver import HTTPServer
 from beacon_site.providers.endpoints import KINDS
 from beacon_site.providers.probing import ProbeResult
 from memory.forms.model_connection import ModelForm
+from memory.llm import connections
 from memory.models import Connection, User
-from memory.outside import connections
 
 HTMX = {"HX-Request": "true"}
 PAGE = "/settings/connections/"

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from memory.actors import Actor
-from memory.observing import write_observation
+from memory.observations import write_observation
 from memory.recall import bm25
 from tests.pages.record_cast import HTMX, observation, text_of
 

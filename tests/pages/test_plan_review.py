@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research import frame, outbox
+from research import context_processors, outbox
 from research.models import Run, Step
 from research.runs import plan_page
 from research.steps import plan_review
@@ -186,7 +186,7 @@ def test_every_page_counts_the_plans_that_wait(browser: Client, alice: User, bob
 
     request = browser.get("/topics/new/").wsgi_request
     with CaptureQueriesContext(connection) as queries:
-        shown = frame.frame(request)
+        shown = context_processors.frame(request)
 
     assert (shown["waiting_plans"], shown["unread_reports"]) == (2, 1)
     assert [item["count"] for item in shown["nav"][0]["items"]][:4] == [None, None, 2, 1]

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Note, Observation, Revision, ScratchpadEntry
-from memory.noting.writing import edit_note
+from memory.notes.writing import edit_note
 from memory.recall.recalling import recall
 from memory.scratchpads.entries import set_value
 from tests.pages.record_cast import HTMX, days, note, observation, text_of

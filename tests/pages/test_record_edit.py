@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memory.models import Note, Observation, Revision
-from memory.noting.writing import edit_note, pin
+from memory.notes.writing import edit_note, pin
 from memory.recall.recalling import recall
 from tests.pages.record_cast import HTMX, note, observation, text_of
 

@@ -15,7 +15,7 @@ from memory.contexts import identity
 from memory.files.reading import read_file
 from memory.files.saving import append_to, save_file
 from memory.models import MemoryFile, Note, Observation, Proposal, User
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from memory.reviewing import review
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
 from tests.pages.record_cast import text_of

@@ -10,8 +10,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import Topic, User
-from research.finding import gathering
 from research.models import Run, Step
+from research.search import gathering
 from tests.research.factories import make_run, make_steps, make_topic
 
 

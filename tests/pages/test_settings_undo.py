@@ -16,7 +16,7 @@ from memory.contexts import identity
 from memory.models import Agent, Note, ReviewLevel, User
 from memory.reviewing import levels as review_levels
 from research.models import Channel
-from research.notices import channels
+from research.notifications import channels
 from research.topic_settings import editing as topic_editing
 from tests.research.factories import make_topic
 

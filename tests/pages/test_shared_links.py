@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from memory.archive import writing
 from memory.archive.counting import TakingIn
-from memory.archive.taking_in import take_in
+from memory.archive.importer import take_in
 from memory.models import Activity, Topic, User
 from research.models import Run, SharedLink
 from research.reports import sharing

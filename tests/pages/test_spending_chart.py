@@ -13,8 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from memory.models import ModelCall, User
-from memory.money import chart as spending_chart
-from memory.money.spending import Line, Month, Spent
+from memory.usage import chart as spending_chart
+from memory.usage.spending import Line, Month, Spent
 
 URL = "/settings/spending/"
 

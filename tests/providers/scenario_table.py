@@ -3,7 +3,7 @@
     python -m tests.providers.scenario_table            prints it
     python -m tests.providers.scenario_table --write    puts it into the document
 
-Each service's real adapter asks its loopback server once through `research.finding.searching.ask`, with
+Each service's real adapter asks its loopback server once through `research.search.searching.ask`, with
 its three tries (R47).  Two things differ from a run: pauses between tries are left out, and the
 patience is half a second; what is printed names the run's own.
 """
@@ -27,8 +27,8 @@ from beacon_site.providers import http
 from beacon_site.providers.catalogue import BY_NAME, CATALOGUE
 from beacon_site.providers.meter import Limits
 from beacon_site.providers.search import SearchOptions, SearchProfile, SearchProvider, get_search
-from research.finding import searching
-from research.finding.searching import Asked
+from research.search import searching
+from research.search.searching import Asked
 from tests.providers import open_servers
 from tests.providers.loopback import Scene, html, json_answer
 from tests.providers.open_servers import (

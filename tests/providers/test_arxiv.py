@@ -12,7 +12,7 @@ from werkzeug import Response
 from beacon_site.providers import arxiv, feeds
 from beacon_site.providers.arxiv import ArxivSearch
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.pace import OneEvery
+from beacon_site.providers.rate_limit import OneEvery
 from beacon_site.providers.search import SearchOptions, SearchProfile
 from tests.providers.open_servers import ArxivServer, arxiv_error, atom, text
 

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from beacon_site.providers.keywords import keywords, phrase
-from research.finding.facets import facet_queries
+from research.search.facets import facet_queries
 
 
 @pytest.mark.parametrize(

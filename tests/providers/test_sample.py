@@ -24,7 +24,7 @@ from beacon_site.providers.sample import (
     read_article,
 )
 from beacon_site.providers.search import SearchHit, SearchOptions
-from research.finding.facets import facet_queries
+from research.search.facets import facet_queries
 
 DAYS = (date(2026, 1, 9), date(2026, 11, 21), date(2031, 5, 2))
 NEAR_DUPLICATE = 85  # shared/providers.md, section 3

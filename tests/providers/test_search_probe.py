@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.providers import search_probe
 from beacon_site.providers.http import Reply, ServiceHttp
-from beacon_site.providers.pace import OneEvery
+from beacon_site.providers.rate_limit import OneEvery
 from beacon_site.providers.search import SearchProfile
 from beacon_site.providers.search_probe import try_search
 from tests.providers.search_servers import SerpApiServer, result

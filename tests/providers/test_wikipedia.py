@@ -9,7 +9,7 @@ import pytest
 
 from beacon_site.providers import wikipedia
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.pace import AtMost
+from beacon_site.providers.rate_limit import AtMost
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
 from beacon_site.providers.wikipedia import WikipediaSearch
 from tests.providers.loopback import json_answer

@@ -15,8 +15,8 @@ from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSear
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from research.models import Run
-from research.running import executing, pipeline
-from research.working.stepping import StepKind, Work
+from research.running import executor, pipeline
+from research.working.context import RunContext, StepKind
 from tests.research.conftest import Providers
 
 PLACES = ["Kyoto", "Lyon", "Graz", "Turku", "Porto", "Busan", "Leeds", "Malaga", "Zadar", "Tampa"]
@@ -79,16 +79,16 @@ def started(topic: Topic) -> Run:
     return Run.objects.start(topic, trigger="person", by=topic.owner.actor)
 
 
-def work_of(topic: Topic) -> Work:
+def work_of(topic: Topic) -> RunContext:
     """Return a worker's hold on a new run of the topic, all of its steps laid out."""
     run = Run.objects.claim(started(topic).pk, worker="test")
     assert run is not None
-    work = Work(run)
+    work = RunContext(run)
     work.lay_out(pipeline.STEPS)
     return work
 
 
-def through(work: Work, last: str) -> Work:
+def through(work: RunContext, last: str) -> RunContext:
     """Carry out the steps of a run up to and with `last`."""
     for kind in pipeline.STEPS:
         work.carry_out(kind)
@@ -104,15 +104,15 @@ def lose_lease(run: Run) -> None:
 @contextmanager
 def killed_after(step: str) -> Iterator[None]:
     """Lose the worker when it has finished `step`."""
-    original = Work.carry_out
+    original = RunContext.carry_out
 
-    def carry_out(self: Work, kind: StepKind) -> None:
+    def carry_out(self: RunContext, kind: StepKind) -> None:
         original(self, kind)
         if kind.name == step:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(Work, "carry_out", carry_out)
+        patch.setattr(RunContext, "carry_out", carry_out)
         yield
 
 
@@ -120,7 +120,7 @@ def killed_after(step: str) -> Iterator[None]:
 def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
     """Do something at the moment when the function of `step` begins."""
 
-    def function(kind: StepKind) -> Callable[[Work], Any]:
+    def function(kind: StepKind) -> Callable[[RunContext], Any]:
         return lambda work: (act(), kind.function(work))[1]
 
     kinds = [
@@ -133,7 +133,7 @@ def before_step(step: str, act: Callable[[], object]) -> Iterator[None]:
 
 
 def carried_out(run: Run) -> Run:
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     run.refresh_from_db()
     return run
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.fakes import FakeFetcher, FakeLanguageModel, FakeSearch
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
-from research.finding import reading, searching
 from research.models import Run
-from research.running import executing, starting
+from research.running import executor, starting
+from research.search import reading, searching
 
 
 class Providers:
@@ -44,7 +44,7 @@ def topic(alice: Any) -> Topic:
 
 def _carry_out(topic: Topic) -> Run:
     run = Run.objects.start(topic, trigger="person", by=topic.owner.actor)
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     run.refresh_from_db()
     topic.refresh_from_db()
     return run

@@ -8,7 +8,7 @@ from pytest_httpserver import HTTPServer
 
 from memory.models import Topic, User
 from research.models import Channel, Delivery, DeltaItem, Run
-from research.notices import channels
+from research.notifications import channels
 from tests.research.factories import make_item, make_report, make_run
 
 
@@ -45,5 +45,5 @@ def saved_run(topic: Topic, *sentences: str, **report: Any) -> Run:
 
 def laid_out(run: Run) -> list[Delivery]:
     """Lay the run's report out, and return the rows."""
-    Delivery.objects.lay_out_report(run, is_quiet=run.report.is_quiet)
+    Delivery.objects.create_for_report(run, is_quiet=run.report.is_quiet)
     return list(Delivery.objects.filter(run=run))

@@ -15,24 +15,24 @@ from beacon_site.providers.llm import LlmProfile, Message
 from beacon_site.providers.openai_learning import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from beacon_site.providers.search import SearchProfile, get_search
+from memory.chat import conversation
+from memory.chat import end as conversation_end
+from memory.chat import turn as conversation_turn
 from memory.content import compaction
 from memory.file_pages import condensing as file_condensing
+from memory.llm import connections, embedders
 from memory.models import Agent, ContentItem, MemoryFile, Note, Observation, Topic, User
-from memory.noting.maintenance import maintain
-from memory.outside import connections, embedders
+from memory.notes.maintenance import maintain
 from memory.recall import embedding
 from memory.recall.recalling import recall
-from memory.reflecting import reflection
-from memory.talking import conversation
-from memory.talking import end as conversation_end
-from memory.talking import turn as conversation_turn
-from memory.toolkit.shown import asker
+from memory.reflection import reflection
+from memory.toolkit.output_store import asker
 from memory.toolkit.types import ToolContext
-from research.finding import reading, searching
 from research.mcp import calls
 from research.mcp.callers import Caller
 from research.models import Run
 from research.running import following_up, starting
+from research.search import reading, searching
 from tests.api.cast import Program
 from tests.providers.embedding_server import EmbeddingServer
 from tests.providers.servers import ScriptedChatServer, SerpApiServer, result, says

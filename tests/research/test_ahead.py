@@ -12,19 +12,19 @@ from memory.models import Topic
 from research.claims import independence
 from research.working import cited_pages
 from research.working.cited_pages import Ahead, Pages
-from research.working.stepping import Work
+from research.working.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
 
 @pytest.fixture
-def work(topic: Topic, providers: Providers) -> Work:
+def work(topic: Topic, providers: Providers) -> RunContext:
     """A run that has read three pages."""
     cast.set_up(providers, 1, 2, 3)
     return cast.through(cast.work_of(topic), "read")
 
 
-def gone_through(work: Work) -> Ahead:
+def gone_through(work: RunContext) -> Ahead:
     ahead = Ahead(work.run)
     for _slice in range(20):
         ahead.go_on()
@@ -37,7 +37,9 @@ def as_told(pages: Pages) -> Any:
 
 
 def test_pages_that_were_gone_through_are_the_same_without_reading_them_again(
-    work: Work, django_assert_num_queries: DjangoAssertNumQueries, monkeypatch: pytest.MonkeyPatch
+    work: RunContext,
+    django_assert_num_queries: DjangoAssertNumQueries,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     sources = [{"n": 1, "link": cast.url(2)}]
     plainly = as_told(cited_pages.load(work.run, sources))
@@ -48,7 +50,7 @@ def test_pages_that_were_gone_through_are_the_same_without_reading_them_again(
         assert as_told(cited_pages.load(work.run, sources, ahead)) == plainly
 
 
-def test_a_page_that_was_not_gone_through_is_held_against_the_others(work: Work):
+def test_a_page_that_was_not_gone_through_is_held_against_the_others(work: RunContext):
     plainly = as_told(cited_pages.load(work.run, []))
     ahead = gone_through(work)
     del ahead.pages[min(ahead.pages)]
@@ -65,13 +67,13 @@ def test_origins_are_found_once_before_the_model_has_written(
     compared = independence.origins
     monkeypatch.setattr(independence, "origins", lambda p: (done.append("origins"), compared(p))[1])
 
-    def wait_for(_work: Work, call: Callable[[], Any], *, meanwhile: Any = None) -> Any:
+    def wait_for(_work: RunContext, call: Callable[[], Any], *, meanwhile: Any = None) -> Any:
         for _slice in range(20 if meanwhile else 0):
             meanwhile()
         done.append("answer")
         return call()
 
-    monkeypatch.setattr(Work, "wait_for", wait_for)
+    monkeypatch.setattr(RunContext, "wait_for", wait_for)
     run = cast.carried_out(cast.started(topic))
 
     assert run.status == "succeeded"

@@ -14,8 +14,8 @@ from django.db import models
 from memory.actors import REFLECTOR
 from memory.archive import writing
 from memory.archive.counting import Counted, TakingIn, summed
+from memory.archive.importer import take_in
 from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
-from memory.archive.taking_in import take_in
 from memory.content import take_snapshot
 from memory.contexts import identity
 from memory.files.reading import read_file
@@ -44,12 +44,12 @@ from memory.models import (
     Use,
     User,
 )
-from memory.noting.writing import get_notes, supersede, write_note
+from memory.notes.writing import get_notes, supersede, write_note
 from memory.recall import bm25
 from memory.reviewing import review
 from research.facts import correcting
 from research.models import RemovedRun, Report, Run, Schedule
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, rss
 from research.reporting import sentences as report_sentences
 from research.reports import sharing
 from research.topic_settings import standing_rules
@@ -139,7 +139,7 @@ def told(topic: Topic, run: Run) -> None:
     channels.choose(topic, by=by, left_out=[channel], **more)
     chosen = digests.save_settings(owner, by=by, often="never", hour=6, weekday=5)
     digests.make(chosen, run.created)
-    feed_out.end(feed_out.add(owner, topic=topic, with_private=False, by=by), by=by)
+    rss.end(rss.add(owner, topic=topic, with_private=False, by=by), by=by)
 
 
 def exported(owner: User, path: Path) -> Path:

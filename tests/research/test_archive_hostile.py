@@ -13,7 +13,7 @@ from django.test import Client
 
 from memory.models import User
 from research.models import Channel, Delivery, Digest, DigestSettings, Feed, Report, SharedLink
-from research.notices import channels, digests, feed_out
+from research.notifications import channels, digests, rss
 from research.reports import sharing
 from tests.research.factories import make_second_run, make_topic
 from tests.research.test_archive import exported, imported
@@ -25,7 +25,7 @@ Change = Callable[[dict[str, Any]], None]
 def archive(alice: User, tmp_path: Path) -> Path:
     run = make_second_run(make_topic(alice))
     sharing.make_link(run.report, days=365, note="the board", by=alice.actor)
-    feed_out.add(alice, topic=None, with_private=True, by=alice.actor)
+    rss.add(alice, topic=None, with_private=True, by=alice.actor)
     channels.add(
         alice, kind="webhook", name="Hook", address="https://h.example/s3cret", by=alice.actor
     )

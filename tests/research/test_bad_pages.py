@@ -19,9 +19,9 @@ from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
-from research.finding import reading, stand_ins
 from research.models import Run
 from research.running import starting
+from research.search import reading, stand_ins
 from tests.research.conftest import Providers
 
 # Searches and reading run in threads, which see what is committed.

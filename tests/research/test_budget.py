@@ -13,9 +13,9 @@ from django.utils import timezone
 from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Usage
 from memory.models import ModelCall, Topic
-from memory.money import spending
-from memory.money.meter import BudgetReached
-from memory.money.month_budget import check_month
+from memory.usage import spending
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import check_month
 from research.budgets.budget import DEFAULTS, Budget, RunMeter, budget_of
 from research.models import Run, Step, TopicSettings
 from tests.research import cast

@@ -19,7 +19,7 @@ from beacon_site.providers.llm import Answer, LlmProfile, Usage
 from beacon_site.providers.search import SearchHit
 from memory.models import ModelCall, SeenUrl, Topic, TopicFact
 from research.models import Hit, Run, TopicSettings
-from research.running import executing
+from research.running import executor
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -101,7 +101,7 @@ def test_a_queued_run_is_cancelled_at_once(topic: Topic, providers: Providers):
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("cancelled", None)
-    assert not executing.execute(run.pk, worker="one")
+    assert not executor.execute(run.pk, worker="one")
     assert not cancel(run)
     assert not stop(run)
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.conflict_desk import settling as conflicts
+from memory.conflicts import resolve as conflicts
 from memory.models import Conflict, Topic, TopicFact, User
 from research.models import DeltaItem, Run
 from research.reports import sharing

@@ -14,10 +14,10 @@ from django.test import Client
 from django.urls import reverse
 
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.files.saving import save_file
 from memory.models import Topic
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
 from research.models import Run, Step
 from research.running import following_up
 from tests.research import cast

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ModelCall, Note, Topic
-from memory.noting.writing import get_notes
+from memory.notes.writing import get_notes
 from memory.recall import bm25
 from research.models import Run, Step
 from research.running import following_up

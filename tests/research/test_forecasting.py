@@ -25,7 +25,7 @@ PRICED = LlmProfile("http://m", "m", price_in=Decimal(1), price_out=Decimal(2))
 def model(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The site's model is priced, until a test says otherwise."""
     site: dict[str, Any] = {"profile": PRICED}
-    monkeypatch.setattr("memory.outside.connections.llm_profile", lambda: site["profile"])
+    monkeypatch.setattr("memory.llm.connections.llm_profile", lambda: site["profile"])
     monkeypatch.setattr("research.outbox.send", lambda *args, **kwargs: True)
     return site
 

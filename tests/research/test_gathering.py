@@ -16,18 +16,18 @@ from beacon_site.providers.errors import (
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchHit, SearchOptions
+from memory.llm import connections
 from memory.models import SeenUrl, Topic
-from memory.outside import connections
-from research.finding import reading, searching
 from research.models import Hit, Run, TopicSettings
-from research.working.stepping import Work
+from research.search import reading, searching
+from research.working.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
 
 
-def searched(topic: Topic, providers: Providers, *hits: SearchHit, **settings: Any) -> Work:
+def searched(topic: Topic, providers: Providers, *hits: SearchHit, **settings: Any) -> RunContext:
     """Carry a run out up to its filter, where one query finds these hits."""
     TopicSettings.objects.filter(topic=topic).update(**settings)
     topic.refresh_from_db()

@@ -13,9 +13,9 @@ from beacon_site.providers.errors import (
 )
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchHit
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
-from research.finding import searching
+from research.search import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 

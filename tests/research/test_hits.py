@@ -11,9 +11,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from beacon_site.providers.search import SearchHit
 from memory.models import Topic
-from research.finding import fusion, hits
-from research.finding.searching import Asked
 from research.models import Hit
+from research.search import fusion, hits
+from research.search.searching import Asked
 from tests.research import cast
 
 ORDER = hits.Order.of(["wikipedia", "arxiv", "library"], ["cells", "lines"])

@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.attacks]
 IMAGE = "https://voltcell.example/pixel.png"
 SMELLERS = (
     "memory.texts.injection", "research.claims.selection", "research.claims.page_news", "research.follow_ups.extracting",
-    "research.follow_ups.summarising", "memory.observing.extraction", "memory.reviewing.risks",
-    "memory.reflecting.entry", "memory.contexts.offering",
+    "research.follow_ups.summarising", "memory.observations.extraction", "memory.reviewing.risks",
+    "memory.reflection.entry", "memory.contexts.memory_for_prompt",
 )  # fmt: skip
 
 

@@ -13,13 +13,13 @@ from starlette.responses import Response
 from memory.accounts import tokens
 from memory.files.saving import save_file
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.reviewing import agent_reading
 from memory.toolkit import registry as tools
 from research.mcp import calls, resources, web
 from research.mcp.callers import Caller
 from research.mcp.resources import NoSuchResource
-from research.running import executing
+from research.running import executor
 from research.running.starting import create_sample_topic, start_run
 from tests.api.cast import Program
 from tests.research.mcp_cast import token_of
@@ -210,7 +210,7 @@ def reported(owner: User) -> str:
     """Carry out the sample's first run; return its topic's slug."""
     topic = create_sample_topic(owner, by=owner.actor)
     run = start_run(topic, trigger="person", by=owner.actor)
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     return topic.slug
 
 

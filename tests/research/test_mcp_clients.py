@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from memory.accounts import tokens
 from memory.models import ApiToken, Note, Trust, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.toolkit import registry as tools
 from research.mcp.callers import give_back
 from tests.memory.tool_cast import accept_all

@@ -9,7 +9,7 @@ import pytest
 
 from memory.files.saving import save_file
 from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.toolkit.registry import REGISTRY
 from research.mcp import calls, resources
 from research.mcp.callers import Caller

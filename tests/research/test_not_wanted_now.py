@@ -14,7 +14,7 @@ from beacon_site.providers import apprise_sender
 from memory.models import Activity, Topic
 from memory.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run
-from research.notices import channels, digests, notice_text, sending
+from research.notifications import channels, digests, notice_text, sending
 from research.runs import removed_runs
 from tests.research import cast
 from tests.research.mail_server import MailServer, use

@@ -8,7 +8,7 @@ import pytest
 
 from memory.actors import RESEARCH
 from memory.models import Observation, Topic, TopicFact, Trust, Use
-from memory.observing import Line, edit_observation, remember_lines, write_observation
+from memory.observations import Line, edit_observation, remember_lines, write_observation
 from research.models import Run
 from tests.research import cast
 from tests.research.conftest import Providers

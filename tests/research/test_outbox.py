@@ -21,7 +21,7 @@ from research import outbox, tasks
 from research.models import Run, Step
 from research.running import following_up, pipeline, starting
 from research.schedules import scheduling
-from research.working.stepping import StepKind, StepResult
+from research.working.context import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -17,7 +17,7 @@ from research import outbox, tasks
 from research.models import Run, RunInTheWay, TopicSettings
 from research.models.run_queries import RunQuerySet
 from research.running import starting
-from research.runs import shown
+from research.runs import presenters
 from research.schedules import scheduling
 from research.steps import plan_review
 from research.steps.plan_review import PlanWentOn
@@ -366,7 +366,7 @@ def test_cancelled_while_it_waits_its_waiting_is_not_told_as_work(run: Run):
 
     run.refresh_from_db()
     assert run.waited_seconds > 2 * 86400 - 1
-    assert shown.took(run).startswith("5.")
+    assert presenters.took(run).startswith("5.")
 
 
 def test_nothing_can_be_written_from_what_waits(run: Run):

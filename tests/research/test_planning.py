@@ -13,15 +13,15 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import ModelCall, Topic, TopicFact
 from research.models import Run, TopicSettings
 from research.steps.planning import MOST_QUERIES
-from research.working.given import MOST_QUERY_LENGTH, since
-from research.working.stepping import Work
+from research.working.context import RunContext
+from research.working.inputs import MOST_QUERY_LENGTH, since
 from tests.research import cast
 from tests.research.conftest import Providers
 
 RunOf = Callable[[Topic], Run]
 
 
-def planned(topic: Topic, providers: Providers, *answers: Any, **settings: Any) -> Work:
+def planned(topic: Topic, providers: Providers, *answers: Any, **settings: Any) -> RunContext:
     TopicSettings.objects.filter(topic=topic).update(**settings)
     topic.refresh_from_db()
     providers.model = cast.model(*answers) if answers else None

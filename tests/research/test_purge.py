@@ -20,8 +20,8 @@ from memory.models import (
     Use,
     User,
 )
-from memory.noting.writing import replace_with, supersede, write_note
-from memory.observing import Line, remember_lines
+from memory.notes.writing import point_at, supersede, write_note
+from memory.observations import Line, remember_lines
 from memory.recall import bm25
 from research.models import Report, Run
 from tests.research.conftest import Providers
@@ -65,7 +65,7 @@ def test_its_observations_and_notes_go_too_and_those_of_others_stay(topic: Topic
     kept = write_note(alice, "log", "Kept word.", by=alice.actor, topic=other)
     gone = write_note(alice, "log", "Zebra word.", by=alice.actor, topic=topic)
     newer = supersede(gone, "Zebra newer word.", by=alice.actor)
-    replace_with(kept, newer, by=alice.actor)
+    point_at(kept, newer, by=alice.actor, why="superseded", source="")
     line = Line("finding", "A zebra finding.")
     made = remember_lines(alice, [line], by=alice.actor, source="run:1", topic=topic)
     pk = made.observations[0].pk

@@ -20,10 +20,13 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, ToolCall, Usage
 from memory.actors import Actor
 from memory.archive import jobs
+from memory.chat import conversation
+from memory.chat import turn as conversation_turn
 from memory.content import snapshots
 from memory.content.storing import store
 from memory.documents.library import add_document
 from memory.files.saving import save_file
+from memory.llm import connections
 from memory.models import (
     BulkAct,
     FileDraft,
@@ -37,17 +40,14 @@ from memory.models import (
     Topic,
     User,
 )
-from memory.noting.writing import write_note
-from memory.observing.writing import write_observation
-from memory.outside import connections
+from memory.notes.writing import write_note
+from memory.observations.writing import write_observation
 from memory.records import acts as record_acts
 from memory.records import kinds as record_kinds
 from memory.records.undoing import undo
 from memory.reviewing import review
 from memory.reviewing.risk_codes import Held, Risk
 from memory.scratchpads.entries import set_value
-from memory.talking import conversation
-from memory.talking import turn as conversation_turn
 from memory.toolkit.registry import call_tool
 from memory.toolkit.types import ToolContext
 from memory.trash import page as trash_page

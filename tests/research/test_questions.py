@@ -8,9 +8,9 @@ import pytest
 
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.keywords import keywords
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
-from research.finding import searching
+from research.search import searching
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -18,8 +18,8 @@ from beacon_site.providers.fetch import GuardedFetcher, WebPage
 from beacon_site.providers.search import SearchHit
 from memory.documents import library
 from memory.models import ContentItem, Topic, TopicFact
-from research.finding import reading
 from research.models import Hit, Run, TopicSettings
+from research.search import reading
 from tests.providers.pdf import pdf
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from memory.actors import RESEARCH
-from memory.contexts.offering import best_for
+from memory.contexts.memory_for_prompt import best_for
 from memory.models import Note, Observation, SearchEntry, Topic, TopicFact, Trust
-from memory.observing import Line, remember_lines
+from memory.observations import Line, remember_lines
 from memory.recall.recalling import recall
 from memory.tasks import follow_languages
 from memory.texts.text import as_data

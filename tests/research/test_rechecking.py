@@ -16,7 +16,7 @@ from memory.topics import fact_age
 from research import tasks
 from research.facts import staleness
 from research.models import DeltaItem, Report, Run, Schedule, TopicSettings
-from research.running import executing
+from research.running import executor
 from research.running.allowance import NotNow
 from research.running.rechecking import next_first, start_due, start_recheck
 from tests.research import cast
@@ -42,7 +42,7 @@ def known(topic: Topic, providers: Providers, run_of: Start) -> Topic:
 
 def rechecked(topic: Topic, fact: TopicFact | None = None) -> Run:
     run = start_recheck(topic, by=topic.owner.actor, fact=fact)
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
     run.refresh_from_db()
     return run
 
@@ -218,7 +218,7 @@ def test_a_fact_that_was_struck_meanwhile_ends_the_run_in_words(known: Topic):
     run = start_recheck(known, by=known.owner.actor, fact=fact)
     fact.strike(by=known.owner.actor)
 
-    executing.execute(run.pk, worker="test")
+    executor.execute(run.pk, worker="test")
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("failed", None)

@@ -26,7 +26,7 @@ from memory.reviewing import review
 from research.follow_ups import reflecting
 from research.models import Report, Run, Step
 from research.running import following_up
-from research.working.stepping import Work
+from research.working.context import RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -88,7 +88,7 @@ def test_a_saved_run_is_looked_back_on_afterwards_and_its_status_stands(run: Run
 def test_a_reflection_that_breaks_is_a_warning_on_the_run_and_never_its_status(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("memory.reflecting.reflection.reflect", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("memory.reflection.reflection.reflect", lambda *a, **k: 1 / 0)
     for _try in range(3):
         with pytest.raises(ZeroDivisionError):
             followed(run)
@@ -138,7 +138,7 @@ def test_a_run_that_only_looked_and_found_little_is_left_out(run: Run):
 
 
 def test_actions_are_searches_and_pages_read(run: Run):
-    work = Work(Run.objects.get(pk=run.pk))
+    work = RunContext(Run.objects.get(pk=run.pk))
 
     asked = work.output("search")["asked"]
     assert reflecting.actions_of(work) == len(asked) + 3 and reflecting.is_read_only(run)

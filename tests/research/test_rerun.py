@@ -9,12 +9,12 @@ import pytest
 
 from beacon_site.providers.errors import ProviderRejected
 from beacon_site.providers.fakes import FakeSearch
+from memory.llm import connections
 from memory.models import Topic
-from memory.outside import connections
-from research.finding import repeating, searching
 from research.models import Run, RunInTheWay, TopicSettings
 from research.running import starting
 from research.running.allowance import NotNow
+from research.search import repeating, searching
 from research.steps import planning
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -48,7 +48,7 @@ def was(services: list[str], **manifest: Any) -> Any:
         run.refresh_from_db()
         again = starting.rerun(run, by=topic.owner.actor)
         claimed = Run.objects.claim(again.pk, worker="test")
-        return planning.Work(claimed)
+        return planning.RunContext(claimed)
 
     return of
 

@@ -17,10 +17,10 @@ from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from memory.models import Activity, ContentItem, SeenUrl, Topic
 from research import outbox
 from research.models import Hit, Report, Run, RunInTheWay, RunLost
-from research.running import executing, pipeline
+from research.running import executor, pipeline
 from research.tasks import execute_run
-from research.working import stepping
-from research.working.stepping import Interrupted, Work
+from research.working import context
+from research.working.context import Interrupted, RunContext
 from tests.research import cast
 from tests.research.conftest import Providers
 
@@ -50,7 +50,7 @@ def test_a_run_that_lost_its_worker_goes_on_behind_its_last_step(
 ):
     run = cast.started(topic)
     with cast.killed_after(name):
-        executing.execute(run.pk, worker="one")
+        executor.execute(run.pk, worker="one")
     cast.lose_lease(run)
 
     cast.carried_out(run)
@@ -66,18 +66,18 @@ def test_a_run_that_lost_its_worker_goes_on_behind_its_last_step(
 def test_answers_that_were_kept_are_not_asked_for_again(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch, calls: str, kept: int
 ):
-    run, seen, original = cast.started(topic), [0], Work.progress
+    run, seen, original = cast.started(topic), [0], RunContext.progress
 
-    def progress(self: Work, *args: Any, **more: Any) -> None:
+    def progress(self: RunContext, *args: Any, **more: Any) -> None:
         original(self, *args, **more)
         seen[0] += self.step.name == calls
         if seen[0] == 2:
             seen[0] = 99
             raise cast.Killed
 
-    monkeypatch.setattr(Work, "progress", progress)
+    monkeypatch.setattr(RunContext, "progress", progress)
     with pytest.raises(cast.Killed):
-        executing.execute(run.pk, worker="one")
+        executor.execute(run.pk, worker="one")
     cast.lose_lease(run)
     cast.carried_out(run)
 
@@ -205,7 +205,7 @@ def test_a_run_of_a_leaving_worker_waits_behind_its_last_step(topic: Topic, scri
 def test_a_task_that_works_too_long_lets_go_of_its_run(
     topic: Topic, scripted: Providers, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stepping, "TASK_SECONDS", -1)
+    monkeypatch.setattr(context, "TASK_SECONDS", -1)
 
     run = cast.carried_out(cast.started(topic))
 
@@ -229,7 +229,7 @@ def test_an_unforeseen_error_ends_the_run_and_is_raised_again(topic: Topic, scri
     run = cast.started(topic)
 
     with cast.before_step("verify", raising(KeyError("what"))), pytest.raises(KeyError):
-        executing.execute(run.pk, worker="one")
+        executor.execute(run.pk, worker="one")
 
     run.refresh_from_db()
     assert (run.status, run.number) == ("failed", None)

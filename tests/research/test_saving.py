@@ -17,7 +17,7 @@ from memory.models import Activity, SeenUrl, Topic, TopicFact
 from memory.topics import memory as topic_memory
 from research.models import DeltaItem, Report, Run, Schedule, Step
 from research.running import pipeline
-from research.working.stepping import StepKind, StepResult
+from research.working.context import StepKind, StepResult
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -15,8 +15,8 @@ from beacon_site.providers.errors import (
 from beacon_site.providers.fakes import FakeSearch
 from beacon_site.providers.search import SearchOptions
 from memory.models import User
-from research.finding import searching
-from research.finding.searching import Gate, Network, ask, complaints
+from research.search import searching
+from research.search.searching import Gate, Network, ask, complaints
 
 OPTIONS = SearchOptions()
 

@@ -15,7 +15,7 @@ from beacon_site.providers import mailing
 from memory.errors import InvalidValue
 from memory.models import Activity, Topic, User
 from research.models import Channel, Delivery, Run, TopicNotices
-from research.notices import channels, sending
+from research.notifications import channels, sending
 from research.running import starting
 from tests.research import cast
 from tests.research.conftest import Providers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from research.runs import shown
+from research.runs import presenters
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from research.runs import shown
     ],
 )
 def test_a_warning_begins_with_a_capital_and_a_name_as_it_is_written(kept: str, told: str):
-    assert shown.begun(kept) == told
+    assert presenters.begun(kept) == told

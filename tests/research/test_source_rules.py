@@ -10,9 +10,9 @@ import pytest
 from memory.errors import InvalidValue, LimitReached
 from memory.models import Activity, RefusedSource, SeenUrl, Source, SourceRule, Topic
 from memory.trash.forgetting_urls import forget_url, remember_url
-from research.finding import reading_next
 from research.models import Hit, Run, TopicSettings
 from research.running import starting
+from research.search import reading_next
 from research.sources import rules as source_rules
 from research.topic_settings import standing_rules
 from tests.research import cast

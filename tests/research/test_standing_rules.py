@@ -16,7 +16,7 @@ from research.running import starting
 from research.steps import plan_review, planning
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP
-from research.working.obeying import with_standing
+from research.working.applied_rules import with_standing
 from tests.research import cast
 from tests.research.conftest import Providers
 

@@ -12,8 +12,8 @@ import pytest
 from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit
 from memory.models import SeenUrl, Source, Topic, TopicFact
-from research.finding import known_pages
 from research.models import DeltaItem, Run
+from research.search import known_pages
 from research.steps import planning
 from tests.research.conftest import Providers
 

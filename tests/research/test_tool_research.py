@@ -9,13 +9,13 @@ import pytest
 from memory.models import Activity, Topic, Trust, User
 from memory.toolkit.registry import REGISTRY
 from research.models import Report, Run
-from research.running import executing
+from research.running import executor
 from research.running.starting import create_sample_topic, create_topic
 from tests.memory.tool_cast import call, caller
 
 
 def carried_out(run_id: int) -> Run:
-    executing.execute(run_id, worker="test")
+    executor.execute(run_id, worker="test")
     return Run.objects.get(pk=run_id)
 
 

@@ -22,7 +22,7 @@ from memory.files import mirror_left
 from memory.files.saving import append_to
 from memory.management.commands import restore
 from memory.models import Note, Revision, SearchTerm, Topic, User
-from memory.noting.writing import write_note
+from memory.notes.writing import write_note
 from memory.recall.recalling import recall
 from research.models import Worker
 from tests.conftest import Say

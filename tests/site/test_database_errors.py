@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from beacon_site.database_errors import BUSY, DEADLOCK, TOO_LONG, failure_of, retried
 from memory.models import Note
-from memory.noting import writing as notes
+from memory.notes import writing as notes
 from tests.api.cast import Program, problem
 
 pytestmark = pytest.mark.django_db(transaction=True)

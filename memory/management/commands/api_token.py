@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
 from memory.actors import Actor
 from memory.errors import InvalidValue
@@ -14,7 +14,7 @@ from memory.management.accounts import account_named
 from memory.models import User
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Make an API token; only its hash is stored, so this is the one time it is shown."""
 
     help = "Make an API token for a person's agent and print the token alone."

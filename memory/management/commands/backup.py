@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 
 from beacon_site import backups
 from beacon_site.dumps import DumpFailed
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.files import mirror, mirror_left
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Write every account's everything to a file, and say what else to keep with it."""
 
     help = "Write all of Beacon to one file, also while it runs."

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.doctor import examining
 from memory.doctor.checkup import BAD, GOOD, WARN
 from memory.doctor.examining import Finding
@@ -19,7 +19,7 @@ WORDS = {GOOD: "ok", WARN: "warning", BAD: "error"}  # as programs read them, to
 WIDTH = max(map(len, WORDS.values()))
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Look at everything; the exit code is 1 if there is an error (left, with --fix)."""
 
     help = "Find what has drifted apart although it belongs together, explain it, and mend it."

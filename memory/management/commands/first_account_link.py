@@ -8,11 +8,11 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.models import Invitation, User
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Print the link alone; if there is an account already, say so on stderr."""
 
     help = "Print the one-time link that makes the first account; nothing if there is one."

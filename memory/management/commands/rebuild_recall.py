@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from memory.management.accounts import account_named
 from memory.models import User
-from memory.recall.following import rebuild
+from memory.recall.reindex import rebuild
 
 
 class Command(BaseCommand):

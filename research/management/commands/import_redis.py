@@ -10,7 +10,7 @@ import redis
 from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.management.accounts import account_named, only_account
 from memory.models import User
 from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
@@ -18,7 +18,7 @@ from research.topics.redis_import import LEFT, REFUSED, TAKEN, import_keys
 SECONDS = 10.0  # for an answer
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Take topics in; one that is here already stays as it is, so it may be run again."""
 
     help = "Make topics of the keys beacon:memory:* of another Redis (seed 000's JSON)."

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from beacon_site.installed import BY_HAND
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.accounts import tokens
 from memory.accounts.program_setup import mcp_url
 from research.mcp import server, web
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 TRY_AGAIN = 5.0  # s, where `make up` runs it and another program has the port
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Let programs call the tools of the one registry."""
 
     help = "Serve MCP: streamable HTTP at BEACON_MCP_PORT /mcp, or --stdio."

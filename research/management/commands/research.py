@@ -15,14 +15,14 @@ from django.utils.translation import gettext as _
 
 from beacon_site import health
 from beacon_site.http import zone_of
-from beacon_site.own_command import OwnCommand
+from beacon_site.management_base import MigratedCommand
 from memory.actors import Actor
 from memory.errors import MemoryRefused
 from memory.management.accounts import account_named, only_account
 from memory.models import Topic, User
 from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
-from research.running import allowance, executing, following_up, starting
+from research.running import allowance, executor, following_up, starting
 from research.running.allowance import NotNow
 from research.runs import plan_page
 
@@ -31,7 +31,7 @@ WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be 
 NOBODY_TOOK_IT = 30.0  # seconds after which a queued run is carried out here after all
 
 
-class Command(OwnCommand):
+class Command(MigratedCommand):
     """Start a run of a topic, which is made if it does not exist; print its report with --wait."""
 
     help = "Start a run of a topic (made if there is none); with --wait print its report."
@@ -98,7 +98,7 @@ class Command(OwnCommand):
 
     def _carry_out(self, run: Run) -> None:
         # A run that was put off (a service was down) is claimed again when its time has come.
-        executing.execute(run.pk, worker=f"command:{os.getpid()}")
+        executor.execute(run.pk, worker=f"command:{os.getpid()}")
 
     def _follow_up(self, run: Run) -> None:
         """Carry out what follows a saved run: without a worker nobody else would."""

@@ -1,0 +1,305 @@
+"""Taking an archive of Beacon in: looked through first, then stored in one transaction.
+
+Data flow: zip -> manifest and kinds -> every line read once, to see that it is sound and under
+which ids it comes in (`ids`) -> read again, a few hundred rows at a time: each is new, here
+already, here but different, or refused -> links within the archive, search index, schedules.
+Looking through does the very same and then takes it all back, so that it counts what will be.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from django.db import DataError, IntegrityError, models, transaction
+from django.utils.translation import gettext as _
+
+from beacon_site.database_errors import allow_long_transaction
+from memory.archive.counting import Counted, TakingIn
+from memory.archive.kinds import Kind, in_order
+from memory.archive.linking import finish, links_of, owned, remember
+from memory.archive.rows import Broken, Unfit, decoded, encoded, parsed
+from memory.archive.writing import CHUNK, FORMAT, MANIFEST, VERSION
+from memory.archive.zips import ImportRejected, lines, opened
+from memory.models import LibraryDocument, Recalled, Revision, Trust, User, indexing
+from memory.texts.text import shorten
+
+Line = tuple[int, dict[str, Any]]
+
+
+def manifest_of(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """Return what the archive says of itself.  Raises ImportRejected if it is none that is read here."""
+    try:
+        with archive.open(MANIFEST) as file:
+            found = json.loads(file.read(1024 * 1024))
+    except KeyError as exc:
+        raise ImportRejected(
+            _("This zip is no archive of Beacon: it holds no %(name)s.") % {"name": MANIFEST}
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST}) from exc
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ImportRejected(
+            _("This zip is no archive of Beacon: its manifest names another format.")
+        )
+    version = found.get("version")
+    if type(version) is not int or version < 1:
+        raise ImportRejected(_("%(name)s is damaged.") % {"name": MANIFEST})
+    if version > VERSION:
+        raise ImportRejected(
+            _(
+                "The archive has format %(theirs)d, made by Beacon %(beacon)s; this Beacon reads "
+                "up to format %(ours)d. Update this Beacon, then import it again."
+            )
+            % {
+                "theirs": version,
+                "beacon": shorten(str(found.get("beacon", "?")), 20),
+                "ours": VERSION,
+            }
+        )
+    return found
+
+
+def take_in(
+    path: Path,
+    taking_in: TakingIn,
+    *,
+    only_look: bool,
+) -> dict[str, Counted]:
+    """Take an archive in, or only look what would become of it; return the counts by kind.
+
+    Raises ImportRejected for one that is damaged, foreign or newer; nothing is stored then.
+    """
+    with opened(path) as archive:
+        manifest_of(archive)
+        try:
+            with transaction.atomic():
+                allow_long_transaction()
+                # Whoever imports holds the account: two imports must not pass each other.
+                User.objects.select_for_update().get(pk=taking_in.owner.pk)
+                _survey(archive, taking_in)
+                for kind in _kinds(taking_in):
+                    _take_kind(archive, kind, taking_in)
+                finish(_kinds(taking_in), taking_in)
+                if only_look:
+                    transaction.set_rollback(True)
+        except (IntegrityError, DataError) as exc:
+            raise ImportRejected(
+                _("The archive contradicts itself, and nothing was stored: %(why)s")
+                % {"why": _why(exc)}
+            ) from exc
+    return taking_in.counts
+
+
+def _kinds(taking_in: TakingIn) -> list[Kind]:
+    return [kind for kind in in_order() if taking_in.is_own or not kind.own_alone]
+
+
+def _survey(archive: zipfile.ZipFile, taking_in: TakingIn) -> None:
+    """Read every line once: a damaged one is told before anything is stored."""
+    for kind in in_order():
+        for batch in _batches(archive, kind):
+            taking_in.ids.decide(kind, [line for _number, line in batch])
+
+
+def _batches(archive: zipfile.ZipFile, kind: Kind) -> Iterator[list[Line]]:
+    try:
+        file = archive.open(kind.path)
+    except KeyError:
+        return  # an older Beacon had no such thing
+    with file:
+        found = lines(file, kind.path)
+        while batch := list(islice(found, CHUNK)):
+            yield [(number, _parsed(kind, number, text)) for number, text in batch]
+
+
+def _parsed(kind: Kind, number: int, text: str) -> dict[str, Any]:
+    try:
+        return parsed(text)
+    except Broken as exc:
+        raise ImportRejected(
+            _("%(file)s, line %(line)d: %(why)s. Nothing was imported.")
+            % {"file": kind.path, "line": number, "why": exc}
+        ) from exc
+
+
+# --- one kind -------------------------------------------------------------------------------------
+
+
+def _take_kind(archive: zipfile.ZipFile, kind: Kind, taking_in: TakingIn) -> None:
+    counted = taking_in.counts[kind.name] = Counted()
+    for batch in _batches(archive, kind):
+        rows = _rows(kind, batch, taking_in, counted)
+        rows = _with_parents(kind, rows, taking_in, counted)
+        rows = _unknown(kind, rows, taking_in, counted)
+        stored = _stored(kind, rows, counted)
+        counted.new += len(stored)
+        remember(kind, stored, taking_in)
+        _make_findable([row for _number, row, _line in stored])
+        taking_in.done += len(batch)
+        taking_in.tell(taking_in.done)
+
+
+Row = tuple[int, Any, dict[str, Any]]
+
+
+def _rows(kind: Kind, batch: Sequence[Line], taking_in: TakingIn, counted: Counted) -> list[Row]:
+    """Return the batch as rows of the owner; what cannot be one is counted as refused."""
+    rows = []
+    for number, line in batch:
+        moved = taking_in.ids.moved(kind, line)
+        try:
+            row = decoded(kind, moved)
+        except Unfit as exc:
+            counted.refuse(number, str(exc))
+            continue
+        if hasattr(row, "owner_id"):
+            row.owner = taking_in.owner
+        if kind.by_id and "id" not in line:
+            counted.refuse(number, _("it has no id"))
+            continue
+        _name_others(kind, row, moved, taking_in)
+        if not taking_in.is_own:
+            _distrust(row, taking_in)
+        if why := kind.problem(row):
+            counted.refuse(number, why)
+            continue
+        rows.append((number, row, moved))
+    return rows
+
+
+def _name_others(kind: Kind, row: Any, line: dict[str, Any], taking_in: TakingIn) -> None:
+    """Set the foreign keys that the archive gives by a name."""
+    for attname, name in kind.named.items():
+        related = kind.model._meta.get_field(attname.removesuffix("_id")).related_model
+        found = related._base_manager.filter(  # type: ignore[union-attr]
+            owner=taking_in.owner, **{name: str(line.get(attname))}
+        )
+        setattr(row, attname, found.values_list("pk", flat=True).first())
+
+
+def _distrust(row: Any, taking_in: TakingIn) -> None:
+    """Give a record of somebody else's archive the trust of what comes from outside."""
+    if getattr(row, "trust", "") in (Trust.OWNER, Trust.AGENT):
+        row.trust = Trust.EXTERNAL
+    if hasattr(row, "trust") or isinstance(row, Revision):
+        row.source = taking_in.source
+
+
+def _with_parents(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
+    """Keep the rows whose parents are the owner's.
+
+    A link to anything else is emptied where it may be empty; where not, the row is refused.
+    """
+    for column in links_of(kind):
+        name, target = column.attname, column.related_model
+        wanted = {getattr(row, name) for _number, row, _line in rows} - {None}
+        mine = owned(target, taking_in.owner).filter(pk__in=wanted)
+        there = set(mine.values_list("pk", flat=True))
+        kept = []
+        for number, row, line in rows:
+            if getattr(row, name) is None or getattr(row, name) in there:
+                kept.append((number, row, line))
+            elif column.null:
+                setattr(row, name, None)
+                kept.append((number, row, line))
+            else:
+                counted.refuse(
+                    number,
+                    _("what it belongs to (%(what)s) was not taken in") % {"what": column.name},
+                )
+        rows = kept
+    return rows
+
+
+def _unknown(kind: Kind, rows: list[Row], taking_in: TakingIn, counted: Counted) -> list[Row]:
+    """Return the rows that are not stored yet; what is stored stays as it is, and is counted."""
+    here = _here(kind, [row for _number, row, _line in rows], taking_in.owner)
+    unknown: dict[Any, Row] = {}
+    for number, row, line in rows:
+        key = _key(kind, row)
+        old = here.get(key)
+        if old is None and key not in unknown:
+            kind.prepare(row, taking_in)
+            unknown[key] = (number, row, line)
+        elif old is None:
+            counted.refuse(number, _("it stands in the archive twice"))
+        elif _without_many(kind, encoded(kind, old)) == _without_many(kind, encoded(kind, row)):
+            counted.identical += 1
+        else:
+            counted.differing += 1
+    return list(unknown.values())
+
+
+def _without_many(kind: Kind, line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in kind.many}
+
+
+def _here(kind: Kind, rows: Sequence[Any], owner: User) -> dict[Any, Any]:
+    """Return the owner's stored rows with the ids, or the keys, of these."""
+    name = "pk" if kind.by_id else kind.key[0]
+    values = {getattr(row, name) for row in rows}
+    found = kind.all_rows(owner).filter(**{f"{name}__in": values})
+    for attname in kind.named:
+        found = found.select_related(attname.removesuffix("_id"))
+    return {_key(kind, row): row for row in found}
+
+
+def _key(kind: Kind, row: Any) -> Any:
+    return row.pk if kind.by_id else tuple(getattr(row, name) for name in kind.key)
+
+
+def _stored(kind: Kind, rows: list[Row], counted: Counted) -> list[Row]:
+    """Store the rows, together if they fit, else one by one: what the database refuses is told."""
+    manager: models.Manager[Any] = kind.model._base_manager
+    try:
+        with transaction.atomic():
+            manager.bulk_create([row for _number, row, _line in rows])
+        return rows
+    except (IntegrityError, DataError, ValueError):
+        pass  # which row it was is found out below, one by one
+    stored = []
+    for number, row, line in rows:
+        try:
+            with transaction.atomic():
+                row.save(force_insert=True)
+        except (IntegrityError, DataError, ValueError) as exc:
+            counted.refuse(number, _why(exc))
+        else:
+            stored.append((number, row, line))
+    return stored
+
+
+def _why(exc: Exception) -> str:
+    """Return why the database refuses a row, as a person understands it."""
+    cause = exc.__cause__
+    rule = getattr(getattr(cause, "diag", None), "constraint_name", "") or ""
+    told = {
+        "topic_name_once": _("you have a topic of this name already"),
+        "note_one_active_identity": _("there is a note of this kind already, and only one stands"),
+        "observation_once_a_source": _("the same words of the same source are here already"),
+        "scratchpad_key_once_a_scope": _("there is a value under this key already"),
+        "run_number_once_a_topic": _("the topic has a run of this number already"),
+        "memory_file_once": _("there is a memory file of this name already, with words of its own"),
+        "file_draft_once_a_path": _("there is a draft of this memory file already"),
+    }
+    for name, words in told.items():
+        if rule.startswith(name):
+            return words
+    return shorten(str(cause or exc), 160)
+
+
+def _make_findable(rows: Sequence[Any]) -> None:
+    """Let recall and the library's search find the new records by what they say."""
+    recalled = [row for row in rows if isinstance(row, Recalled)]
+    if recalled:
+        type(recalled[0]).follow(recalled)
+    indexing.index(
+        row
+        for row in rows
+        if isinstance(row, LibraryDocument) and row.trashed_at is None and not row.problem
+    )

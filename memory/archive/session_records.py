@@ -1,0 +1,290 @@
+"""Sessions, messages, reflections and proposals on their way in from an archive.
+
+Nothing of them begins to work by itself, what they cite leads to the owner's own records alone, and
+a stranger's words never become the owner's: on those rests what agents may write (decision 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.chat.conversation import PENDING
+from memory.errors import MemoryRefused
+from memory.file_texts.paths import checked_path
+from memory.models import (
+    Conflict,
+    FileDraft,
+    MemoryFile,
+    Message,
+    Proposal,
+    Reflection,
+    Revision,
+    Session,
+    Trust,
+    User,
+)
+from memory.models.conflicts import CONFLICT_TYPES
+from memory.recall.kinds import KINDS
+from memory.records import kinds as record_kinds
+from memory.reviewing import danger
+from memory.reviewing.apply import APPLY
+from memory.reviewing.risk_codes import Risk
+from memory.texts.cite_marks import MARK
+from memory.toolkit.types import named
+
+_TEXTS = ("type", "id", "title", "url", "quote", "mark", "trust")
+_ROLES = ("user", "assistant")
+_NOT_SEEN = 0  # the version of no file: a write based on it is shown what stands
+MOST_LINES = 300_000  # of a file's blame: more than any file has
+
+
+# --- sessions and messages ------------------------------------------------------------------------
+
+
+def end_strangers(session: Session, taking_in: Any) -> None:
+    """Let nobody go on in a stranger's session: what stands in it is not the owner's word."""
+    if not taking_in.is_own and session.ended_at is None:
+        session.ended_at = timezone.now()
+
+
+def message_problem(message: Message) -> str:
+    """Return why a row cannot be a message; empty where it can."""
+    if message.role not in _ROLES:
+        return _("nobody of that role speaks in a session")
+    if not isinstance(message.cites, list) or not isinstance(message.tool_calls, list):
+        return _("what it cites and calls is no list")
+    return ""
+
+
+def lay_down(message: Message, taking_in: Any) -> None:
+    """Let an answer that was waited for there not be worked out here, and keep what is well formed."""
+    if message.state in PENDING:
+        message.state = Message.State.FAILED
+        message.notice = _("It was not there yet when the archive was made.")
+    message.lease_until = None
+    cites = [_texts(one, taking_in) for one in message.cites if isinstance(one, Mapping)]
+    message.cites = [one for one in cites if _may_be_cited(one, message.role)]
+    calls = [_call(one, taking_in) for one in message.tool_calls if isinstance(one, Mapping)]
+    message.tool_calls = [call for call in calls if call["tool"]]
+
+
+def _texts(given: Mapping[str, Any], taking_in: Any) -> dict[str, str]:
+    """Return what is known of a record as an answer names it."""
+    kept = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
+    if "trust" in kept:
+        kept["trust"] = _trust(kept["trust"], taking_in)
+    return {"type": "", "id": "", "title": "", **kept}
+
+
+def _trust(text: str, taking_in: Any) -> str:
+    """Return how far to believe it: a stranger's record is one, and so is what is of no known trust."""
+    known = text in Trust.values and (taking_in.is_own or text == Trust.QUARANTINED)
+    return text if known else Trust.EXTERNAL.value
+
+
+def _may_be_cited(cite: Mapping[str, str], role: str) -> bool:
+    is_marked = role == "user" or MARK.fullmatch(f"[{cite.get('mark', '')}]") is not None
+    return is_marked and bool(cite["type"]) and _is_uuid(cite["id"])
+
+
+def _call(given: Mapping[str, Any], taking_in: Any) -> dict[str, Any]:
+    """Return a call as `CallRecord` and `conversation_turn` keep it."""
+    number, arguments = given.get("round"), given.get("arguments")
+    kept = {
+        "round": number if type(number) is int else 1,
+        "tool": _text(given.get("tool"))[:64],
+        "arguments": arguments if isinstance(arguments, dict) else {},
+        "result": _text(given.get("result")),
+        "is_error": bool(given.get("is_error")),
+        "records": [_texts(one, taking_in) for one in _dicts(given.get("records"))],
+        "trust": _trust(_text(given.get("trust")), taking_in),
+        "seen": _seen(given.get("seen"), taking_in),
+    }
+    proposal = _text(given.get("proposal"))
+    return {**kept, "proposal": proposal} if _is_uuid(proposal) else kept
+
+
+def _seen(given: Any, taking_in: Any) -> dict[str, int]:
+    """Return which versions of files were read; of somebody else's files none were."""
+    versions = given.items() if isinstance(given, Mapping) else ()
+    kept = {path: version for path, version in versions if type(version) is int and version >= 0}
+    return kept if taking_in.is_own else dict.fromkeys(kept, _NOT_SEEN)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def lead_home(taking_in: Any, messages: list[Message]) -> None:
+    """Let what messages cite and propose lead to the owner's records, and nowhere else."""
+    telling = [one for one in messages if one.cites or one.tool_calls]
+    places = _places(taking_in.owner, [cite for one in telling for cite in one.cites])
+    held = [call["proposal"] for one in telling for call in one.tool_calls if "proposal" in call]
+    found = Proposal.objects.of(taking_in.owner).filter(pk__in=held).values_list("pk", flat=True)
+    waiting = set(map(str, found))
+    for message in telling:
+        if message.role == "user":  # its notes, each of which has links of its own
+            message.cites = [cite for cite in message.cites if places.get(cite["id"])]
+        for cite in message.cites:
+            cite["url"] = places.get(cite["id"], "")
+        for call in message.tool_calls:
+            if call.get("proposal") not in waiting:
+                call.pop("proposal", None)
+    Message.objects.bulk_update(telling, ["cites", "tool_calls"], batch_size=200)
+
+
+def _places(owner: User, cites: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the addresses of the records that are there, by id: one query for each type."""
+    keys: dict[str, set[str]] = {}
+    places: dict[str, str] = {}
+    files = {one.get_absolute_url() for one in MemoryFile.objects.of(owner).live().only("path")}
+    for cite in cites:
+        keys.setdefault(cite["type"], set()).add(cite["id"])
+        # A section is made anew with its file: its place on the file's page is all that stays.
+        if cite.get("url", "").partition("#")[0] in files:
+            places[cite["id"]] = cite["url"]
+    for name, wanted in keys.items():
+        model = KINDS[name].model if name in KINDS else record_kinds.models().get(name)
+        for record in model.objects.filter(owner=owner, pk__in=wanted) if model else ():
+            places[str(record.pk)] = named(record)["url"]
+    return places
+
+
+# --- reflections ----------------------------------------------------------------------------------
+
+
+def reflection_problem(reflection: Reflection) -> str:
+    """Return why a row cannot be a reflection; empty where it can."""
+    calls, changes = reflection.calls, reflection.changes
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        return _("“calls” is no list of calls")
+    if not isinstance(changes, list) or not all(map(_is_change, changes)):
+        return _("“changes” is no list of changes")
+    return ""
+
+
+def _is_call(one: Any) -> bool:
+    wanted = {"tool": str, "arguments": dict, "result": str, "is_error": bool}
+    return isinstance(one, dict) and all(type(one.get(name)) is of for name, of in wanted.items())
+
+
+def _is_change(one: Any) -> bool:
+    if not isinstance(one, dict) or not isinstance(one.get("path"), str):
+        return False
+    if one.get("act") == "held":
+        return _is_uuid(_text(one.get("proposal")))
+    return one.get("act") == "written" and type(one.get("version")) is int
+
+
+def look_back_no_more(reflection: Reflection, _taking_in: Any) -> None:
+    """Let work that was to be looked back on there not be looked back on here."""
+    if reflection.state == Reflection.State.WAITING:
+        reflection.state = Reflection.State.SKIPPED
+        reflection.why = _("it had not been looked back on when the archive was made")
+        reflection.finished_at = timezone.now()
+
+
+# --- proposals, drafts, revisions -----------------------------------------------------------------
+
+
+def proposal_problem(proposal: Proposal) -> str:
+    """Return why a row cannot be a proposal; empty where it can."""
+    texts = (proposal.before, proposal.after, proposal.edited)
+    if proposal.record_type not in APPLY or not all(isinstance(one, dict) for one in texts):
+        return _("it proposes nothing that is known here")
+    results = proposal.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” is not well formed") % {"field": "results"}
+    try:
+        APPLY[proposal.record_type].check(proposal)
+    except MemoryRefused as exc:
+        return str(exc)
+    except (TypeError, AttributeError, ValueError):
+        return _("what it proposes is not well formed")
+    return ""
+
+
+def _is_result(one: Any) -> bool:
+    """Whether it names a revision: record type, record, version."""
+    if not isinstance(one, list) or [type(part) for part in one] != [str, str, int]:
+        return False
+    return _is_uuid(one[1])
+
+
+def say_whose(proposal: Proposal, taking_in: Any) -> None:
+    """Say of a stranger's proposal that it is one, and rate its danger again: an archive can claim any."""
+    stranger = () if taking_in.is_own else (Risk("stranger"),)
+    danger.rate(proposal, proposal.held_because, more=stranger)
+    if stranger:
+        proposal.source = taking_in.source
+        why = [stranger[0].words, proposal.held_because]
+        proposal.held_because = "; ".join(filter(None, why))
+
+
+def conflict_problem(conflict: Conflict) -> str:
+    """Return why a row cannot be a conflict; empty where it can."""
+    if not {conflict.left_type, conflict.right_type} <= set(CONFLICT_TYPES):
+        return _("it is between records that are not looked at for conflicts")
+    if conflict.left_id == conflict.right_id:
+        return _("a record cannot be in conflict with itself")
+    results = conflict.results
+    if not isinstance(results, list) or not all(map(_is_result, results)):
+        return _("“%(field)s” is not well formed") % {"field": "results"}
+    return ""
+
+
+def stand_back(conflict: Conflict, taking_in: Any) -> None:
+    """Let a conflict that is open here already not be open twice."""
+    here = Conflict.objects.of(taking_in.owner).between(conflict.left_id, conflict.right_id)
+    if conflict.is_open and here.open().exclude(pk=conflict.pk).exists():
+        conflict.state, conflict.settled_how = Conflict.State.SETTLED, Conflict.How.GONE
+        conflict.settled_by, conflict.settled_at = str(taking_in.by), timezone.now()
+
+
+def draft_problem(draft: FileDraft) -> str:
+    """Return why a row cannot be a draft; empty where it can."""
+    try:
+        checked_path(draft.path)
+    except MemoryRefused as exc:
+        return str(exc)
+    return ""
+
+
+def revision_problem(revision: Revision) -> str:
+    """Return why a row cannot be a revision; empty where it can."""
+    sides = (revision.before, revision.after)
+    if not all(isinstance(side, dict) for side in sides):
+        return _("what was before and after it is not well formed")
+    if revision.record_type == MemoryFile.record_type():
+        if not all(isinstance(side.get("content", ""), str) for side in sides):
+            return _("“%(field)s” is no text") % {"field": "content"}
+        if not all(_is_blame(side.get("blame", [])) for side in sides):
+            return _("“%(field)s” is not well formed") % {"field": "blame"}
+    return ""
+
+
+def _is_blame(given: Any) -> bool:
+    """Whether it is a list of runs `[lines, version]`, of no more lines than a file can have."""
+    runs: list[Any] = given if isinstance(given, list) else [None]
+    if not all(
+        isinstance(run, list) and [type(one) for one in run] == [int, int] and min(run) >= 0
+        for run in runs
+    ):
+        return False
+    return sum(int(run[0]) for run in runs) <= MOST_LINES

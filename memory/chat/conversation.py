@@ -1,0 +1,330 @@
+"""Talking with the agent: sessions, what a person says in them, and answers that wait for a worker.
+
+Data flow: a person's words -> one transaction with their message and a waiting answer -> a nudge
+to a worker (`memory.chat.turn`); what is not taken up, the tick sends again.  The list of
+memory files is stored once, before the first question (R157, R159).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.broker import send
+from memory.actors import Actor
+from memory.errors import InvalidValue, MemoryRefused
+from memory.files.reading import index_text
+from memory.models import Agent, Message, Note, Revision, Session, Trust, User
+from memory.notes.writing import lowest_trust, write_note
+from memory.observations.consolidation import source_of
+from memory.reviewing import review
+from memory.texts.text import clean, is_visible, one_line, shorten
+from memory.toolkit.types import named
+
+MOST_MESSAGE = 65_536  # bytes of UTF-8 of one message
+LONGEST_TITLE = 80
+MOST_TRIES = 3  # workers that may be lost over one answer
+LEASE = timedelta(
+    seconds=45
+)  # the worker's heartbeat renews it; after that another worker takes the answer
+LOG_DAYS = 30  # R205
+PENDING = (Message.State.WAITING, Message.State.ANSWERING)
+
+# R205: what is meant as something to keep, not “do you remember …?”.
+_TO_KEEP = re.compile(
+    r"^(?:please[,\s]+|and\s+|also\s+)?(?:remember|note)\b"
+    r"|\b(?:remember|note)(?:\s+(?:that|this|down|it|my|our|the\s+following|i|we)\b|:)"
+    r"|记住|記住|请记|請記|覚えて",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ASKED = re.compile(
+    r"\b(?:do|did|don[’']t|didn[’']t|can|could)\s+(?:you|we|i)\s+(?:still\s+|even\s+)?remember\b"
+    r"|\bremember\s*\?",
+    re.IGNORECASE,
+)
+
+
+class SessionOver(MemoryRefused):
+    """The session is ended, or lies in the trash: nothing is said in it any more."""
+
+
+class StillAnswering(MemoryRefused):
+    """An answer is being worked out; the next question waits for it."""
+
+
+def start(
+    owner: User,
+    title: str = "",
+    *,
+    key: uuid.UUID | None = None,
+    agent: Agent | None = None,
+    trust: str = Trust.AGENT,
+) -> Session:
+    """Return a new session; with the `key` of one that the owner has begun already, that one.
+
+    One that an `agent` begins is the agent's, of the `trust` of what it says: not the owner's word.
+    """
+    if key is not None:
+        known: Session | None = Session.objects.of(owner).filter(pk=key).first()
+        if known is not None:
+            return known
+    by = agent.actor if agent is not None else owner.actor
+    session = Session(
+        pk=key or uuid.uuid4(),
+        owner=owner,
+        title=checked_title(title),
+        agent=agent,
+        source=str(by),
+        trust=Trust.OWNER if agent is None else trust,
+    )
+    try:
+        with transaction.atomic():
+            session.save(force_insert=True)
+            Revision.record_first([session], by=by)
+    except IntegrityError:
+        # The same form sent twice at once, or a key that is somebody else's.
+        mine: Session | None = Session.objects.of(owner).filter(pk=key).first()
+        return mine or start(owner, title, agent=agent, trust=trust)
+    return session
+
+
+def begin(owner: User, text: str, *, key: uuid.UUID | None) -> Session:
+    """Return the session that a first question begins: the same one where its form is sent twice.
+
+    Whoever goes back to the form and asks something else begins another, and so does whoever asks
+    again what stands in a session that is over.  Raises InvalidValue for no such question.
+    """
+    words = checked_message(text)
+    keys = () if key is None else (key, uuid.uuid5(key, words))
+    for one in keys:
+        session = start(owner, words, key=one)
+        is_open = session.ended_at is None and session.trashed_at is None
+        said = session.messages.filter(role="user", is_index=False).order_by("position").first()
+        if is_open and (said is None or said.content == words):
+            return session
+    return start(owner, words)
+
+
+def checked_title(title: str) -> str:
+    """Return a title as it is stored, one line; cut where it is too long."""
+    return shorten(one_line(clean(title)[0]), LONGEST_TITLE)
+
+
+def checked_message(text: str) -> str:
+    """Return a message as it is stored.  Raises InvalidValue for an empty or too long one."""
+    text = clean(text)[0].replace("\r\n", "\n").strip()
+    size, problem = len(text.encode()), ""
+    if not is_visible(text):
+        problem = _("Write something first: a question, or something to remember.")
+    elif size > MOST_MESSAGE:
+        problem = _(
+            "A message has at most %(most)s bytes (64 KiB); this has %(have)s. Send it in parts, or "
+            "put the text into the library and ask about it."
+        ) % {"most": f"{MOST_MESSAGE:,}", "have": f"{size:,}"}
+    if problem:
+        raise InvalidValue(problem, errors={"content": [problem]})
+    return text
+
+
+def ask(
+    session: Session, text: str, *, by: Actor, seen: int | None = None, trust: str = ""
+) -> Message:
+    """Store what a person says, with an answer that waits; return that answer.
+
+    `seen` is the position of the last message that the asking page showed: the same words sent
+    twice from there are one question.  `trust` is how far to believe a program's words: an agent's
+    session is believed no further from then on.  “Remember …” also writes a log note of 30 days (R205).
+    Raises InvalidValue, SessionOver, or StillAnswering.
+    """
+    text = checked_message(text)
+    # Before the lock: what changed on disk is taken in first, which may take its time.
+    index = "" if session.messages.filter(is_index=True).exists() else index_text(session.owner)
+    with transaction.atomic():
+        held = _held(session)
+        last = held.messages.order_by("-position").first()
+        if last is not None and (twice := _sent_twice(last, text, seen)):
+            return twice
+        if last is not None and last.state in PENDING:
+            raise StillAnswering(
+                _(
+                    "Beacon is still answering. What you typed is kept: send it when the answer is "
+                    "there, or stop that one."
+                )
+            )
+        place = last.position + 1 if last else 0
+        if index:
+            _add(held, place, "user", index, is_index=True)
+            place += 1
+        said = _add(held, place, "user", text)
+        _lower(held, trust)
+        _keep(said, by, trust or (Trust.OWNER if by.is_person else Trust.AGENT))
+        answer = _add(held, place + 1, "assistant", "", state=Message.State.WAITING)
+        if not held.title:
+            held.change(by=by, title=checked_title(text), why=_("named by its first words"))
+        transaction.on_commit(lambda: nudge(answer.pk))
+    return answer
+
+
+def _held(session: Session) -> Session:
+    """Return the session's row, held.  Raises SessionOver where nothing may be said any more."""
+    held: Session = Session.objects.select_for_update().get(pk=session.pk)
+    if held.trashed_at is not None or held.ended_at is not None:
+        words = _(
+            "This session is over: nothing is added to it. Begin a new one with your question."
+        )
+        raise SessionOver(words)
+    return held
+
+
+def _sent_twice(last: Message, text: str, seen: int | None) -> Message | None:
+    """Return the answer to these very words if they were sent from the same page already."""
+    if last.role != "assistant" or seen is None or last.position <= seen:
+        return None
+    before = Message.objects.filter(session=last.session, position=last.position - 1).first()
+    return last if before is not None and before.content == text else None
+
+
+def _add(session: Session, position: int, role: str, content: str, **more: Any) -> Message:
+    return Message.objects.create(
+        session=session, position=position, role=role, content=content, **more
+    )
+
+
+def is_to_keep(text: str) -> bool:
+    """Whether a message asks for something to be remembered (R205)."""
+    return bool(_TO_KEEP.search(text)) and not _ASKED.search(text)
+
+
+def _lower(session: Session, trust: str) -> None:
+    """Believe an agent's session no further than what its agent says in it."""
+    if session.agent_id is None or not trust:
+        return
+    lowest = lowest_trust([session.trust, trust])
+    if lowest != session.trust:
+        Session.objects.filter(pk=session.pk).update(trust=lowest)
+        session.trust = lowest
+
+
+def _keep(said: Message, by: Actor, trust: str) -> None:
+    """Write what is to be remembered as a volatile log of 30 days, and name it at the message.
+
+    A person's words are stored at once; a program's pass the review, as all that agents write.
+    """
+    if not is_to_keep(said.content):
+        return
+    owner, source = said.session.owner, source_of(said.session_id)
+    fields: dict[str, Any] = {"stability": Note.Stability.VOLATILE.value, "ttl_days": LOG_DAYS}
+    texts = [said.content]
+    risk = review.verdict(owner, "note", by=by, trust=trust, texts=texts, leaves_topic=True)
+    if risk.is_held:
+        after = {"kind": Note.Kind.LOG.value, "content": said.content, "job": source, **fields}
+        review.hold(
+            owner, "note", by=by, source=source, before={}, after=after, why="", held=risk.held
+        )
+        return
+    note = write_note(
+        owner, Note.Kind.LOG, said.content, by=by, source=source, job=source, trust=trust, **fields
+    )
+    said.cites = [named(note)]
+    said.save(update_fields=["cites"])
+
+
+# --- an answer that waits ---------------------------------------------------------------------------
+
+
+def nudge(message_id: int) -> bool:
+    """Tell a worker that an answer waits; the tick does so if this fails."""
+    return send("memory.tasks.answer_message", message_id, queue="reflect")
+
+
+def claim(message_id: int) -> Message | None:
+    """Lease a waiting answer, or one whose worker is lost; None if it is taken, done or given up.
+
+    One UPDATE decides.  The returned `attempt` is the fence: every later write asks for it.  The
+    calls of tools that were carried out stay: what they wrote stands, and is not written twice.
+    """
+    waiting = Q(state=Message.State.WAITING)
+    lost = Q(state=Message.State.ANSWERING, lease_until__lt=Now())
+    taken = Message.objects.filter(waiting | lost, pk=message_id, attempt__lt=MOST_TRIES).update(
+        state=Message.State.ANSWERING,
+        attempt=F("attempt") + 1,
+        lease_until=Now() + LEASE,
+        content="",
+        notice="",
+    )
+    if not taken:
+        _give_up(message_id)
+        return None
+    return Message.objects.select_related("session__owner", "session__agent").get(pk=message_id)
+
+
+def mine(message: Message) -> QuerySet[Message]:
+    """Return the row of an answer as long as this worker holds it."""
+    return Message.objects.filter(
+        pk=message.pk, state=Message.State.ANSWERING, attempt=message.attempt
+    )
+
+
+def _give_up(message_id: int) -> None:
+    """End an answer over which as many workers were lost as may be."""
+    words = _("It was begun %(n)d times, and each time the worker was lost. Try it again.")
+    Message.objects.filter(
+        pk=message_id,
+        state=Message.State.ANSWERING,
+        lease_until__lt=Now(),
+        attempt__gte=MOST_TRIES,
+    ).update(state=Message.State.FAILED, notice=words % {"n": MOST_TRIES}, lease_until=None)
+
+
+def due() -> list[int]:
+    """Return the answers that wait for a worker, or whose worker is lost."""
+    lost = Q(state=Message.State.ANSWERING, lease_until__lt=timezone.now())
+    rows = Message.objects.filter(Q(state=Message.State.WAITING) | lost).order_by("id")
+    return list(rows.values_list("pk", flat=True)[:100])
+
+
+def stop(message: Message) -> bool:
+    """Stop an answer: what is written of it stays.  False if it was over already."""
+    said = _("You stopped it.")
+    pending = Message.objects.filter(pk=message.pk, state__in=PENDING)
+    done = pending.exclude(content="").update(
+        state=Message.State.DONE, notice=said, lease_until=None, by="model"
+    )
+    return bool(done or pending.update(state=Message.State.FAILED, notice=said, lease_until=None))
+
+
+def again(message: Message) -> bool:
+    """Let the last answer of a session be worked out anew, if it failed; False if it may not be.
+
+    It goes on after the calls of tools that were carried out.
+    """
+    with transaction.atomic():
+        held = _held(message.session)
+        last = held.messages.order_by("-position").first()
+        if last is None or last.pk != message.pk or last.state != Message.State.FAILED:
+            return False
+        Message.objects.filter(pk=last.pk).update(
+            state=Message.State.WAITING, attempt=0, notice="", content="", cites=[]
+        )
+        transaction.on_commit(lambda: nudge(last.pk))
+    return True
+
+
+def rename(session: Session, title: str, *, by: Actor, expected_version: int | None = None) -> None:
+    """Give the session another title.  Raises InvalidValue for none, StaleWrite for a newer one."""
+    title = checked_title(title)
+    if not is_visible(title):
+        problem = _("A session needs a title; it has one line of at most %(most)d characters.")
+        problem %= {"most": LONGEST_TITLE}
+        raise InvalidValue(problem, errors={"title": [problem]})
+    if title == session.title:  # the form sent twice
+        return
+    session.change(by=by, title=title, expected_version=expected_version, why=_("renamed"))

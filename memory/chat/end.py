@@ -1,0 +1,359 @@
+"""Ending a session, and what it leaves behind: observations, a summary note, a log, a reflection.
+
+Data flow: the person ends it -> the session is over at once, and a Reflection row waits -> a worker
+consolidates the transcript, writes the note of seven days and the log of what was asked, and looks
+back if the session was worth it.  Each part adds nothing when it is done twice.  What an agent's
+session leaves passes the review as that agent's own writes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import transaction
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import BaseModel, Field
+
+from beacon_site.broker import send
+from beacon_site.http import zone_of
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import Message as Said
+from memory.actors import Actor
+from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
+from memory.chat.prompt import ASK, transcript_of, words_trust
+from memory.errors import MemoryRefused
+from memory.llm.asking import ask_model
+from memory.models import Activity, Message, Note, Proposal, Reflection, Session, Trust
+from memory.notes.writing import lowest_trust, write_note
+from memory.observations.consolidation import (
+    keep_lines,
+    lines_in,
+    source_of,
+    trust_in_answers,
+    turns_of,
+)
+from memory.one_at_a_time import alone
+from memory.reflection import reflection
+from memory.reflection.entry import Told, findings_in
+from memory.reflection.gate import why_not_talk
+from memory.reviewing import refused, review
+from memory.texts.cite_marks import without_marks
+from memory.texts.injection import smells_of_instructions
+from memory.texts.text import clean, for_prompt, one_line, plain, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
+
+logger = structlog.get_logger(__name__)
+
+SUMMARY_DAYS = 7  # R246
+TAG = "session"
+MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
+LONGEST_TALK = 12_000  # characters of a transcript that a model sums up
+MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session that its log tells
+GIVE_UP = timedelta(days=1)  # what could not be finished in a day is given up
+_ENDING = 772_520  # advisory lock: who finishes a session
+
+
+class SessionSummary(BaseModel):
+    """What a model makes of a conversation."""
+
+    result: str = Field(min_length=1)
+    next_steps: list[str] = Field(default_factory=list)
+
+
+def end(session: Session, *, by: Actor) -> bool:
+    """End a session; what it leaves is worked out by a worker.  False if it was over already."""
+    with transaction.atomic():
+        held: Session = Session.objects.select_for_update().get(pk=session.pk)
+        if held.ended_at is not None or held.trashed_at is not None:
+            return False
+        pending = held.messages.filter(state__in=PENDING)
+        pending.update(
+            state=Message.State.FAILED, lease_until=None, notice=_("The session was ended.")
+        )
+        held.change(by=by, ended_at=timezone.now(), why=_("ended"))
+        Reflection.objects.get_or_create(owner_id=held.owner_id, source=source_of(held.pk))
+        transaction.on_commit(lambda: nudge(str(held.pk)))
+    Activity.log(session.owner, by, "session-ended", subject=held)
+    return True
+
+
+def nudge(session_id: str) -> bool:
+    """Tell a worker that an ended session is to be finished; the tick does so if this fails."""
+    return send("memory.tasks.finish_session", session_id, queue="reflect")
+
+
+def due() -> list[str]:
+    """Return the ended sessions that are not finished yet."""
+    rows = Reflection.objects.filter(
+        state=Reflection.State.WAITING, source__startswith=source_of("")
+    )
+    return [one.partition(":")[2] for one in rows.values_list("source", flat=True)[:100]]
+
+
+def finish(session_id: str) -> bool:
+    """Work out what an ended session leaves; False if that is done, or somebody is at it."""
+    row = Reflection.objects.filter(
+        source=source_of(session_id), state=Reflection.State.WAITING
+    ).first()
+    if row is None:
+        return False
+    with alone(_ENDING, row.pk % 2**31) as is_mine:
+        if not is_mine:
+            return False
+        rows = Session.objects.select_related("owner", "agent")
+        session = rows.filter(pk=session_id).first()
+        if session is None or session.trashed_at is not None:
+            _skip(row, _("the session is in the trash: nothing was kept"))
+        elif blocked := _why_blocked(session):
+            _skip(row, blocked)
+        elif row.created < timezone.now() - GIVE_UP:
+            _skip(row, _("it could not be finished within a day"))
+        else:
+            _finish(session, row)
+    return True
+
+
+def _finish(session: Session, row: Reflection) -> None:
+    try:
+        with timezone.override(zone_of(session.owner.time_zone)):
+            _consolidate(session)
+            _log_requests(session)
+            _summarise(session)
+            _look_back(session)
+    except SoftTimeLimitExceeded:
+        _fail(row, _("it took longer than a task may"))
+    except MemoryRefused as exc:
+        _fail(row, str(exc))
+    except Exception:
+        _fail(row, _("something went wrong inside Beacon: the worker's log tells what"))
+        raise
+
+
+def _skip(row: Reflection, why: str) -> None:
+    reflection.skip(row.owner, source=row.source, why=why)
+
+
+def _fail(row: Reflection, why: str) -> None:
+    Reflection.objects.filter(pk=row.pk, state=Reflection.State.WAITING).update(
+        state=Reflection.State.FAILED, why=why, finished_at=timezone.now()
+    )
+
+
+def _why_blocked(session: Session) -> str:
+    """Return why an agent's session leaves nothing: its owner blocked the agent since."""
+    try:
+        if session.agent is not None:
+            refused.check(session.owner, session.agent.actor)
+    except refused.Refused as exc:
+        return str(exc)
+    return ""
+
+
+def _is_held(
+    session: Session, kind: str, after: dict[str, Any], *, texts: Sequence[str], trust: str
+) -> bool:
+    """Hold what an agent's session leaves, if the agent's own write of it would be held.
+
+    What a person's session leaves is never held.  Raises LimitReached where too much waits.
+    """
+    if session.agent is None:
+        return False
+    by, owner = session.agent.actor, session.owner
+    found = review.verdict(owner, kind, by=by, trust=trust, texts=texts, leaves_topic=True)
+    if found.is_held:
+        review.hold(
+            owner,
+            kind,
+            by=by,
+            source=source_of(session.pk),
+            before={},
+            after=after,
+            why=_("left by a session that ended"),
+            held=found.held,
+        )
+    return found.is_held
+
+
+def _consolidate(session: Session) -> None:
+    """Keep what was decided and concluded as observations; all of an agent's wait if one does."""
+    user, answers = words_trust(session), trust_of(session)
+    bound = trust_in_answers(user, answers)
+    lines = lines_in(turns_of(session), user=user, assistant=bound)
+    if not lines:
+        return
+    rows = [
+        {"category": line.category, "content": line.content, "tags": list(line.tags)}
+        for line in lines
+    ]
+    after = {"lines": rows, "source": source_of(session.pk)}
+    texts = [line.content for line in lines]
+    trust = lowest_trust([answers, *(line.trust or bound for line in lines)])
+    if not _is_held(session, "observation", after, texts=texts, trust=trust):
+        keep_lines(session.owner, session.pk, lines, by=ASK)
+
+
+def said_in(session: Session) -> list[Message]:
+    """Return what was said: the list of files and answers that came to nothing left out."""
+    rows = session.messages.filter(is_index=False, state=Message.State.DONE)
+    return list(rows.order_by("position"))
+
+
+def trust_of(session: Session) -> str:
+    """Return the lowest trust of what the session's answers read and were given."""
+    return lowest_trust([words_trust(session), read_in(said_in(session))])
+
+
+def read_in(messages: Iterable[Message]) -> str:
+    """Return the lowest trust of what these answers read and cite."""
+    told = [one for message in messages for one in (*message.tool_calls, *message.cites)]
+    return lowest_trust([Trust.OWNER, *(str(one["trust"]) for one in told if one.get("trust"))])
+
+
+# --- the log of what was asked (R247) -----------------------------------------------------------------
+
+
+def _log_requests(session: Session) -> None:
+    """Keep what the person asked as one log of 30 days; what they had noted stands as such already."""
+    asked = [one.content for one in said_in(session) if one.role == "user"]
+    requests = [shorten(text, LONGEST_REQUEST) for text in asked if not is_to_keep(text)]
+    if not requests or _written(session, Note.Kind.LOG, TAG):
+        return
+    told = {"title": session.title, "day": _day(session)}
+    head = _("Asked in the session “%(title)s”, %(day)s:") % told
+    lines = "\n".join(f"- {text}" for text in requests[:MOST_REQUESTS])
+    trust = words_trust(session)
+    if trust != Trust.OWNER and smells_of_instructions(lines):
+        trust = Trust.QUARANTINED
+    _write(session, Note.Kind.LOG, f"{head}\n\n{lines}", LOG_DAYS, trust)
+
+
+def _written(session: Session, kind: str, tag: str) -> bool:
+    """Whether the note was written or proposed before, even if it is in the trash by now."""
+    source = source_of(session.pk)
+    mine = Note.objects.of(session.owner).filter(job=source, kind=kind)
+    proposed = Proposal.objects.of(session.owner).filter(
+        source=source, after__contains={"job": source, "kind": kind, "tags": [tag]}
+    )
+    return bool(mine.tagged(tag).exists() or proposed.exists())
+
+
+def _write(session: Session, kind: str, content: str, days: int, trust: str) -> None:
+    source, content = source_of(session.pk), clean(content)[0]
+    fields: dict[str, Any] = {
+        "stability": Note.Stability.VOLATILE.value, "ttl_days": days, "tags": [TAG], "job": source,
+    }  # fmt: skip
+    after = {"kind": str(kind), "content": content, **fields}
+    if not _is_held(session, "note", after, texts=[content], trust=trust):
+        write_note(session.owner, kind, content, by=ASK, source=source, trust=trust, **fields)
+
+
+def _day(session: Session) -> str:
+    return date_format(timezone.localtime(session.created), "j F Y")
+
+
+# --- the summary note (R246) --------------------------------------------------------------------------
+
+
+def _summarise(session: Session) -> None:
+    """Write what came of the session as a note of seven days: by the model, else by rules."""
+    said = said_in(session)
+    if not said or _written(session, Note.Kind.SUMMARY, TAG):
+        return
+    made = _by_model(session, said)
+    answers = [one.content for one in said if one.role == "assistant" and one.content]
+    last = plain(without_marks(answers[-1])) if answers else ""
+    result = plain(made.result) if made else last
+    steps = [shorten(plain(step), LONGEST_STEP) for step in made.next_steps] if made else []
+    told = {"title": session.title, "day": _day(session)}
+    goal = next((one.content for one in said if one.role == "user"), session.title)
+    parts = [
+        _("Session “%(title)s”, %(day)s") % told,
+        f"**{_('Goal')}:** {shorten(goal, LONGEST_REQUEST)}",
+        f"**{_('Actions')}:** {_actions(said)}",
+        f"**{_('Result')}:** {shorten(result, LONGEST_RESULT) or _('no answer was given')}",
+    ]
+    if kept := [step for step in steps if step][:MOST_STEPS]:
+        parts.append(f"**{_('Next steps')}:**\n" + "\n".join(f"- {step}" for step in kept))
+    content = "\n\n".join(parts)
+    trust = lowest_trust([Trust.AGENT, trust_of(session)])
+    if smells_of_instructions(content):
+        trust = Trust.QUARANTINED
+    _write(session, Note.Kind.SUMMARY, content, SUMMARY_DAYS, trust)
+
+
+def _actions(said: list[Message]) -> str:
+    n = sum(one.role == "user" for one in said)
+    tools = [call["tool"] for one in said for call in one.tool_calls if not call["is_error"]]
+    words = ngettext("%(n)d message of the person", "%(n)d messages of the person", n) % {"n": n}
+    if not tools:
+        return words
+    return _("%(messages)s; called %(tools)s") % {
+        "messages": words,
+        "tools": ", ".join(dict.fromkeys(tools)),
+    }
+
+
+def _by_model(session: Session, said: list[Message]) -> SessionSummary | None:
+    """Return what a model makes of it; None without one, or where it fails (Spending has why)."""
+    roles = {"user": _("Person"), "assistant": _("Agent")}
+    talk = "\n\n".join(f"{roles[one.role]}: {one.content}" for one in said if one.content)
+    system = render_to_string("prompts/session_summary_system.txt", {"most": MOST_STEPS})
+    user = render_to_string(
+        "prompts/session_summary_user.txt", {"talk": for_prompt(talk)[-LONGEST_TALK:]}
+    )
+    try:
+        answer = ask_model(
+            "summarise",
+            [Said("system", system), Said("user", user)],
+            owner=session.owner,
+            source=source_of(session.pk),
+            schema=SessionSummary,
+            max_tokens=700,
+            meter=MonthMeter(session.owner),
+        )
+    except (ProviderError, BudgetReached) as exc:
+        logger.warning("session summed up by rules", session=str(session.pk), error=str(exc))
+        return None
+    parsed = answer.parsed if answer else None
+    return parsed if isinstance(parsed, SessionSummary) else None
+
+
+# --- looking back -------------------------------------------------------------------------------------
+
+
+def _look_back(session: Session) -> None:
+    """Reflect on the session if it was worth it: six messages, two of them the person's."""
+    said = said_in(session)
+    own = [one.content for one in said if one.role == "user"]
+    source = source_of(session.pk)
+    if why := why_not_talk(len(said), len(own)):
+        reflection.skip(session.owner, source=source, why=why)
+        return
+    answers = [one.content for one in said if one.role == "assistant"]
+    result = without_marks(answers[-1]) if answers else ""
+    task = own[0]
+    reflection.reflect(
+        session.owner,
+        source=source,
+        task=task,
+        result=result,
+        history=transcript_of(session),
+        trust=trust_of(session),
+        meter=MonthMeter(session.owner),
+        messages=own if session.agent_id is None else (),
+        told=Told(
+            title=session.title,
+            summary=shorten(one_line(session.title), 60),
+            task=shorten(task, LONGEST_REQUEST),
+            findings=findings_in(result),
+        ),
+    )

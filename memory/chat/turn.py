@@ -1,0 +1,204 @@
+"""Working out one answer of a session: by a model with memory's tools, else by recall.
+
+Data flow: a claimed answer -> the session so far, the six layers and the list of files -> the
+model, which calls tools -> text and calls are stored as they come, for the page -> the answer with
+its citations checked.  Without a model, or where it fails, what recall finds is the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.heartbeat import Heartbeat
+from beacon_site.http import zone_of
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import LlmProfile
+from memory.chat.cites import check, given_of
+from memory.chat.conversation import LEASE, claim, mine
+from memory.chat.prompt import TOOLS, Talk, caller_of, context_of, messages_of, talk_of
+from memory.chat.recalled import answer_by_recall, hits_for_prompt
+from memory.llm import connections
+from memory.models import Message
+from memory.reviewing import refused
+from memory.texts.text import clean, shorten
+from memory.toolkit.loop import ANSWERED, CallRecord, LoopResult, run_loop
+from memory.toolkit.types import ToolContext
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
+
+logger = structlog.get_logger(__name__)
+
+ROUNDS = 8  # of tool calls for one answer
+MOST_TOKENS = 2_048  # of one answer
+SHOWN_EVERY = 0.7  # seconds between two looks at a text that is being written
+MODEL, RECALL = "model", "recall"
+
+
+class Stopped(Exception):
+    """The person stopped the answer, or another worker has it now: nothing more is written."""
+
+
+def answer(message_id: int) -> bool:
+    """Work out one answer that waits; False if it is taken or done.  Safe to be called twice.
+
+    Whatever happens the row ends.  An unforeseen error ends it as failed and is raised again.
+    """
+    message = claim(message_id)
+    if message is None:
+        return False
+    zone = timezone.override(zone_of(message.session.owner.time_zone))
+    with zone, Heartbeat(lambda: _renewed(message), name=f"answer:{message.pk}"):
+        try:
+            _Turn(message).carry_out()
+        except Stopped:
+            logger.info("answer was stopped", message=message.pk)
+        except SoftTimeLimitExceeded:
+            _end(message, Message.State.FAILED, notice=_("It took longer than an answer may."))
+        except Exception:
+            said = _(
+                "Something went wrong inside Beacon: the worker's log tells what. Try it again."
+            )
+            _end(message, Message.State.FAILED, notice=said)
+            raise
+    return True
+
+
+def _renewed(message: Message, **fields: Any) -> bool:
+    """Renew the lease and store the fields; False if the answer was stopped or is another worker's."""
+    return bool(mine(message).update(lease_until=Now() + LEASE, **fields))
+
+
+def _end(message: Message, state: Message.State, **fields: Any) -> None:
+    mine(message).update(state=state, lease_until=None, **fields)
+
+
+class _Turn:
+    """One answer while it is worked out."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        # What a lost worker called is kept: this one goes on after it.
+        self._calls: list[dict[str, Any]] = list(message.tool_calls)
+        self._shown_at = 0.0
+        self._talk: Talk = talk_of(message)
+        self._caller: ToolContext = caller_of(self._talk)
+
+    def carry_out(self) -> None:
+        """Answer by the model; where there is none, or it fails, by recall."""
+        agent = self._message.session.agent
+        try:
+            if agent is not None:
+                refused.check(self._message.session.owner, agent.actor)
+        except refused.Refused as exc:
+            _end(self._message, Message.State.FAILED, notice=str(exc))
+            return
+        try:
+            looped = self._by_model()
+        except (ProviderError, BudgetReached) as exc:
+            told = {"why": shorten(str(exc), 300)}
+            self._by_recall(_("The model failed: %(why)s This is what memory holds.") % told)
+            return
+        if looped is None:
+            self._by_recall(_("No model is set up: this is what memory holds."))
+        elif not looped.text.strip():
+            why = looped.notice or _("The model gave no words as an answer.")
+            self._by_recall(_("%(why)s This is what memory holds.") % {"why": why})
+        else:
+            self._store(looped.text, MODEL, looped.notice if looped.why_ended != ANSWERED else "")
+
+    # --- by a model -------------------------------------------------------------------------------
+
+    def _by_model(self) -> LoopResult | None:
+        model = connections.language_model()
+        if model is None:
+            return None
+        context = context_of(self._talk, self._caller)
+        if model.profile.tools is not False:
+            messages = messages_of(self._talk, context, window=_window(model.profile))
+            looped = self._loop(messages, TOOLS)
+            if looped is None or not looped.without_tools:
+                return looped
+        # It can look nothing up by itself, so it is given what recall finds.
+        hits = hits_for_prompt(self._talk, self._caller)
+        messages = messages_of(self._talk, context, window=_window(model.profile), hits=hits)
+        return self._loop(messages, ())
+
+    def _loop(self, messages: Sequence[Any], tools: Sequence[str]) -> LoopResult | None:
+        return run_loop(
+            "ask",
+            messages,
+            context=self._caller,
+            tools=tools,
+            rounds=ROUNDS,
+            source=self._talk.source,
+            meter=MonthMeter(self._talk.session.owner),
+            max_tokens=MOST_TOKENS,
+            on_text=self._show,
+            on_call=self._keep_call,
+            must_answer=True,
+        )
+
+    def _show(self, text: str) -> None:
+        """Store the text so far, for the page that polls; stop where the person did."""
+        now = time.monotonic()
+        if now - self._shown_at >= SHOWN_EVERY:
+            self._shown_at = now
+            self._progress(content=clean(text)[0])
+
+    def _keep_call(self, call: CallRecord) -> None:
+        """Store a call that has ended, with what it read and how far the answer may be trusted now."""
+        records = call.data.get("records", [])
+        kept = {
+            **call.as_json(),
+            "records": records,
+            "trust": str(self._caller.trust),
+            "seen": dict(self._caller.seen),
+        }
+        if proposal := call.data.get("proposal"):
+            kept["proposal"] = str(proposal)
+        self._calls.append(kept)
+        if not call.is_error:
+            self._talk.given |= given_of(records)
+        self._progress(tool_calls=self._calls, content="")
+
+    def _progress(self, **fields: Any) -> None:
+        if not _renewed(self._message, **fields):
+            raise Stopped
+
+    # --- by recall --------------------------------------------------------------------------------
+
+    def _by_recall(self, notice: str) -> None:
+        self._store(answer_by_recall(self._talk, self._caller), RECALL, notice)
+
+    def _store(self, text: str, by: str, notice: str = "") -> None:
+        """End the answer with its citations checked; what it cites wrongly is taken out, and said."""
+        checked = check(self._talk.session.owner, clean(text)[0].strip(), self._talk.given)
+        if checked.false:
+            words = ngettext(
+                "%(n)d citation named nothing that was given or read here, and was taken out.",
+                "%(n)d citations named nothing that was given or read here, and were taken out.",
+                checked.false,
+            )
+            notice = " ".join(filter(None, [notice, words % {"n": checked.false}]))
+        _end(
+            self._message,
+            Message.State.DONE,
+            content=checked.text,
+            cites=checked.cites,
+            tool_calls=self._calls,
+            by=by,
+            notice=notice,
+        )
+
+
+def _window(profile: LlmProfile) -> int:
+    return max(profile.context_tokens - MOST_TOKENS, 1_000)

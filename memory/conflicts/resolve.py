@@ -1,0 +1,357 @@
+"""Settling what does not go together: keep one side, both, or one text made of the two; undone as one.
+
+Data flow: a conflict as a person saw it (the versions of both sides) -> both records held, compared
+with what was seen -> changed by their own methods, as the person -> the conflict settled, with the
+revisions that this made, by which it is taken back.  All in one transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from memory.actors import MAINTENANCE, Actor
+from memory.errors import InvalidValue, MemoryRefused
+from memory.models import (
+    Activity,
+    Conflict,
+    Note,
+    Observation,
+    Remembered,
+    Revision,
+    Sensitivity,
+    Topic,
+    TopicFact,
+    Trust,
+    User,
+)
+from memory.models.conflicts import label_of, standing_rows
+from memory.notes import merging
+from memory.notes import writing as notes
+from memory.observations.writing import edit_observation
+
+How = Conflict.How
+MODELS: dict[str, Any] = {"note": Note, "observation": Observation, "topicfact": TopicFact}
+MOST_TOLD = 3
+SECONDS = 10.0  # of one request; what is left waits on, and it is said
+
+
+class AlreadyResolved(MemoryRefused):
+    """The conflict was settled meanwhile, by somebody or by itself."""
+
+
+class StaleConflict(MemoryRefused):
+    """A side says something else than what the person saw; nothing was changed."""
+
+
+def settle(
+    conflict: Conflict,
+    how: str,
+    *,
+    by: Actor,
+    seen: tuple[int, int] | None = None,
+    text: str = "",
+    dated: bool = False,
+    at: datetime | None = None,
+) -> Conflict:
+    """Settle it as a person wants: `left`, `right`, `both`, or `merged` into `text`; return it.
+
+    `seen` are the versions of both sides that the person looked at; `dated` writes its date into
+    each of both that are kept; `at` is the moment that those settled in one act share.  One of
+    which a side is gone settles itself: the one returned says so.  Raises AlreadyResolved, StaleConflict,
+    InvalidValue, and what the records' own rules raise; nothing is changed in these cases.
+    """
+    if not by.is_person:
+        raise InvalidValue(_("Only a person settles a conflict."))
+    if how not in _WAYS:
+        told = {"how": how[:40], "known": ", ".join(_WAYS)}
+        raise InvalidValue(_("“%(how)s” settles nothing. Choose one of: %(known)s.") % told)
+    with transaction.atomic():
+        sides = held_sides(conflict)
+        row = held(conflict)
+        if not row.is_open:
+            told = {"how": row.get_settled_how_display()}
+            raise AlreadyResolved(
+                _("It was settled meanwhile (%(how)s); nothing was changed.") % told
+            )
+        if sides is None:
+            Conflict.settle_themselves([row], by=by)
+            row.refresh_from_db()
+            return row
+        if seen is not None and seen != (sides[0].version, sides[1].version):
+            raise StaleConflict(
+                _(
+                    "It was changed since you looked at it, so nothing was settled. This is how "
+                    "both stand now: look again, and choose."
+                )
+            )
+        _carry_out(row, sides, how, by, text, dated, at or timezone.now())
+    return row
+
+
+def held(conflict: Conflict) -> Conflict:
+    """Return the conflict as it is now, held until the transaction ends; its sides are held first."""
+    row: Conflict = Conflict.objects.select_for_update(of=("self",)).get(pk=conflict.pk)
+    row.owner = conflict.owner
+    return row
+
+
+def held_sides(row: Conflict) -> tuple[Any, Any] | None:
+    """Return both records, held until the transaction ends; None where one no longer stands.
+
+    In the order in which whoever changes a record takes them, or two would wait for each other:
+    the topics of facts, the records, and then what names them, the conflict itself.
+    """
+    wanted = [(row.left_type, row.left_id), (row.right_type, row.right_id)]
+    facts = [key for name, key in wanted if name == "topicfact"]
+    topics = TopicFact.objects.filter(owner=row.owner_id, pk__in=facts).values("topic_id")
+    list(Topic.objects.filter(pk__in=topics).order_by("pk").select_for_update(of=("self",)))
+    found = {}
+    for name, key in sorted(wanted, key=str):
+        rows = standing_rows(name).filter(owner=row.owner_id, pk=key)
+        record = rows.select_for_update(of=("self",)).first()
+        if record is None:
+            return None
+        record.owner = row.owner
+        found[key] = record
+    return found[row.left_id], found[row.right_id]
+
+
+def _carry_out(
+    row: Conflict,
+    sides: tuple[Any, Any],
+    how: str,
+    by: Actor,
+    text: str,
+    dated: bool,
+    at: datetime,
+) -> None:
+    last = Revision.objects.aggregate(last=Max("id"))["last"] or 0
+    fields = {"state": Conflict.State.SETTLED, "settled_how": how, "settled_by": str(by)}
+    # Settled first: what goes to the trash below must not settle it by itself.
+    Conflict.objects.filter(pk=row.pk).update(settled_at=at, **fields)
+    ids = _WAYS[how](_Act(row, sides, by, text, dated))
+    made = Revision.objects.of(row.owner).filter(record_id__in=ids, id__gt=last, actor=str(by))
+    row.results = [
+        [record_type, str(key), version]
+        for record_type, key, version in made.order_by("id").values_list(
+            "record_type", "record_id", "version"
+        )
+    ]
+    for name, value in {**fields, "settled_at": at}.items():
+        setattr(row, name, value)
+    row.left_version, row.right_version = (_version_of(side) for side in sides)
+    row.save(update_fields=["left_version", "right_version", "results"])
+    Activity.log(row.owner, by, "conflict-settled", subject=row, label=label_of(*sides), how=how)
+
+
+def _version_of(side: Any) -> int:
+    found: int = type(side).objects.values_list("version", flat=True).get(pk=side.pk)
+    return found
+
+
+# --- the ways -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """One settling under way."""
+
+    row: Conflict
+    sides: tuple[Any, Any]
+    by: Actor
+    text: str = ""
+    dated: bool = False
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return what each change of a record is noted with."""
+        return {"by": self.by, "source": f"conflict:{self.row.pk}"}
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Whether the two cannot both hold; else they say the same."""
+        return self.row.kind == Conflict.Kind.CONTRADICTION
+
+
+def _keep_left(act: _Act) -> list[Any]:
+    return _keep(act, *act.sides)
+
+
+def _keep_right(act: _Act) -> list[Any]:
+    return _keep(act, act.sides[1], act.sides[0])
+
+
+def _keep(act: _Act, kept: Any, other: Any) -> list[Any]:
+    """Put the other side away; of a contradiction the kept one is from now on the person's word."""
+    was_kept = isinstance(other, TopicFact) and other.is_kept
+    _put_away(act, other, _("the other side of a conflict was kept"))
+    if act.is_contradiction:
+        _vouch(act, kept, is_kept=was_kept)
+    return [kept.pk, other.pk]
+
+
+def _put_away(act: _Act, record: Any, why: str) -> None:
+    """Move a record out of what is remembered: a fact off the topic's list, others to the trash.
+
+    A fact that is wrong is struck, so that no run repeats it; one that says the same is retired.
+    """
+    if not isinstance(record, TopicFact):
+        record.trash(why=why, **act.told)
+    elif act.is_contradiction:
+        fields = {"state": TopicFact.State.STRUCK, "touched_by_person": True}
+        record.change(why=why, **act.told, **fields)
+    else:
+        record.change(why=why, **act.told, state=TopicFact.State.RETIRED)
+
+
+def _vouch(act: _Act, record: Any, *, is_kept: bool) -> None:
+    """Let the record have the person's trust; a fact counts as checked now.
+
+    A fact takes the place of one that runs had to leave alone: so do they leave this one.
+    """
+    fields: dict[str, Any] = {"trust": Trust.OWNER}
+    if isinstance(record, TopicFact):
+        fields["confirmed_at"] = timezone.now()
+        fields["touched_by_person"] = record.touched_by_person or is_kept
+    record.change(why=_("kept in a conflict"), **act.told, **fields)
+
+
+def _keep_both(act: _Act) -> list[Any]:
+    """Leave both as they are; with `dated` each says of which day it is, but facts, whose row does."""
+    for record in act.sides:
+        if isinstance(record, TopicFact):
+            if act.is_contradiction:
+                record.change(
+                    why=_("both sides of a conflict were kept"),
+                    **act.told,
+                    trust=record.trust,
+                    confirmed_at=timezone.now(),
+                )
+        elif act.dated:
+            day = date_format(timezone.localtime(record.created), "j F Y")
+            told = {"text": record.content.rstrip(), "day": day}
+            _rewrite(act, record, _("%(text)s (as of %(day)s)") % told)
+    return [record.pk for record in act.sides]
+
+
+def _merge(act: _Act) -> list[Any]:
+    """Make one of the two, of the text that the person wrote."""
+    left, right = act.sides
+    if not act.text.strip():
+        problem = _("Write what the one that stays says.")
+        raise InvalidValue(problem, errors={"text": [problem]})
+    if isinstance(left, Note) and isinstance(right, Note):
+        merged = merging.merge(
+            act.row.owner, [left.pk, right.pk], by=act.by, content=act.text,
+            versions={side.pk: side.version for side in act.sides},
+            why=_("merged out of a conflict"),
+        )  # fmt: skip
+        return [merged.note.pk, left.pk, right.pk]
+    why = _("merged out of a conflict")
+    if isinstance(right, TopicFact):  # no longer wrong or right, but said in the other's words
+        right.change(why=why, **act.told, state=TopicFact.State.RETIRED)
+    else:
+        right.trash(why=why, **act.told)
+    _rewrite(act, left, act.text, joined_with=right)
+    return [left.pk, right.pk]
+
+
+def _rewrite(act: _Act, record: Any, text: str, *, joined_with: Any = None) -> None:
+    """Give the record another text, with the marks of what is joined to it: strictest, and all tags."""
+    why = _("settled in a conflict")
+    if isinstance(record, TopicFact):
+        record.edit(text, by=act.by, expected_version=record.version)
+        return
+    more: dict[str, Any] = {}
+    if joined_with is not None:
+        sides = (record, joined_with)
+        if any(side.sensitivity == Sensitivity.SENSITIVE for side in sides):
+            more["sensitivity"] = Sensitivity.SENSITIVE
+        tags = [tag for side in sides for tag in getattr(side, "tags", [])]
+        more["tags"] = list(dict.fromkeys(tags))
+    write = notes.edit_note if isinstance(record, Note) else edit_observation
+    write(record, by=act.by, expected_version=record.version, why=why, content=text, **more)
+
+
+_WAYS: dict[str, Callable[[_Act], list[Any]]] = {
+    How.LEFT.value: _keep_left,
+    How.RIGHT.value: _keep_right,
+    How.BOTH.value: _keep_both,
+    How.MERGED.value: _merge,
+}
+WAYS = tuple(_WAYS)
+
+
+# --- many at once, and what settles itself ---------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Many:
+    """What became of many conflicts that were settled in one act."""
+
+    at: datetime
+    done: int = 0
+    left: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def in_words(self) -> str:
+        """Return what was done, for a toast."""
+        words = ngettext("Both sides kept.", "Both sides of %(n)d conflicts kept.", self.done)
+        said = [words % {"n": self.done}] if self.done else []
+        if self.problems:
+            why = " ".join(dict.fromkeys(self.problems[:MOST_TOLD]))
+            left = ngettext("One waits on: %(why)s", "%(n)d wait on: %(why)s", len(self.problems))
+            said.append(left % {"n": len(self.problems), "why": why})
+        if self.left:
+            rest = ngettext(
+                "%(n)d is left: press again.", "%(n)d are left: press again.", self.left
+            )
+            said.append(rest % {"n": self.left})
+        return " ".join(said)
+
+
+def keep_both_of(rows: Sequence[Conflict], *, by: Actor, seconds: float = SECONDS) -> Many:
+    """Keep both sides of each, as they are, for as long as a request may last."""
+    done = Many(timezone.now())
+    ends = time.monotonic() + seconds
+    for place, row in enumerate(rows):
+        if time.monotonic() > ends:
+            done.left = len(rows) - place
+            break
+        try:
+            settle(row, How.BOTH, by=by, at=done.at)
+        except MemoryRefused as exc:
+            done.problems.append(str(exc))
+        else:
+            done.done += 1
+    return done
+
+
+def settle_gone(owner: User | None = None) -> int:
+    """Let settle themselves all of which a side no longer stands: it expired, or its topic went."""
+    rows = Conflict.objects.open()
+    if owner is not None:
+        rows = rows.of(owner)
+    gone = rows.exclude(pk__in=Conflict.objects.standing().values("pk")).select_related("owner")
+    return Conflict.settle_themselves(gone[:1_000], by=MAINTENANCE)
+
+
+def record_of(conflict: Conflict, side: str) -> Remembered | None:
+    """Return the record of a side (`left` or `right`), also from the trash."""
+    model = MODELS.get(getattr(conflict, f"{side}_type"))
+    rows = model.objects.of(conflict.owner) if model else None
+    found: Remembered | None = (
+        rows.filter(pk=getattr(conflict, f"{side}_id")).first() if rows else None
+    )
+    return found

@@ -1,0 +1,40 @@
+"""`manage.py export_account USERNAME FILE`: everything of an account as one zip."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site.management_base import MigratedCommand
+from memory.archive import writing
+from memory.management.accounts import account_named
+from memory.models import Activity
+
+
+class Command(MigratedCommand):
+    """Write everything that an account owns into one zip."""
+
+    help = "Write everything that an account owns into one zip: JSON lines, and Markdown to read."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account and the file."""
+        parser.add_argument("username", help="whose memory it is")
+        parser.add_argument("file", type=Path, help="the zip to write")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write the archive; how many rows it holds goes to stderr."""
+        path: Path = options["file"]
+        try:
+            owner = account_named(options["username"])
+            counts = writing.write(owner, path)
+        except OSError as exc:
+            raise CommandError(
+                _("%(file)s cannot be written: %(why)s") % {"file": path, "why": exc.strerror}
+            ) from exc
+        Activity.log(owner, owner.actor, "exported", label=path.name, rows=sum(counts.values()))
+        rows = _("%(rows)d rows written to %(file)s")
+        self.stderr.write(rows % {"rows": sum(counts.values()), "file": path})

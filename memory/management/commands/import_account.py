@@ -1,0 +1,87 @@
+"""`manage.py import_account USERNAME FILE`: an archive, Markdown or JSON lines into an account."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from beacon_site.management_base import MigratedCommand
+from memory.archive import foreign_formats, importer, storing
+from memory.archive.counting import TakingIn
+from memory.archive.foreign_formats import Choice, Shape
+from memory.archive.zips import ImportRejected
+from memory.management.accounts import account_named
+from memory.models import Note, Observation
+
+
+class Command(MigratedCommand):
+    """Take a file into an account: all of it that fits, or, where the file is unsound, nothing."""
+
+    help = "Import an archive of Beacon, a zip of Markdown files, or JSON lines into an account."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account, the file, and how to read it."""
+        parser.add_argument("username", help="whose memory it becomes")
+        parser.add_argument("file", type=Path, help="what is brought in")
+        parser.add_argument("--dry-run", action="store_true", help="count only, store nothing")
+        parser.add_argument(
+            "--foreign",
+            action="store_true",
+            help="an archive that somebody else made: nothing in it is trusted",
+        )
+        parser.add_argument("--bullets", action="store_true", help="each bullet is an observation")
+        parser.add_argument(
+            "--kind", choices=Note.Kind.values[:3], default="log", help="of the notes that are made"
+        )
+        parser.add_argument(
+            "--category",
+            choices=Observation.Category.values,
+            default="finding",
+            help="of the observations",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import the file and print what became of its rows."""
+        path: Path = options["file"]
+        try:
+            owner = account_named(options["username"])
+            taking = TakingIn(owner, owner.actor, path.name[-120:], not options["foreign"])
+            shape = foreign_formats.shape_of(path, path.name)
+            if shape == Shape.BEACON:
+                self._archive(path, taking, options)
+            else:
+                self._elsewhere(path, shape, taking, options)
+        except OSError as exc:
+            raise CommandError(
+                _("%(file)s cannot be read: %(why)s") % {"file": path, "why": exc.strerror}
+            ) from exc
+        except ImportRejected as exc:
+            raise CommandError(str(exc)) from exc
+
+    def _archive(self, path: Path, taking: TakingIn, options: dict[str, Any]) -> None:
+        counts = importer.take_in(path, taking, only_look=options["dry_run"])
+        for name, one in counts.items():
+            if one.new or one.identical or one.differing or one.refused:
+                self.stdout.write(
+                    f"{name}: {one.new} new, {one.identical} identical, "
+                    f"{one.differing} differing, {one.refused} refused"
+                )
+            for why in one.whys:
+                self.stderr.write(f"  {name}, {why}")
+
+    def _elsewhere(
+        self, path: Path, shape: Shape, taking: TakingIn, options: dict[str, Any]
+    ) -> None:
+        choice = Choice(options["bullets"], options["kind"], options["category"])
+        found = foreign_formats.entries(path, path.name, shape, choice)
+        outcome = storing.take_in(found, taking, only_look=options["dry_run"])
+        self.stdout.write(
+            f"notes: {outcome.notes} new; observations: {outcome.observations} new; "
+            f"{outcome.here} here already, {outcome.refused} refused"
+        )
+        for problem in outcome.problems:
+            self.stderr.write(f"  {problem['where']}: {problem['why']}")

@@ -1,0 +1,76 @@
+"""`manage.py import_files [USERNAME] DIR|FILE.zip [--apply]`: Markdown into the memory files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.archive import file_carrying as carrying
+from memory.archive.file_carrying import Carried
+from memory.archive.zips import ImportRejected
+from memory.management.files_command import FilesCommand
+from memory.texts.text import clean, one_line
+
+
+class Command(FilesCommand):
+    """Show what files on disk would change in an account's memory files; with --apply store it."""
+
+    help = (
+        "Show as a diff what a folder or zip would change in an account's memory files; --apply "
+        "stores it, all or nothing."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Take the account, the place, and whether to store."""
+        super().add_arguments(parser)
+        parser.add_argument("--apply", action="store_true", help="store it; else it is only shown")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print the diff of each file, and what was stored."""
+        place: Path = options["place"]
+        owner = self.owner_named(options["username"])
+        name = one_line(clean(place.resolve().name)[0])[-120:]
+        try:
+            files, others = carrying.found_in(place)
+        except ImportRejected as exc:
+            raise CommandError(str(exc)) from exc
+        except OSError as exc:
+            told = {"place": place, "why": exc.strerror or exc}
+            raise CommandError(_("%(place)s cannot be read: %(why)s") % told) from exc
+        done = carrying.carry_in(
+            owner, files, by=Actor("import", name), why=_("imported from %(name)s") % {"name": name},
+            only_look=not options["apply"],
+        )  # fmt: skip
+        for one in done:
+            self._show(one)
+        if others:
+            self.stderr.write(_("Left alone: %(names)s") % {"names": ", ".join(others[:20])})
+        self._end(done, is_stored=options["apply"])
+
+    def _show(self, one: Carried) -> None:
+        if one.problem:
+            told = {"path": one.path, "why": one.problem}
+            self.stderr.write(_("%(path)s is refused: %(why)s") % told)
+        self.stdout.write(one.diff(), ending="")
+        for warning in one.warnings:
+            self.stderr.write(f"{one.path}: {warning}")
+
+    def _end(self, done: list[Carried], *, is_stored: bool) -> None:
+        refused = sum(bool(one.problem) for one in done)
+        if refused:
+            told = {"refused": refused, "count": len(done)}
+            raise CommandError(
+                _("%(refused)d of %(count)d files are refused, so nothing was stored.") % told
+            )
+        told = {"changed": sum(one.is_changed for one in done), "count": len(done)}
+        if is_stored:
+            self.stderr.write(_("%(changed)d of %(count)d files changed.") % told)
+        else:
+            self.stderr.write(
+                _("%(changed)d of %(count)d files would change. --apply stores it.") % told
+            )

@@ -1,0 +1,261 @@
+"""Making one summary note of several, and taking that back.
+
+Data flow: notes -> `proposed` (a model's text, or the texts one after the other) -> `merge`, one
+transaction that writes the summary and points the originals at it.  Nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.providers.errors import ProviderError, ProviderNonsense
+from beacon_site.providers.llm import Message
+from memory.actors import Actor
+from memory.errors import InvalidValue, StaleWrite
+from memory.llm.asking import ask_model
+from memory.models import Lock, Note, Sensitivity, Trust, User
+from memory.notes.checks import NoteChecks
+from memory.notes.writing import insert, lowest_trust, point_at
+from memory.texts.text import clean, for_prompt, is_visible, shorten
+from memory.usage.meter import BudgetReached
+from memory.usage.month_budget import MonthMeter
+
+LEAST, MOST = 2, 20  # notes of one merge by hand
+_MOST_ASKED = 24_000  # characters of notes that a model is given to merge
+_MOST_ANSWER = 4_000
+_LOCKS = (Lock.OPEN, Lock.APPEND_ONLY, Lock.READ_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a merged note may say; `warning` tells why no model wrote it, where one should have."""
+
+    content: str
+    is_by_model: bool = False
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The summary note, who wrote its text, and what went wrong meanwhile."""
+
+    note: Note
+    is_by_model: bool = False
+    warning: str = ""
+
+
+def merge_notes(owner: User, ids: Iterable[Any], *, by: Actor, content: str | None = None) -> Note:
+    """Merge the notes as `merge` does, and return the summary note."""
+    return merge(owner, ids, by=by, content=content).note
+
+
+def merge(
+    owner: User,
+    ids: Iterable[Any],
+    *,
+    by: Actor,
+    content: str | None = None,
+    versions: Mapping[Any, int] | None = None,
+    why: str = "",
+    at: datetime | None = None,
+    trust: str = Trust.OWNER,
+) -> Merged:
+    """Make one summary note of at least two active notes, which it supersedes (R198).
+
+    It has the strictest sensitivity and lock, the union of tags and evidence, the lowest trust and
+    confidence, and is stable: it stays until deleted (R199).  `trust` is how far to believe who merges
+    them: the summary is believed no further.  `content` is what it says; without it a model writes
+    it, or the texts are put one after the other.  One transaction: on any failure nothing has
+    changed.
+    Raises InvalidValue, Locked, or StaleWrite if a note was changed since `versions` (by id), or
+    since it was read for the text.
+    """
+    at = at or timezone.now()
+    keys = _keys(ids)
+    known = dict(versions or {})
+    proposal = Proposal(content or "")
+    if content is None:
+        read = _mergeable(owner, keys, by=by, at=at)
+        known = {note.pk: note.version for note in read}
+        proposal = proposed(read, owner=owner)
+    checks = NoteChecks()
+    text = checks.content(proposal.content)
+    checks.raise_refused()
+    with transaction.atomic():
+        notes = _mergeable(owner, keys, by=by, at=at, is_held=True)
+        for note in notes:
+            if known.get(note.pk, note.version) != note.version:
+                raise StaleWrite(str(note), current=note.version)
+        merged = Note(owner=owner, content=text, **_joined(notes), source=str(by))
+        merged.trust = lowest_trust([merged.trust, trust])
+        merged.cleaned = tuple(checks.cleaned)
+        # The originals point at it first: no reader meets two that say the same.
+        for note in notes:
+            point_at(note, merged, by=by, why=why or _("merged"), source=str(by))
+        insert(merged, by=by)
+    return Merged(merged, proposal.is_by_model, proposal.warning)
+
+
+def _keys(ids: Iterable[Any]) -> list[uuid.UUID]:
+    try:
+        keys = list(dict.fromkeys(uuid.UUID(str(key)) for key in ids))
+    except ValueError:
+        raise _refused(_("There is no such note.")) from None
+    if len(keys) < LEAST:
+        raise _refused(_("Choose at least two notes: one alone cannot be merged."))
+    if len(keys) > MOST:
+        told = {"most": MOST, "have": len(keys)}
+        raise _refused(_("At most %(most)d notes are merged at once; these are %(have)d.") % told)
+    return keys
+
+
+def mergeable(owner: User, ids: Iterable[Any], *, by: Actor) -> list[Note]:
+    """Return the notes that `merge` would join, oldest first.  Raises InvalidValue or Locked."""
+    return _mergeable(owner, _keys(ids), by=by, at=timezone.now())
+
+
+def _refused(problem: str) -> InvalidValue:
+    return InvalidValue(problem, errors={"ids": [problem]})
+
+
+def _mergeable(
+    owner: User, keys: Sequence[uuid.UUID], *, by: Actor, at: datetime, is_held: bool = False
+) -> list[Note]:
+    """Return the notes, oldest first, or refuse the merge; `is_held` locks their rows."""
+    rows = Note.objects.of(owner).filter(pk__in=keys).order_by("pk")
+    notes = list(rows.select_for_update() if is_held else rows)
+    if len(notes) < len(keys):
+        raise _refused(_("There is no such note."))
+    for note in notes:
+        note.check_may_change(by)
+        problem = ""
+        if note.kind in Note.IDENTITY:
+            problem = _("“%(note)s” is a soul, agent or user note: those are not merged.")
+        elif note.trashed_at is not None:
+            problem = _("“%(note)s” is in the trash: restore it first.")
+        elif note.superseded_by_id is not None:
+            problem = _("“%(note)s” is superseded: merge the note that stands in for it.")
+        elif note.has_expired(at):
+            problem = _("“%(note)s” has expired: pin it or give it days to live first.")
+        if problem:
+            raise _refused(problem % {"note": str(note)})
+    return sorted(notes, key=lambda note: (note.created, note.pk))
+
+
+def _joined(notes: Sequence[Note]) -> dict[str, Any]:
+    """Return the fields of the note that stands in for all of `notes`."""
+    is_sensitive = any(note.sensitivity == Sensitivity.SENSITIVE for note in notes)
+    is_permanent = any(note.stability == Note.Stability.PERMANENT for note in notes)
+    return {
+        "kind": Note.Kind.SUMMARY,
+        "stability": Note.Stability.PERMANENT if is_permanent else Note.Stability.STABLE,
+        "sensitivity": Sensitivity.SENSITIVE if is_sensitive else Sensitivity.NORMAL,
+        "trust": lowest_trust(note.trust for note in notes),
+        "confidence": min(note.confidence for note in notes),
+        "tags": list(dict.fromkeys(tag for note in notes for tag in note.tags)),
+        "evidence": list(dict.fromkeys(entry for note in notes for entry in note.evidence)),
+        "scope": _common([note.scope for note in notes]) or "owner",
+        "job": _common([note.job for note in notes]) or "",
+        "topic_id": _common([note.topic_id for note in notes]),
+        "pinned": any(note.pinned for note in notes),
+        "lock": max((Lock(note.lock) for note in notes), key=_LOCKS.index),
+    }
+
+
+def _common(values: Sequence[Any]) -> Any:
+    return values[0] if len(set(values)) == 1 else None
+
+
+def proposed(notes: Sequence[Note], *, owner: User) -> Proposal:
+    """Return what the merged note may say: by a model, else the texts one after the other.
+
+    Sensitive notes are never shown to a model (R222).  What kept a model from writing it is told.
+    """
+    if any(note.sensitivity == Sensitivity.SENSITIVE for note in notes):
+        return Proposal(concatenation(notes))
+    try:
+        content = _written(notes, owner)
+    except (ProviderError, BudgetReached) as exc:
+        told = {"why": shorten(str(exc), 300)}
+        warning = _(
+            "The texts were put one after the other, for the model did not merge them: %(why)s"
+        )
+        return Proposal(concatenation(notes), warning=warning % told)
+    if content is None:
+        return Proposal(concatenation(notes))
+    return Proposal(content, is_by_model=True)
+
+
+def concatenation(notes: Iterable[Note]) -> str:
+    """Return the texts, oldest first, each once."""
+    return "\n\n".join(dict.fromkeys(note.content.strip() for note in notes))
+
+
+def _written(notes: Sequence[Note], owner: User) -> str | None:
+    """Return a model's summary; None without a model, or for more than one is asked to read."""
+    if sum(len(note.content) for note in notes) > _MOST_ASKED:
+        return None
+    shown = [
+        {
+            "kind": note.kind,
+            "day": note.created.date().isoformat(),
+            "source": for_prompt(note.source),
+            "text": for_prompt(note.content),
+        }
+        for note in notes
+    ]
+    answer = ask_model(
+        "merge",
+        [
+            Message("system", render_to_string("prompts/merge_system.txt", {"most": _MOST_ANSWER})),
+            Message("user", render_to_string("prompts/merge_user.txt", {"notes": shown})),
+        ],
+        owner=owner,
+        source=f"note:{notes[0].pk}",
+        topic=notes[0].topic if _common([note.topic_id for note in notes]) else None,
+        max_tokens=1_500,
+        meter=MonthMeter(owner),
+    )
+    if answer is None:
+        return None
+    text = clean(answer.text)[0].strip()
+    if not is_visible(text) or answer.finish_reason == "length":
+        raise ProviderNonsense(_("its answer is empty or was cut off"), text=answer.text)
+    return text
+
+
+def unmerge(note: Note, *, by: Actor, why: str = "") -> list[Note]:
+    """Take back a merge, or a superseding: the originals come back, `note` goes to the trash.
+
+    A person's undoing stands: maintenance does not merge the originals again.
+    Raises InvalidValue if there is nothing to take back, or a newer note stands in for `note`.
+    """
+    problem = ""
+    with transaction.atomic():
+        held = Note.objects.select_for_update().get(pk=note.pk)
+        originals = list(held.supersedes.order_by("created", "id").select_for_update())
+        if held.kind in Note.IDENTITY:
+            problem = _("A soul, agent or user note is brought back under Settings.")
+        elif held.superseded_by_id is not None:
+            problem = _("A newer note stands in for this one: take that back first.")
+        elif not originals:
+            problem = _("This note stands in for no other: there is nothing to take back.")
+        if problem:
+            raise InvalidValue(problem, errors={"superseded_by": [problem]})
+        for original in originals:
+            fields: dict[str, Any] = {"superseded_by_id": None}
+            if by.is_person and not original.edited_by_person:
+                fields["edited_by_person"] = True
+            original.change(by=by, why=why or _("taken back"), **fields)
+        held.trash(by=by, why=why or _("taken back"))
+    note.trashed_at, note.version = held.trashed_at, held.version
+    return originals

@@ -1,0 +1,249 @@
+"""What a step's output is worth remembering for: findings, insights, lessons (seed 001).
+
+Data flow: a step's output -> the model, or heuristics where none is set up -> checked lines -> the
+caller stores them, or shows them.  Nothing in here fails the step: a model that fails or answers
+nonsense leaves no lines and a warning (R89, R93).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import BaseModel, Field, field_validator
+
+from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.llm import Message
+from memory.llm.asking import ask_model
+from memory.models import Topic
+from memory.observations.lines import Line
+from memory.observations.near import is_near
+from memory.texts.injection import smells_of_instructions
+from memory.texts.sentences import sentences
+from memory.texts.text import clean, cut, for_prompt, is_visible, one_line, width, without_citations
+from memory.usage.meter import BudgetReached, Meter
+
+LEAST, MOST = 50, 4_000  # of an output: shorter ones are skipped (R87), longer ones cut (R88)
+MOST_LINES = 10  # of one category
+LONGEST_LINE = 1_000
+HEURISTIC = ":heuristic"  # how the source of lines ends that no model took
+MODEL, RULES, NOBODY = "model", "heuristic", ""
+
+
+class Observed(BaseModel):
+    """The model's answer: three lists of sentences (R91).  Lists that it leaves out are empty."""
+
+    findings: list[str] = Field(default_factory=list)
+    insights: list[str] = Field(default_factory=list)
+    lessons: list[str] = Field(default_factory=list)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:
+        """Take null for no sentence, and one sentence for a list of it, as small models answer."""
+        if value is None:
+            return []
+        return [value] if isinstance(value, str) else value
+
+
+@dataclass(slots=True)
+class Extracted:
+    """What was taken from one output, and how.
+
+    `by` is `model`, `heuristic`, or "" where nothing was looked for; `failure` is the model's, for
+    a caller that may try again.  `warning` is for people; `left_out` counts lines that smelt of
+    instructions.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    by: str = NOBODY
+    warning: str = ""
+    failure: ProviderError | None = None
+    left_out: int = 0
+
+    def source(self, source: str) -> str:
+        """Return the source with which the lines are stored, if that of the output is `source`."""
+        return f"{source}{HEURISTIC}" if self.by == RULES else source
+
+
+def extract(
+    owner: Any,
+    output: str,
+    *,
+    source: str,
+    step_name: str = "",
+    step_type: str = "",
+    topic: Topic | None = None,
+    meter: Meter | None = None,
+) -> Extracted:
+    """Return what is worth remembering of a step's output; stores nothing and never raises for
+    the model.
+
+    No model, or none that may be paid for: heuristics.  A failing or nonsensical one: nothing.
+    """
+    text = clean(output)[0].strip()
+    if width(text) < LEAST:
+        return Extracted()
+    text = cut(text, MOST)
+    told = {"step_name": step_name, "step_type": step_type}
+    try:
+        observed = _by_model(owner, text, told, source=source, topic=topic, meter=meter)
+    except BudgetReached as exc:
+        found = _checked(_by_heuristics(text), told, RULES)
+        found.warning = _("observations were taken without the model: %(why)s") % {"why": exc}
+        return found
+    except ProviderError as exc:
+        warning = _("no observations were taken, for the model failed: %(why)s") % {"why": exc}
+        return Extracted(by=MODEL, warning=warning, failure=exc)
+    if observed is None:
+        return _checked(_by_heuristics(text), told, RULES)
+    return _checked(_lines_of(observed), told, MODEL)
+
+
+def _by_model(
+    owner: Any,
+    text: str,
+    told: dict[str, str],
+    *,
+    source: str,
+    topic: Topic | None,
+    meter: Meter | None,
+) -> Observed | None:
+    """Return the model's answer, None if no model is set up."""
+    context = {
+        "most": MOST_LINES,
+        "step_name": for_prompt(one_line(told["step_name"])) or "-",
+        "step_type": for_prompt(one_line(told["step_type"])),
+        "text": for_prompt(text),
+    }
+    answer = ask_model(
+        "extract",
+        [
+            Message("system", render_to_string("prompts/extract_system.txt", context)),
+            Message("user", render_to_string("prompts/extract_user.txt", context)),
+        ],
+        owner=owner,
+        source=source,
+        topic=topic,
+        schema=Observed,
+        max_tokens=1_200,
+        meter=meter,
+    )
+    if answer is None:
+        return None
+    return answer.parsed if isinstance(answer.parsed, Observed) else Observed()
+
+
+def _lines_of(observed: Observed) -> list[tuple[str, str]]:
+    groups = (
+        ("finding", observed.findings),
+        ("insight", observed.insights),
+        ("lesson", observed.lessons),
+    )
+    return [(category, text) for category, texts in groups for text in texts]
+
+
+def _checked(found: Sequence[tuple[str, str]], told: dict[str, str], by: str) -> Extracted:
+    """Return what may be remembered of the lines found: few, short, each once, and no orders."""
+    extracted = Extracted(by=by)
+    counts: dict[str, int] = {}
+    seen: set[str] = set()
+    for category, said in found:
+        text = one_line(without_citations(clean(said)[0]))
+        line = Line(
+            category,
+            cut(text, LONGEST_LINE),
+            step_name=told["step_name"],
+            step_type=told["step_type"],
+        )
+        if not is_visible(text) or line.digest in seen or counts.get(category, 0) >= MOST_LINES:
+            continue
+        if smells_of_instructions(text):
+            extracted.left_out += 1
+            continue
+        seen.add(line.digest)
+        counts[category] = counts.get(category, 0) + 1
+        extracted.lines.append(line)
+    if extracted.left_out:
+        extracted.warning = ngettext(
+            "%(count)d sentence was left out: it gives orders to its reader, as no fact does",
+            "%(count)d sentences were left out: they give orders to their reader, as no fact does",
+            extracted.left_out,
+        ) % {"count": extracted.left_out}
+    return extracted
+
+
+def without_known(lines: Iterable[Line], known: Sequence[str]) -> list[Line]:
+    """Return the lines that say something else than the sentences known already."""
+    return [line for line in lines if not any(is_near(line.content, one) for one in known)]
+
+
+# --- no model: sentences with cue words, as they stand -------------------------------------------
+
+_LESSON = re.compile(
+    r"\b(?:learned that|lessons?(?: learned)?\b|next time|in (?:the )?future,|from now on|avoid"
+    r"|beware|make sure|be sure to|be careful|remember to|do not forget"
+    r"|(?:should|must|ought to) (?:always|never|not|first|be checked)|always (?:check|use|test|verify)"
+    r"|never (?:use|rely|trust)|recommend(?:s|ed)?|best practice|it is (?:better|safer|best) to)\b",
+    re.IGNORECASE,
+)
+_INSIGHT = re.compile(
+    r"\b(?:decided|conclu(?:de[sd]?|sion)|therefore|thus|hence|consequently|as a result|overall"
+    r"|suggest(?:s|ed)? that|indicat(?:es?|ed) that|impl(?:y|ies|ied) that|shows? that|means that"
+    r"|key insight|agreed|chose|will use|should use|preferable|better than|worse than|outperforms?"
+    r"|because|trend|likely)\b",
+    re.IGNORECASE,
+)
+_FINDING = re.compile(
+    r"\d|\b(?:found that|according to|reported|announced|measured|confirmed|discovered|launched"
+    r"|released|founded|costs?|contains?|consists? of|requires?|supports?|uses|is (?:a|an|the)|was"
+    r"|are (?:a|the)|were|has|have)\b",
+    re.IGNORECASE,
+)
+_CUES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("lesson", _LESSON),
+    ("insight", _INSIGHT),
+    ("finding", _FINDING),
+)
+_LEAST_SENTENCE, _MOST_SENTENCE = 30, 400
+_WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def _by_heuristics(text: str) -> list[tuple[str, str]]:
+    """Return sentences of the text, word for word, that state a fact, decision or lesson.
+
+    Lessons are looked for first: one is most often worded as a fact, too.  A sentence that asks,
+    or that leans on the one before it, states nothing by itself.
+    """
+    found = []
+    for sentence in sentences(text):
+        said = one_line(sentence.text)
+        if not _LEAST_SENTENCE <= width(said) <= _MOST_SENTENCE or not _stands_alone(said):
+            continue
+        category = _category(said)
+        if category:
+            found.append((category, said))
+    return found
+
+
+def _category(said: str) -> str:
+    # The cue words are English; what is written in Chinese, Japanese or Korean is taken as fact.
+    for category, cue in _CUES:
+        if cue.search(said):
+            return category
+    return "finding" if _WIDE.search(said) else ""
+
+
+_LEANS = re.compile(
+    r"^(?:it|this|that|these|those|they|he|she|but|and|so|such|also|then|however|there)\b",
+    re.IGNORECASE,
+)
+
+
+def _stands_alone(said: str) -> bool:
+    return not said.rstrip("\"'”’)").endswith(("?", "？")) and not _LEANS.match(said)

@@ -1,0 +1,197 @@
+"""The lanes of recall: what holds a question's words, and what lies near to its meaning.
+
+Several questions of the same words share each look at an index.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory.recall import fusion, ranking, vectors
+from memory.recall.bm25 import relevance
+from memory.recall.candidates import MEANING, WORDS, Candidate, Found, successors_of
+from memory.recall.filters_sql import Narrowing, among_of, rows_of
+from memory.recall.kinds import KINDS, RecallKind
+from memory.recall.ranking import Job, Ranked, Space
+from memory.texts.terms import LABEL, label_terms, query_terms
+
+SUPERSEDED_LOOKED_AT = 50  # of the superseded records, the best, for which others stand in
+
+
+@dataclass(slots=True)
+class Answer:
+    """One question with what narrows it, and what the lanes found for it (`near`: by meaning)."""
+
+    asked: Narrowing
+    notices: list[str]
+    near: list[vectors.Near] | None = None
+    found: Found = field(default_factory=Found)
+
+
+# --- by words --------------------------------------------------------------------------------------
+
+
+def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int) -> None:
+    """Find what holds the words, scored by them."""
+    formula = ranking.EXACT if mode == "exact" else ranking.LEXICAL
+    spaces = _spaces([one.asked for one in answers], words)
+    jobs: list[Job] = []
+    of: list[Answer] = []  # whose each of the jobs is
+    for one in answers:
+        depth = limit if one.near is None else max(limit, fusion.DEPTH)
+        jobs += _jobs(one.asked, spaces, words, formula, depth, before=len(jobs))
+        of += [one] * (len(jobs) - len(of))
+    for answer, job, ranked in zip(of, jobs, ranking.ranked(jobs), strict=True):
+        asked, found = answer.asked, answer.found
+        kind = KINDS[job.space.record_type]
+        found.spaces[kind.type] = job.space
+        if job.among.stands is False:
+            _stand_in(asked, kind, ranked, found)
+            continue
+        for entry in ranked:
+            candidate = found.of((kind.type, entry.record_id))
+            candidate.raw, candidate.matched = entry.score, entry.matched
+    for answer in answers:
+        for candidate in answer.found.candidates.values():
+            candidate.score = relevance(candidate.raw)
+        answer.found.rank(WORDS)
+
+
+def _jobs(
+    asked: Narrowing,
+    spaces: Sequence[Space],
+    words: list[str],
+    formula: ranking.Formula,
+    limit: int,
+    *,
+    before: int,
+) -> list[Job]:
+    """Return the rankings of all types asked for; those of superseded records last.
+
+    They come after `before` others, which their places in the list count.
+    """
+    language = ranking.language_of(asked.owner)
+    wanted = {kind.type for kind in asked.kinds}
+    jobs, superseded = [], []
+    for space in spaces:
+        if space.record_type not in wanted:
+            continue
+        kind = KINDS[space.record_type]
+        among = among_of(kind, asked, space.language)
+        terms = words if space.language == language else _terms_of(asked, space)
+        jobs.append(Job(space, terms, formula, limit, among))
+        if kind.successors is not None and space.has_superseded:
+            those = replace(among, stands=False, where=(), params=())
+            beside = before + len(jobs) - 1
+            superseded.append(
+                Job(space, terms, formula, SUPERSEDED_LOOKED_AT, those, beside=beside)
+            )
+    return jobs + superseded
+
+
+def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
+    """Return the spaces with the terms' figures; ones in another language are asked again."""
+    owner, text = narrowed[0].owner, narrowed[0].question.words
+    types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
+    spaces = ranking.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
+    others = {space.language for space in spaces} - {ranking.language_of(owner)}
+    for other in others:
+        terms = query_terms(text, other)
+        lexemes = [*terms, *label_terms(text, other)]
+        again = ranking.spaces_of(
+            owner, [s.record_type for s in spaces if s.language == other], lexemes
+        )
+        spaces = [s for s in spaces if s.language != other] + again
+    return spaces
+
+
+def _terms_of(asked: Narrowing, space: Space) -> list[str]:
+    return query_terms(asked.question.words, space.language)
+
+
+def _stand_in(asked: Narrowing, kind: RecallKind, ranked: list[Ranked], found: Found) -> None:
+    """Give what superseded the ranked records their place, where it is the better one."""
+    successors = successors_of(asked, kind, [one.record_id for one in ranked])
+    for one in ranked:
+        successor = successors.get(one.record_id)
+        if successor is None:
+            continue
+        candidate = found.of((kind.type, successor))
+        if one.score > candidate.raw:
+            candidate.raw, candidate.matched = one.score, one.matched
+            candidate.replaces.insert(0, one.record_id)
+            candidate.stands_in_for.add(WORDS)
+
+
+# --- by meaning -----------------------------------------------------------------------------------
+
+
+def near_in_meaning(answers: Sequence[Answer], limit: int) -> None:
+    """Look up what lies near the questions; a notice, and None, where there is no such lane."""
+    asked = answers[0].asked
+    looks = [_look(one.asked) for one in answers]
+    depth = max(limit, fusion.DEPTH)
+    found = vectors.nearest_each(asked.owner, asked.question.words, looks, depth)
+    if isinstance(found, vectors.Unavailable):
+        for one in answers:
+            one.notices.append(found.reason)
+        return
+    for one, near in zip(answers, found, strict=True):
+        one.near = near
+
+
+def _look(asked: Narrowing) -> vectors.Look:
+    """Return which records are compared with the question."""
+    allowed = {kind.type: rows_of(kind, asked) for kind in asked.kinds}
+    if asked.question.phrases or asked.question.without:
+        # What a superseded record says word for word, the lane of words looks at.
+        return vectors.Look(tuple(allowed), allowed)
+    replaced = {
+        kind.type: kind.superseded(asked.owner)
+        for kind in asked.kinds
+        if kind.superseded is not None
+    }
+    return vectors.Look(tuple(allowed), allowed, replaced)
+
+
+def with_meaning(answer: Answer, words: list[str]) -> None:
+    """Add what lies near the question, or stands in for that, and score all by both lanes."""
+    asked, near, found = answer.asked, answer.near, answer.found
+    if near is None:
+        return
+    successors: dict[uuid.UUID, uuid.UUID | None] = {}
+    for kind in asked.kinds:
+        of_kind = [one.id for one in near if one.type == kind.type]
+        successors |= successors_of(asked, kind, of_kind)
+    for record in near:  # the nearest first
+        stands = successors.get(record.id, record.id)
+        if stands is None:
+            continue
+        candidate = found.of((record.type, stands))
+        if candidate.distance is not None:
+            continue
+        candidate.distance = record.distance
+        if stands != record.id:
+            candidate.stands_in_for.add(MEANING)
+            if record.id not in candidate.replaces:
+                candidate.replaces.append(record.id)
+    by_type: dict[str, list[Candidate]] = {}
+    for candidate in found.candidates.values():
+        by_type.setdefault(candidate.key[0], []).append(candidate)
+    for name, candidates in by_type.items():
+        values = fusion.fused(
+            {one.key: one.raw for one in candidates if one.raw > 0},
+            {one.key: one.distance for one in candidates if one.distance is not None},
+            _shape(found.spaces.get(name), words),
+        )
+        for one in candidates:
+            one.score = values[one.key]
+    found.rank(MEANING)
+
+
+def _shape(space: Space | None, words: Sequence[str]) -> fusion.Shape:
+    if space is None:
+        return fusion.Shape()
+    return fusion.Shape(ranking.best_possible(space, words), space.average)

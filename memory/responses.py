@@ -1,0 +1,97 @@
+"""Responses shared by pages: redirects, 409 Conflict, and the tags of toasts with Undo."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django_htmx.http import HttpResponseClientRedirect
+
+from beacon_site.http import BeaconRequest, page_of_ours
+from memory.accounts import settings_undo
+from memory.models import Remembered, Revision
+
+
+def go_to(request: BeaconRequest, url: str) -> HttpResponse:
+    """Redirect to `url`, over htmx by its header."""
+    return HttpResponseClientRedirect(url) if request.htmx else redirect(url)
+
+
+def next_of(request: BeaconRequest, default: str = "") -> str:
+    """Return the `next` of the form or the URL if it is a page of this site, else `default`."""
+    asked = str(request.POST.get("next") or request.GET.get("next") or "")
+    return page_of_ours(asked, default)
+
+
+def go_back(request: BeaconRequest, default: str) -> HttpResponse:
+    """Redirect to `next`, else to `default`."""
+    return go_to(request, next_of(request, default))
+
+
+def refused(request: BeaconRequest, why: str, *, way: str = "") -> HttpResponse:
+    """Answer 409 Conflict with the reason; `way` is a link to continue."""
+    return in_notice(request, render(request, "409.html", {"why": why, "way": way}, status=409))
+
+
+def in_notice(request: BeaconRequest, response: HttpResponse) -> HttpResponse:
+    """Show the response in the page's notice area where htmx asked for it."""
+    if request.htmx:
+        response["HX-Retarget"] = "#notice"
+        response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def undo_tag(record: Remembered) -> str:
+    """Return the tag of a toast whose Undo takes the record's last change back."""
+    told = Revision.objects.filter(record_type=record.record_type(), record_id=record.pk)
+    last = told.order_by("-id").values_list("pk", flat=True).first()
+    if last is None:
+        return ""
+    address = reverse("memory:record-undo", args=[record.record_type(), record.pk, last])
+    return f"undo:{address}"
+
+
+_KEPT = "settings_undo"  # in the session: the last changes of settings, by key
+_MOST_KEPT = 8
+
+
+def kept_changes(request: BeaconRequest) -> dict[str, Any]:
+    """Return the changes of settings that this session can take back, by key."""
+    kept: dict[str, Any] = request.session.get(_KEPT, {})
+    return kept
+
+
+def undo_settings_tag(
+    request: BeaconRequest,
+    name: str,
+    before: settings_undo.State,
+    after: settings_undo.State | None = None,
+    target: str = "",
+) -> str:
+    """Return the tag of a toast whose Undo puts settings back; empty where nothing changed.
+
+    `after` is by default what stands now.  The values are kept with the session: in an address
+    they would stand in logs.
+    """
+    after = settings_undo.now(request.user, name, target) if after is None else after
+    was = settings_undo.changed(before, after)
+    if not was:
+        return ""
+    key = secrets.token_urlsafe(9)
+    done = {"name": name, "target": target, "before": was}
+    done["after"] = {one: after.get(one) for one in was}
+    kept = [*kept_changes(request).items(), (key, done)]
+    request.session[_KEPT] = dict(kept[-_MOST_KEPT:])
+    return "undo:" + reverse("memory:settings-undo", args=[key])
+
+
+def say_cleaned(request: BeaconRequest, labels: list[Any]) -> None:
+    """Say from which fields characters were taken that cannot be stored or shown."""
+    if labels:
+        words = _("Characters that cannot be stored or shown were taken out of: %(fields)s.")
+        messages.warning(request, words % {"fields": ", ".join(map(str, labels))})

@@ -1,0 +1,216 @@
+"""What people do with their channels: made, changed, tested, removed, and chosen for a topic."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ValidationError
+from django.core.validators import EmailValidator
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers import apprise_sender, webhooks
+from beacon_site.providers.address_guard import ForbiddenAddress
+from memory.actors import Actor
+from memory.errors import InvalidValue
+from memory.models import Activity, Topic, User
+from memory.texts.text import one_line
+from research.models import Channel, Delivery, TopicNotices
+from research.models.channels import LONGEST_NAME
+from research.notifications import sending
+
+Kind = Channel.Kind
+MOST_CHANNELS = 20  # of one person
+MOST_TESTS = 20  # in an hour, of one person
+TOLD = ("reports", "failures", "digest", "enabled")
+
+
+def check_address(kind: str, address: str, *, by: User) -> str:
+    """Return the address as it is kept.  Raises InvalidValue (field `address`) with the reason."""
+    problem = ""
+    address = address.strip(" ")
+    if kind == Kind.EMAIL:
+        try:
+            EmailValidator()(address)
+        except ValidationError:
+            problem = _("This is not one e-mail address, such as desk@example.org.")
+        if any(sign.isspace() or not sign.isprintable() for sign in address):
+            problem = _("The address holds a line break, a space or a sign that cannot be seen.")
+    elif kind == Kind.WEBHOOK:
+        try:
+            allowed = sending.allowed_hosts(by)
+            address = webhooks.check_address(address, allow_hosts=allowed)
+        except ForbiddenAddress as exc:
+            way = _("Admins can add webhooks to the hosts in BEACON_FETCH_ALLOW_HOSTS.")
+            problem = f"{exc} {way}"
+    elif not by.is_staff:
+        problem = _("Apprise addresses are set by staff only.")
+    else:
+        problem = apprise_sender.problem_of(address)
+    if problem:
+        raise InvalidValue(problem, errors={"address": [problem]})
+    return address
+
+
+def shown(kind: str, address: str) -> str:
+    """Return what may be shown of an address: of a webhook no path, which often holds a token."""
+    if kind == Kind.EMAIL:
+        return address
+    if kind == Kind.APPRISE:
+        return apprise_sender.shown(address)
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}/…"
+
+
+def add(owner: User, *, kind: str, name: str, address: str, by: Actor, **told: Any) -> Channel:
+    """Return a new channel.  Raises InvalidValue; nothing is stored then."""
+    address = check_address(kind, address, by=owner)
+    channel = Channel(owner=owner, kind=kind, address=shown(kind, address), **_told(told))
+    channel.name = one_line(name) or channel.address[:LONGEST_NAME]
+    if kind == Kind.WEBHOOK:
+        channel.keep_secret(url=address, key=webhooks.new_key())
+    elif kind == Kind.APPRISE:
+        channel.keep_secret(url=address)
+    with transaction.atomic():
+        _check_room(owner)
+        channel.save(force_insert=True)
+        Activity.log(owner, by, "channel-made", subject=channel)
+    return channel
+
+
+def _check_room(owner: User) -> None:
+    """Raise InvalidValue where the person has as many channels as may be; in a transaction."""
+    # Two tabs at once must not pass the number together.
+    User.objects.select_for_update().get(pk=owner.pk)
+    if Channel.objects.of(owner).kept().count() >= MOST_CHANNELS:
+        words = _("You have %(most)d channels, which is the most: remove one first.")
+        raise InvalidValue(words % {"most": MOST_CHANNELS})
+
+
+def _told(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: told[name] for name in TOLD if name in told}
+
+
+def change(channel: Channel, *, name: str, address: str = "", by: Actor, **told: Any) -> None:
+    """Change a channel; without a new address the stored one stays.  Raises InvalidValue."""
+    fields: dict[str, Any] = _told(told)
+    if channel.kind == Kind.EMAIL:
+        address = address or channel.address  # one that an archive brought was never looked at
+    elif address == channel.address:
+        address = ""  # what is shown of it, given back
+    if address:
+        address = check_address(channel.kind, address, by=channel.owner)
+        fields["address"] = shown(channel.kind, address)
+    fields["name"] = one_line(name) or fields.get("address", channel.address)[:LONGEST_NAME]
+    with transaction.atomic():
+        # Held: another tab may be making a new key at this moment.
+        held = Channel.objects.select_for_update().get(pk=channel.pk)
+        if address and held.needs_secret:
+            held.keep_secret(**{**_new_key(held), **held.opened(), "url": address})
+            fields["secret"] = held.secret
+        if fields.get("enabled") and not held.enabled:
+            fields |= {"failed_in_row": 0, "off_because": ""}
+        Channel.objects.filter(pk=channel.pk).update(**fields)
+        Activity.log(channel.owner, by, "channel-changed", subject=channel)
+    channel.refresh_from_db()
+
+
+def _new_key(channel: Channel) -> dict[str, str]:
+    return {"key": webhooks.new_key()} if channel.kind == Kind.WEBHOOK else {}
+
+
+def renew_key(channel: Channel, *, by: Actor) -> None:
+    """Sign with a new key from now on: the old one is worth nothing any more."""
+    with transaction.atomic():
+        held = Channel.objects.select_for_update().get(pk=channel.pk)
+        held.keep_secret(**{**held.opened(), **_new_key(held)})
+        held.save(update_fields=["secret"])
+        Activity.log(channel.owner, by, "channel-key-renewed", subject=channel)
+
+
+def remove(channel: Channel, *, by: Actor) -> bool:
+    """Remove a channel, which can be taken back for a month; False if it was before."""
+    with transaction.atomic():
+        mine = Channel.objects.filter(pk=channel.pk, removed_at=None)
+        if not mine.update(removed_at=timezone.now()):
+            return False
+        Activity.log(channel.owner, by, "channel-removed", subject=channel)
+    return True
+
+
+def put_back(channel: Channel, *, by: Actor) -> bool:
+    """Take back the removal of a channel; False if it is there.  Raises InvalidValue at the most."""
+    with transaction.atomic():
+        mine = Channel.objects.filter(pk=channel.pk).exclude(removed_at=None)
+        if not mine.exists():
+            return False
+        _check_room(channel.owner)
+        if not mine.update(removed_at=None):
+            return False
+        Activity.log(channel.owner, by, "channel-put-back", subject=channel)
+    return True
+
+
+def test(channel: Channel, *, by: Actor) -> Delivery:
+    """Send a test and return what came of it.  Raises InvalidValue after too many in an hour."""
+    hour = timezone.now() - timedelta(hours=1)
+    tests = Delivery.objects.of(channel.owner).filter(kind=Delivery.Kind.TEST, created__gt=hour)
+    if tests.count() >= MOST_TESTS:
+        words = ngettext(
+            "%(most)d test an hour is the most.", "%(most)d tests an hour are the most.", MOST_TESTS
+        )
+        raise InvalidValue(words % {"most": MOST_TESTS})
+    return sending.test(channel)
+
+
+# --- what a topic chooses -------------------------------------------------------------------------
+
+
+def choice_of(topic: Topic) -> TopicNotices:
+    """Return what is told of a topic; a row that is not stored says what the channels say."""
+    return TopicNotices.objects.filter(topic=topic).first() or TopicNotices(topic=topic)
+
+
+def choose(topic: Topic, *, by: Actor, left_out: Iterable[Channel], **told: Any) -> TopicNotices:
+    """Store what is told of a topic, and which channels are told nothing of it."""
+    with transaction.atomic():
+        chosen: TopicNotices
+        chosen, _made = TopicNotices.objects.update_or_create(topic=topic, defaults=told)
+        chosen.left_out.set(left_out)
+        Activity.log(topic.owner, by, "notices-chosen", subject=topic)
+    return chosen
+
+
+def end_for(channel: Channel, topic: Topic | None) -> None:
+    """Tell this channel nothing more of the topic; None: send it no more digests.
+
+    What whoever reads the mails wishes, by the address in each of them: the owner sees it in the
+    settings of the topic or the channel, and in Activity.
+    """
+    by = Actor("address", channel.address[:150])
+    with transaction.atomic():
+        if topic is None:
+            if Channel.objects.filter(pk=channel.pk, digest=True).update(digest=False):
+                Activity.log(channel.owner, by, "unsubscribed", subject=channel)
+            return
+        chosen, _made = TopicNotices.objects.get_or_create(topic=topic)
+        if not chosen.left_out.filter(pk=channel.pk).exists():
+            chosen.left_out.add(channel)
+            Activity.log(channel.owner, by, "unsubscribed", subject=topic, channel=channel.name)
+
+
+def of_token(key: str) -> Channel | None:
+    """Return the channel of an id out of a signed address."""
+    try:
+        found = Channel.objects.select_related("owner").kept().filter(pk=uuid.UUID(key))
+    except ValueError:
+        return None
+    channel: Channel | None = found.first()
+    return channel

@@ -1,0 +1,409 @@
+"""Sending what was laid out: claimed by lease, tried again over hours, given up where it is seen.
+
+Data flow: a `Delivery` row that waits -> claim -> `notice_text.compose` -> the channel's sender -> what
+came of it, in the row, on its channel and in the activity log.
+
+A mail or an Apprise message that was being handed over when the worker died is not sent again by
+itself, for it may have arrived.  A webhook is, under the same id, by which its receiver knows it.
+What a person sends again has an id of its own, else a receiver that drops known ids would drop it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings as site
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from beacon_site.broker import send as send_message
+from beacon_site.env import host_of
+from beacon_site.http import zone_of
+from beacon_site.providers import apprise_sender, mailing, webhooks
+from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from memory.actors import SYSTEM
+from memory.models import Activity, User
+from memory.texts.text import clean
+from research.models import Channel, Delivery, TopicNotices
+from research.notifications import digests, notice_text
+from research.runs import trash as run_trash
+
+logger = structlog.get_logger(__name__)
+
+# Seconds before each further try: in all a day, then it is given up.
+WAITS = (60, 300, 1800, 7200, 18_000, 57_600)
+OFF_AFTER = 3  # deliveries given up in a row, after which the channel is switched off
+MOST_KEPT = 100_000  # characters of what was sent
+KEPT_DAYS = 90  # for which the log of deliveries is kept, and removed channels a third of it
+_NUDGE_AGAIN = timedelta(seconds=40)
+State, Kind = Delivery.State, Delivery.Kind
+
+
+class _Lost(Exception):
+    """Another worker has the delivery now."""
+
+
+def nudge(pk: Any) -> bool:
+    """Tell a worker that the delivery waits; the tick does so if this fails."""
+    sent = send_message("research.tasks.deliver", str(pk), queue="reflect")
+    if sent:
+        Delivery.objects.filter(pk=pk).update(nudged_at=timezone.now())
+    return sent
+
+
+def dispatch() -> int:
+    """Nudge for each delivery that is due and was not nudged lately; return how many."""
+    not_lately = Q(nudged_at=None) | Q(nudged_at__lt=timezone.now() - _NUDGE_AGAIN)
+    due = Delivery.objects.due().filter(not_lately).order_by("created")
+    sent = 0
+    for pk in due.values_list("pk", flat=True)[:200]:
+        if not nudge(pk):
+            break  # the broker is gone: the next tick tries again
+        sent += 1
+    return sent
+
+
+def forget_old() -> int:
+    """Delete deliveries that are long over, and channels that were removed a month ago."""
+    now = timezone.now()
+    old = Delivery.objects.filter(ended_at__lt=now - timedelta(days=KEPT_DAYS))
+    gone = Channel.objects.filter(removed_at__lt=now - timedelta(days=KEPT_DAYS / 3))
+    return int(old.delete()[0] + gone.delete()[0])
+
+
+def deliver(pk: Any) -> bool:
+    """Send one delivery; False if it is taken or over.  Safe to be called twice.
+
+    Whatever happens the row ends, or waits, in a state that says so.
+    """
+    delivery = Delivery.objects.claim(pk)
+    if delivery is None:
+        return False
+    _carry_out(delivery)
+    return True
+
+
+def test(channel: Channel) -> Delivery:
+    """Send a test at once and return what came of it; it is not tried again."""
+    now = timezone.now()
+    made = Delivery.objects.create(
+        owner=channel.owner,
+        channel=channel,
+        kind=Kind.TEST,
+        about=f"test:{now.isoformat()}",
+        subject=_("Test"),
+        state=State.SENDING,
+        attempt=1,
+        lease_until=now + timedelta(minutes=2),
+    )
+    _carry_out(made)
+    made.refresh_from_db()
+    return made
+
+
+def again(delivery: Delivery, *, seen: int = 0) -> bool:
+    """Have a delivery sent once more, as a person asks; False if it is still to be sent.
+
+    `seen` is the round of which the person saw the end: pressed twice, it is sent once.
+    """
+    over = Delivery.objects.filter(pk=delivery.pk).exclude(state__in=[State.WAITING, State.SENDING])
+    if seen:
+        over = over.filter(round=seen)
+    done = over.update(
+        state=State.WAITING, round=F("round") + 1, tried=0, not_before=Now(), handed_at=None,
+        nudged_at=None, ended_at=None, error="",
+    )  # fmt: skip
+    if done:
+        transaction.on_commit(lambda: nudge(delivery.pk))
+    return bool(done)
+
+
+def allowed_hosts(owner: User) -> frozenset[str]:
+    """Return the hosts of the local network that the person's webhooks can reach: staff's only.
+
+    The list is meant for the site's own services; by a webhook anyone could post to them.
+    """
+    return site.BEACON_FETCH_ALLOW_HOSTS if owner.is_staff else frozenset()
+
+
+# --- one try --------------------------------------------------------------------------------------
+
+
+def _carry_out(delivery: Delivery) -> None:
+    with timezone.override(zone_of(delivery.owner.time_zone)):
+        why = _not_wanted(delivery)
+        if why:
+            _end(delivery, State.DROPPED, error=why)
+            return
+        is_second_test = delivery.kind == Kind.TEST and delivery.attempt > 1
+        if delivery.handed_at is not None or is_second_test:
+            _unsure(delivery, _("The worker was lost while it was handed over."))
+            return
+        _try(delivery)
+
+
+def _not_wanted(delivery: Delivery) -> str:
+    """Return why it is not to be sent any more; empty if it is."""
+    channel, run, topic = delivery.channel, delivery.run, delivery.topic
+    report = getattr(run, "report", None) if run is not None else None
+    if channel.removed_at is not None:
+        return _("The channel was removed.")
+    if not channel.enabled and delivery.kind != Kind.TEST:
+        return _("The channel was switched off.")
+    if not delivery.owner.is_active:
+        return _("The account is disabled.")
+    if channel.is_barred:
+        return _("Apprise is for staff alone, which this account is not (any more).")
+    if topic is not None and topic.trashed_at is not None:
+        return _("The topic is in the trash.")
+    if report is not None and report.trashed_at is not None:
+        return _("The report is in the trash.")
+    if run is not None and run_trash.is_removed(run):
+        return _("The run is in the trash.")
+    if delivery.kind == Kind.REPORT and report is None:
+        return _("The report is not there any more.")
+    if delivery.kind == Kind.FAILURE and run is not None and run.status != run.Status.FAILED:
+        return _("The run was retried since, so it has not failed.")
+    return _not_wanted_there(delivery)
+
+
+def _not_wanted_there(delivery: Delivery) -> str:
+    """Return why this channel is told of it no longer, by its owner's or a reader's choice."""
+    if delivery.kind == Kind.DIGEST and delivery.digest is not None:
+        if not delivery.channel.digest:
+            return _("The channel gets no digests any more.")
+        if digests.content(delivery.digest).is_empty:
+            return _("All that it told of lies in the trash.")
+    chosen = TopicNotices.objects.filter(topic=delivery.topic_id, left_out=delivery.channel_id)
+    if delivery.topic_id is not None and chosen.exists():
+        return _("The channel is told nothing of this topic any more.")
+    return ""
+
+
+def _try(delivery: Delivery) -> None:
+    started = time.monotonic()
+    try:
+        said, answer = _send(delivery)
+    except _Lost:
+        logger.warning("delivery was given to another worker", delivery=str(delivery.pk))
+        return
+    except mailing.MailUnsure as exc:
+        _note(delivery, started, ok=False, said=str(exc))
+        _unsure(delivery, str(exc))
+    except ProviderError as exc:
+        _note(delivery, started, ok=False, said=str(exc), answer=getattr(exc, "answer", None))
+        _failed(delivery, exc)
+    except Exception as exc:
+        _note(delivery, started, ok=False, said=type(exc).__name__)
+        _failed(delivery, ProviderUnavailable(_("internal error: the worker's log tells more")))
+        raise
+    else:
+        _note(delivery, started, ok=True, said=said, answer=answer)
+        _sent(delivery, said)
+
+
+def _send(delivery: Delivery) -> tuple[str, webhooks.Answer | None]:
+    """Hand the message to the channel's service; return what may be said, and its answer."""
+    channel = delivery.channel
+    if channel.needs_secret and not channel.opened().get("url"):
+        raise ProviderRejected(
+            _("The address cannot be read any more: SECRET_KEY has changed. Enter it again.")
+        )
+    message = notice_text.compose(delivery)
+    if channel.kind == Channel.Kind.WEBHOOK:
+        return _post(delivery, message)
+    _keep(delivery, request=message.text[:MOST_KEPT])
+    if channel.kind == Channel.Kind.APPRISE:
+        _hand_over(delivery)
+        url = channel.opened()["url"]
+        try:
+            return apprise_sender.send(url, title=message.subject, body=message.short), None
+        except ProviderError:
+            _keep(delivery, handed_at=None)  # it said that it was not taken
+            raise
+    return _mail(delivery, message), None
+
+
+def _mail(delivery: Delivery, message: notice_text.Message) -> str:
+    headers = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+    if message.unsubscribe:
+        headers["List-Unsubscribe"] = f"<{message.unsubscribe}>"
+        headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    mail = mailing.Mail(
+        to=delivery.channel.address,
+        subject=message.subject,
+        text=message.text,
+        html=message.html,
+        message_id=message_id(delivery),
+        headers=headers,
+    )
+    try:
+        return mailing.send(mail, handing_over=lambda: _hand_over(delivery))
+    except mailing.MailUnsure:
+        raise
+    except ProviderError:
+        _keep(delivery, handed_at=None)  # the server said no: nothing arrived
+        raise
+
+
+def message_id(delivery: Delivery) -> str:
+    """Return the mail's Message-ID: the same for each try, another when a person sends it again."""
+    host = host_of(site.BEACON_URL).strip("[]") or "localhost"
+    return f"{delivery.pk.hex}.{delivery.round}@{host}"
+
+
+def webhook_id(delivery: Delivery) -> str:
+    """Return the `webhook-id`: the same for each try, another when a person sends it again."""
+    again = f"_{delivery.round}" if delivery.round > 1 else ""
+    return f"msg_{delivery.pk.hex}{again}"
+
+
+def _post(delivery: Delivery, message: notice_text.Message) -> tuple[str, webhooks.Answer | None]:
+    """Post the message as it was first written: each try sends the very same bytes."""
+    if not delivery.request or not delivery.tried:
+        written = json.dumps(message.payload, cls=DjangoJSONEncoder, ensure_ascii=False)
+        _keep(delivery, request=written)
+    parts = delivery.channel.opened()
+    answer = webhooks.post(
+        parts["url"],
+        delivery.request.encode(),
+        message_id=webhook_id(delivery),
+        key=parts["key"],
+        allow_hosts=allowed_hosts(delivery.owner),
+    )
+    return _("The receiver took it (%(status)d).") % {"status": answer.status}, answer
+
+
+def _hand_over(delivery: Delivery) -> None:
+    """Note that from here on it may arrive.  Raises _Lost if another worker has it."""
+    _keep(delivery, handed_at=timezone.now())
+
+
+def _keep(delivery: Delivery, **fields: Any) -> None:
+    if not delivery.held().update(**fields):
+        raise _Lost
+    for name, value in fields.items():
+        setattr(delivery, name, value)
+
+
+# --- what came of it ------------------------------------------------------------------------------
+
+
+def _note(
+    delivery: Delivery,
+    started: float,
+    *,
+    ok: bool,
+    said: str,
+    answer: webhooks.Answer | None = None,
+) -> None:
+    """Add a line to the row's own log of tries, and keep the last answer."""
+    line = {
+        "at": timezone.now().isoformat(timespec="seconds"),
+        "ok": ok,
+        "code": answer.status if answer else None,
+        "said": clean(said)[0][:500],
+        "ms": round((time.monotonic() - started) * 1000),
+    }
+    delivery.tries = [*delivery.tries, line][-20:]
+    delivery.tried += 1
+    delivery.held().update(
+        tries=delivery.tries,
+        tried=delivery.tried,
+        response_code=answer.status if answer else None,
+        # What a server answers is for those who could ask it anyway.
+        response=clean(answer.excerpt)[0] if answer and delivery.owner.is_staff else "",
+    )
+
+
+def _end(delivery: Delivery, state: str, *, error: str = "") -> bool:
+    return bool(
+        delivery.held().update(state=state, error=clean(error)[0], ended_at=Now(), lease_until=None)
+    )
+
+
+def _told(channel: Channel, *, ok: bool, said: str, **fields: Any) -> None:
+    Channel.objects.filter(pk=channel.pk).update(
+        last_at=Now(), last_ok=ok, last_said=clean(said)[0][:500], **fields
+    )
+
+
+def _sent(delivery: Delivery, said: str) -> None:
+    with transaction.atomic():
+        if not _end(delivery, State.SENT):
+            return
+        _told(delivery.channel, ok=True, said=said, failed_in_row=0, off_because="")
+        _log(delivery, "delivered")
+    logger.info("delivered", delivery=str(delivery.pk), kind=delivery.kind)
+
+
+def _unsure(delivery: Delivery, why: str) -> None:
+    with transaction.atomic():
+        if _end(delivery, State.UNSURE, error=why):
+            _told(delivery.channel, ok=False, said=why)
+            _log(delivery, "delivery-unsure", warning=True, why=why)
+
+
+def _failed(delivery: Delivery, exc: ProviderError) -> None:
+    """Let it wait for another try, or give it up."""
+    may_help = isinstance(exc, ProviderUnavailable) and delivery.kind != Kind.TEST
+    if may_help and delivery.tried <= len(WAITS):
+        asked = getattr(exc, "retry_after", None) or 0.0
+        wait = max(float(WAITS[delivery.tried - 1]), min(asked, 86_400.0))
+        delivery.held().update(
+            state=State.WAITING,
+            error=clean(str(exc))[0],
+            not_before=Now() + timedelta(seconds=wait),
+            nudged_at=None,
+            lease_until=None,
+        )
+        _told(delivery.channel, ok=False, said=str(exc))
+        return
+    with transaction.atomic():
+        if not _end(delivery, State.FAILED, error=str(exc)):
+            return
+        if delivery.kind == Kind.TEST:
+            _told(delivery.channel, ok=False, said=str(exc))
+            return
+        _told(delivery.channel, ok=False, said=str(exc), failed_in_row=F("failed_in_row") + 1)
+        _log(delivery, "delivery-given-up", warning=True, why=str(exc))
+        _switch_off_failing(delivery, str(exc), at_once=isinstance(exc, webhooks.ReceiverGone))
+
+
+def _switch_off_failing(delivery: Delivery, why: str, *, at_once: bool) -> None:
+    """Switch off a channel that takes nothing any more, and tell the others of it."""
+    failing = Channel.objects.filter(pk=delivery.channel_id, enabled=True)
+    if not at_once:
+        failing = failing.filter(failed_in_row__gte=OFF_AFTER)
+    if not failing.update(enabled=False, off_because=why):
+        return
+    channel = delivery.channel
+    Activity.log(channel.owner, SYSTEM, "channel-off", subject=channel, warning=True, why=why)
+    names = {"name": channel.name, "why": why}
+    others = Channel.objects.of(channel.owner).working().filter(failures=True)
+    Delivery.objects.lay_out_notice(
+        others,
+        f"channel-off:{delivery.pk}:{delivery.round}",
+        subject=_("The channel “%(name)s” is switched off") % names,
+        message=_(
+            "Beacon could not reach the channel “%(name)s”, and has switched it off: %(why)s "
+            "Nothing is lost: every report stands in Beacon. Mend it under Settings → "
+            "Notifications, test it and switch it on again."
+        )
+        % names,
+    )
+
+
+def _log(delivery: Delivery, kind: str, *, warning: bool = False, **detail: Any) -> None:
+    label = f"{delivery.subject or delivery.get_kind_display()} → {delivery.channel.name}"
+    Activity.log(
+        delivery.owner, SYSTEM, kind, subject=delivery, label=label, warning=warning, **detail
+    )

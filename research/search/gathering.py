@@ -1,0 +1,371 @@
+"""Steps 3 and 4: asking the search services, and telling new hits from known ones.
+
+Data flow: queries x services in the topic's order, in parallel -> hits, one row by canonical URL
+-> each new, known, returning or blocked, in one order for all that follows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils.text import get_text_list
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers.catalogue import BY_NAME
+from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.query_cache import distinct
+from beacon_site.providers.search import SearchOptions, SearchProvider
+from memory.documents import folder as library_folder
+from memory.documents import library
+from memory.llm import connections
+from memory.models import SeenUrl, Source
+from memory.reviewing import refused
+from memory.texts.canonical import canonical_url, is_in_domain
+from research.models import Hit, TopicSettings
+from research.search import fusion, hits, known_pages, searching
+from research.search.searching import TRIES, Asked, Gate, Network
+from research.topic_settings import standing_rules
+from research.working import applied_rules, inputs
+from research.working.context import RunContext, StepResult
+
+HITS_A_QUERY = 10
+AT_ONCE = 48  # threads, which mostly wait: eight services with six queries each
+_OPENABLE = ("http://", "https://", "library:")
+
+
+class NothingToAsk(ProviderRejected):
+    """No search service could be asked at all; the message says what to set up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service of the topic, ready to be asked, with those of the run's queries it is asked."""
+
+    provider: SearchProvider
+    queries: list[str]
+    all_queries: int
+
+    @property
+    def name(self) -> str:
+        return self.provider.service
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it is asked one query after the other, since it would make them wait anyway."""
+        return bool(getattr(self.provider, "is_paced", False))
+
+
+def search(work: RunContext) -> StepResult:
+    """Ask every planned query of every service of the topic, in parallel (R36).
+
+    Queries that are one question to a service are asked of it once, and a slow service is asked
+    the first `queries_a_run` of them.  What has answered is kept as it comes, so a resumed run asks
+    it no second time.  A failing query never fails the run (R47).  If every one failed the step
+    raises: ProviderUnavailable where trying later may help, else ProviderRejected.
+    """
+    services = services_of(work, work.output("plan")["queries"])
+    done = [entry for entry in work.step.output.get("asked", []) if not entry["problem"]]
+    order = [service.name for service in services]
+    calls = _calls(work, services, {(entry["query"], entry["service"]) for entry in done})
+    places = hits.Order.of(order, work.output("plan")["queries"])
+    place = work.run.hits.count()
+    if calls:
+        work.check_there_is_something(done)
+    for batch in work.batches_of(calls, at_once=AT_ONCE):
+        answers = [asked for outcome in batch for asked in outcome.get()]
+        with transaction.atomic():  # hits and the note that they came: both, while it is held
+            place = hits.keep(work, answers, places, place)
+            done += [asked.as_json() for asked in answers]
+            work.progress(
+                _so_far(done, sum(len(service.queries) for service in services), place),
+                output={"asked": done, "order": order},
+                queries=len(done),
+                hits=place,
+            )
+    _pass_on_warnings(work, services, done)
+    work.check_there_is_something(done)
+    return _searched(work, services, done, place)
+
+
+def _so_far(done: list[dict[str, Any]], count: int, hits: int) -> str:
+    """Return how many of `count` queries were answered, failed or given up, and what came."""
+    failed = sum(bool(entry["problem"]) and entry["tries"] > 0 for entry in done)
+    unasked = sum(bool(entry["problem"]) and not entry["tries"] for entry in done)
+    parts = [
+        _("%(done)d of %(all)d queries answered")
+        % {"done": len(done) - failed - unasked, "all": count},
+        _("%(n)d failed") % {"n": failed} if failed else "",
+        _("%(n)d not asked any more") % {"n": unasked} if unasked else "",
+        ngettext("%(n)d hit", "%(n)d hits", hits) % {"n": hits},
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def services_of(work: RunContext, queries: list[str]) -> list[Service]:
+    """Return the topic's services in its order, ready to be asked.
+
+    Raises NothingToAsk if there is none.
+    """
+    ready, lacking = [], []
+    for name in connections.search_services(work.settings.services):
+        if name == "library":
+            # A run looks at the watched folder itself: what was changed a moment ago counts.
+            library_folder.look_if_due(every=0)
+        if name == "feeds" and not work.settings.feeds:
+            lacking.append(_("the topic names no feed"))
+        elif name == "library" and library.is_empty(work.topic.owner):
+            lacking.append(_("the library holds no document"))
+        else:
+            provider = searching.search_provider(name, owner=work.topic.owner)
+            if provider is not None:
+                bound = BY_NAME[name].queries_a_run if name in BY_NAME else None
+                own = distinct(provider, queries, options_of(work))
+                ready.append(Service(provider, own[:bound], len(own)))
+    if ready:
+        return ready
+    none = _("none of the services that it names may be asked here")
+    why = get_text_list(lacking, _("and")) if lacking else none
+    raise NothingToAsk(
+        _(
+            "No search service could be asked: %(why)s. Add a document to the library, name a "
+            "feed, or tick a service that needs no key, such as Wikipedia, in the topic's "
+            "settings; then retry the run. The sample topic needs none of them."
+        )
+        % {"why": why}
+    )
+
+
+def options_of(work: RunContext) -> SearchOptions:
+    """Return how the run asks its services."""
+    settings, memory = work.settings, inputs.known(work)
+    return SearchOptions(
+        limit=HITS_A_QUERY,
+        since=inputs.since(settings),
+        languages=tuple(settings.languages),
+        engine=settings.engine,
+        batch=memory.batch if memory else 1,
+        feeds=tuple(settings.feeds),
+        about=work.topic.title,
+        last_asked=memory.last_run_at if memory else None,
+    )
+
+
+def _calls(
+    work: RunContext, services: Sequence[Service], answered: set[tuple[str, str]]
+) -> list[Callable[[], list[Asked]]]:
+    """Return what is to be asked, the first query of each service before the second of any.
+
+    So a service that refuses everything has often said so before its further queries are begun.
+    """
+    options, network = options_of(work), Network()
+    # R47 counts the tries of a query: a run that was put off asks once more, not thrice.
+    tries = 1 if work.run.tries else TRIES
+    calls: list[tuple[int, Callable[[], list[Asked]]]] = []
+    for service in services:
+        gate = Gate(service.name, network)
+        left = [query for query in service.queries if (query, service.name) not in answered]
+        chains = [left] if service.is_slow and left else [[query] for query in left]
+        calls += [
+            (place, _call(service.provider, chain, options, gate, tries))
+            for place, chain in enumerate(chains)
+        ]
+    return [call for _place, call in sorted(calls, key=lambda each: each[0])]
+
+
+def _call(
+    provider: SearchProvider, queries: list[str], options: SearchOptions, gate: Gate, most: int
+) -> Callable[[], list[Asked]]:
+    return lambda: [
+        searching.ask(provider, query, options, gate=gate, most=most) for query in queries
+    ]
+
+
+def _pass_on_warnings(
+    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]]
+) -> None:
+    """Warn of what a service that answered says beside, such as of a feed that is broken."""
+    told = " ".join(entry["problem"] for entry in done)
+    for service in services:
+        for warning in getattr(service.provider, "warnings", ()):
+            if str(warning) not in told:
+                work.run.warn(str(warning))
+
+
+def _searched(
+    work: RunContext, services: Sequence[Service], done: list[dict[str, Any]], count: int
+) -> StepResult:
+    failed = [entry for entry in done if entry["problem"]]
+    answered = {entry["service"] for entry in done if not entry["problem"]}
+    order = [service.name for service in services]
+    # A service that was taken away while the run waited is in no place any more.
+    places = {name: place for place, name in enumerate(order)}
+    told = sorted(done, key=lambda entry: places.get(entry["service"], len(places)))
+    complaints = searching.complaints(told)
+    # An empty answer of one service says nothing of what another, which is down, would have found.
+    silent = {entry["service"] for entry in failed} - answered
+    if silent and not count:
+        _raise_for(failed, complaints, answered)
+    for complaint in complaints:
+        work.run.warn(complaint)
+    return StepResult(
+        {"asked": done, "order": order},
+        detail=_detail(services, done, count),
+        counts={"queries": len(done), "hits": count, "failed": len(failed)},
+        warning=" ".join(complaints),
+    )
+
+
+def _raise_for(failed: list[dict[str, Any]], complaints: list[str], answered: set[str]) -> None:
+    """End a search that brought nothing.  Raises ProviderUnavailable or ProviderRejected."""
+    why = " ".join(complaints)
+    if answered:
+        told = {"why": why, "services": searching.listed(sorted(answered))}
+        message = _("every other search failed, and nothing was found in %(services)s: %(why)s")
+        message %= told
+    else:
+        message = _("every search failed: %(why)s") % {"why": why}
+    if searching.unreachable(failed):
+        message += " " + _(
+            "Documents of the library can be searched without a network, and the sample topic "
+            "needs none."
+        )
+    if any(entry["may_retry"] for entry in failed):
+        waits = [entry["retry_after"] for entry in failed if entry.get("retry_after")]
+        raise ProviderUnavailable(message, retry_after=max(waits, default=None))
+    raise ProviderRejected(message)
+
+
+def _detail(services: Sequence[Service], done: list[dict[str, Any]], count: int) -> str:
+    """Return how many hits came from whom, and who was not asked every query."""
+    answered = {entry["service"] for entry in done if not entry["problem"]}
+    gave = {entry["service"] for entry in done if entry["hits"]} or answered
+    names = [service.name for service in services if service.name in gave]
+    parts = [
+        ngettext("%(hits)d hit from %(services)s", "%(hits)d hits from %(services)s", count)
+        % {"hits": count, "services": ", ".join(map(searching.label_of, names))}
+    ]
+    parts += [
+        _("%(service)s was asked the first %(some)d of %(all)d queries")
+        % {
+            "service": searching.label_of(service.name),
+            "some": len(service.queries),
+            "all": service.all_queries,
+        }
+        for service in services
+        if len(service.queries) < service.all_queries
+    ]
+    return "; ".join(parts)
+
+
+def filter_seen(work: RunContext) -> StepResult:
+    """Tell which hits are new, known, returning or blocked, and put them in one order (R37).
+
+    A hit that fell out of the seen URLs but was read once is returning, never new, and so is a page
+    that is always checked and was seen before.
+    """
+    applied_rules.add_pages(work)
+    known_pages.add_pages(work)
+    found = list(work.run.hits.all())
+    tell(work, found)
+    _put_in_order(work, found)
+    for place, hit in enumerate(found, start=1):
+        hit.place = place
+    counts = Counter(hit.state for hit in found if hit.service != known_pages.SERVICE)
+    new, known = counts[Hit.State.NEW], counts[Hit.State.KNOWN]
+    returning, blocked = counts[Hit.State.RETURNING], counts[Hit.State.BLOCKED]
+    left_out = applied_rules.left_out(work.settings, found)
+    words = _("%(new)d new, %(known)d known") % {"new": new, "known": known}
+    by_you = applied_rules.in_few_words(work.settings, found)
+    with transaction.atomic():
+        work.run.put(new_count=new, known_count=known, returning_count=returning)
+        hits.store_again(found, ["state", "reason", "place"])
+    return StepResult(
+        {
+            "new": new,
+            "known": known,
+            "returning": returning,
+            "blocked": blocked,
+            "left_out": left_out,
+        },
+        detail="; ".join(
+            [
+                ", ".join(filter(None, [words, by_you])),
+                *applied_rules.left_out_in_words(left_out)[: applied_rules.MOST_NAMED],
+            ]
+        ),
+        counts={"new": new, "known": known, "returning": returning, "blocked": blocked},
+    )
+
+
+def tell(work: RunContext, found: Sequence[Hit]) -> None:
+    """Set on each hit whether it is new, known, returning or blocked, and why; nothing is stored."""
+    urls = [hit.url for hit in found]
+    seen: set[str] = set()
+    read: set[str] = set()
+    if inputs.known(work) is not None:
+        seen_urls = SeenUrl.objects.filter(topic=work.topic, url__in=urls)
+        seen = set(seen_urls.values_list("url", flat=True))
+        sources = Source.objects.filter(topic=work.topic, url__in=urls)
+        read = set(sources.values_list("url", flat=True))
+    refuses = refused.refused_domains(work.topic.owner)
+    turned_away: Counter[str] = Counter()
+    for hit in found:
+        hit.state, hit.reason = _state(work, hit, seen, read)
+        place = standing_rules.place_of(hit.url, refuses)
+        if place:
+            told = {"place": standing_rules.shown(place)}
+            hit.state, hit.reason = Hit.State.BLOCKED, _("you refuse all of %(place)s") % told
+            turned_away[place] += 1
+    for place, number in turned_away.items():
+        refused.count_pages(work.topic.owner, place, number)
+
+
+def _state(work: RunContext, hit: Hit, seen: set[str], read: set[str]) -> tuple[str, str]:
+    settings = work.settings
+    if not hit.url.startswith(_OPENABLE):
+        return Hit.State.BLOCKED, _("no page: its address is neither http nor https")
+    place = standing_rules.reason_against(settings, hit.url)
+    if place and not _is_checked_all_the_same(settings, hit):
+        where = standing_rules.shown(place)
+        return Hit.State.BLOCKED, _("the topic does not look at %(place)s") % {"place": where}
+    if applied_rules.is_always(settings, hit):
+        if hit.url in seen or hit.url in read:
+            return Hit.State.RETURNING, _("always checked, as you asked")
+        return Hit.State.NEW, ""
+    allowed = settings.allow_domains
+    if allowed and not any(is_in_domain(hit.url, domain) for domain in allowed):
+        return Hit.State.BLOCKED, _("not among the domains that the topic allows")
+    if hit.url in seen:
+        return Hit.State.KNOWN, ""
+    if hit.url in read:
+        return Hit.State.RETURNING, _("read in an earlier run")
+    return Hit.State.NEW, ""
+
+
+def _is_checked_all_the_same(settings: TopicSettings, hit: Hit) -> bool:
+    """Whether the topic always checks a page that is blocked: then it is so in all topics alone.
+
+    The topic's own rules cannot contradict each other, and go before those of all topics.
+    """
+    checks = filter(standing_rules.is_address, settings.always_check)
+    return hit.url in map(canonical_url, checks)
+
+
+def _put_in_order(work: RunContext, found: list[Hit]) -> None:
+    """Sort the hits by all their votes; see fusion.fused for what the services' order does."""
+    services = work.output("search").get("order", [])
+    order = hits.Order.of(services, work.output("plan")["queries"])
+    found.sort(
+        key=lambda hit: (
+            not applied_rules.is_always(work.settings, hit),
+            not applied_rules.is_boosted(work.settings, hit),
+            -fusion.fused(hit.queries, order.services),
+            order.first(hit.queries),
+            hit.place,
+        )
+    )

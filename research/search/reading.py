@@ -1,0 +1,367 @@
+"""Step 5: reading the pages behind new and returning hits, in parallel, through the guard.
+
+Data flow: hits in order -> pages fetched by who can reach them -> text as content items, with the
+reason on each hit that gave none -> near-duplicates set aside -> `readings()` for the writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import structlog
+from django.db import transaction
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site.providers import sample
+from beacon_site.providers.errors import ProviderError, ProviderRejected
+from beacon_site.providers.fetch import PageFetcher, WebPage, get_fetcher
+from memory.documents import library
+from memory.models import ContentItem, Trust
+from memory.models.library import page_of
+from memory.texts import injection
+from memory.texts.text import clean
+from research.budgets.depth import depth_of
+from research.claims import duplicates
+from research.claims.selection import Reading
+from research.models import Hit
+from research.search import known_pages, stand_ins
+from research.working import applied_rules, explored, inputs
+from research.working.context import RunContext, StepResult
+
+logger = structlog.get_logger(__name__)
+
+MOST_TEXT = (
+    200_000  # characters of one page that are kept; how far it is read: research.budgets.depth
+)
+MOST_NAMED = 5  # pages that one warning names
+_READ_BEFORE = (Hit.State.RETURNING, Hit.State.KNOWN)
+AT_ONCE = 24  # pages: 48 of them are two batches of at most 20 s each, the guard's limit of a page
+
+
+def read(work: RunContext) -> StepResult:
+    """Read the new and returning pages, as many as the budget allows, and known ones again.
+
+    A page that cannot be read keeps its reason and stands with its snippet; the run goes on.
+    """
+    wanted = _to_read(work)
+    marks: dict[int, set[int]] = {}
+    most = depth_of(work.settings).text
+    left = [hit for hit in wanted if hit.reading == Hit.Reading.NOT_READ]
+    last = _last_versions(work, left)
+    calls = fetching(work, left, last)
+    done = len(wanted) - len(left)
+    # Documents of the library come over database connections, of which there are few.
+    at_once = 4 if any(hit.link.startswith("library:") for hit in left) else AT_ONCE
+    versions: dict[str, list[str]] = dict(work.step.output.get("versions", {}))
+    for outcome in work.each_of(calls, at_once=at_once):
+        hit = left[outcome.place]
+        done += 1
+        with transaction.atomic():  # the page is kept only while the run is held
+            keep(work, hit, partial(noting_version, outcome.get, hit, versions), last)
+            work.progress(
+                _("%(done)d of %(all)d pages · %(domain)s")
+                % {"done": done, "all": len(wanted), "domain": hit.domain},
+                output={"versions": versions},
+                read=done,
+                pages=len(wanted),
+            )
+        if hit.content_item is not None:  # other pages are still on their way
+            marks[hit.place] = duplicates.shingles(hit.content_item.content[:most])
+    return _read(work, wanted, marks, versions)
+
+
+def noting_version(get: Callable[[], WebPage], hit: Hit, versions: dict[str, list[str]]) -> WebPage:
+    """Return the page, and note what its server calls this version of it."""
+    page = get()
+    if page.etag or page.last_modified:
+        versions[hit.url] = [page.etag[:300], page.last_modified[:100]]
+    return page
+
+
+def _to_read(work: RunContext) -> list[Hit]:
+    """Return the hits whose pages are read, within the budget: what is always checked, new, returning.
+
+    Of a deep run those that its tracks opened, and what is always checked.
+    """
+    wanted = Q(state=Hit.State.NEW) | Q(state=Hit.State.RETURNING) | known_pages.read_again(work)
+    hits = list(work.run.hits.filter(wanted).select_related("content_item").order_by("place"))
+    always = {hit.pk for hit in hits if applied_rules.is_always(work.settings, hit)}
+    if explored.opened(work):
+        opened = (hit for hit in hits if hit.reading != Hit.Reading.NOT_READ)
+        again = (hit for hit in hits if hit.reading == Hit.Reading.NOT_READ)
+        asked = (hit for hit in again if hit.pk in always or hit.state != Hit.State.NEW)
+        hits = [*opened, *asked]
+    first = [hit for hit in hits if hit.pk in always]
+    new = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.NEW]
+    new += [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.RETURNING]
+    known = [hit for hit in hits if hit.pk not in always and hit.state == Hit.State.KNOWN]
+    # Reading known pages again takes nothing from the budget of new ones.
+    return [*[*first, *new][: work.budget.pages], *known[: known_pages.MOST]]
+
+
+def _last_versions(work: RunContext, hits: Sequence[Hit]) -> dict[str, ContentItem]:
+    """Return what earlier runs read last of the hits that aren't new, by the page's name."""
+    known = [hit for hit in hits if hit.state in _READ_BEFORE]
+    return known_pages.last_versions(work, known) if known else {}
+
+
+def fetching(
+    work: RunContext,
+    hits: Sequence[Hit],
+    last: Mapping[str, ContentItem] | None = None,
+    *,
+    is_recheck: bool = False,
+) -> list[Callable[[], WebPage]]:
+    """Return what fetches the page of each hit; known pages (all, in a recheck) only if they changed.
+
+    `last` is what `known_pages.last_versions` returned of them.
+    """
+    fetcher = get_fetcher()
+    known = [hit for hit in hits if is_recheck or hit.state in _READ_BEFORE]
+    if last is None:
+        last = known_pages.last_versions(work, known) if known else {}
+    stored = known_pages.stored_pages(work, known, last) if known else {}
+    again = {hit.pk for hit in known}
+    calls = []
+    for hit in hits:
+        call = partial(_fetch, hit, fetcher, work)
+        if hit.pk in again:
+            call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
+        calls.append(call)
+    return calls
+
+
+def _fetch(hit: Hit, fetcher: PageFetcher, work: RunContext) -> WebPage:
+    """Fetch one page from where it lies: the sample, the library, or the web."""
+    if sample.is_sample_url(hit.link):
+        memory = inputs.known(work)
+        return sample.SampleFetcher(memory.batch if memory else 1).fetch(hit.link)
+    if hit.link.startswith("library:"):
+        return library.text_of(work.topic.owner, hit.link)
+    return fetcher.fetch(hit.link)
+
+
+def keep(
+    work: RunContext,
+    hit: Hit,
+    get: Callable[[], WebPage],
+    last: Mapping[str, ContentItem] | None = None,
+) -> None:
+    """Keep what fetching a page gave: its text as a content item, or why there is none.
+
+    `last` is what `known_pages.last_versions` returned, looked up for the hit if it is left out.
+    """
+    try:
+        page = get()
+        applied_rules.check_where_it_led(work, hit, page.final_url)
+        text = clean(page.text)[0][:MOST_TEXT].strip()
+        if not text:
+            raise ProviderRejected(_("the page holds no text"))
+        is_web = hit.link.startswith(("http://", "https://"))
+        if is_web and (why := stand_ins.reason_against(page.title, text)):
+            raise ProviderRejected(why)
+    except ProviderError as exc:
+        hit.reading, hit.reason = Hit.Reading.FAILED, str(exc)
+        hit.save(update_fields=["reading", "reason"])
+        logger.info("page not read", run=work.run.pk, domain=hit.domain, why=str(exc))
+        return
+    hit.title = (clean(page.title)[0] or hit.title)[:500]
+    hit.published_at = page.published_at or hit.published_at
+    hit.reading = Hit.Reading.READ
+    smell = injection.smells_of_instructions(text)
+    if smell:
+        # Whatever is derived from it would be no better: nothing of it reaches a prompt or a fact.
+        hit.reading = Hit.Reading.QUARANTINED
+        hit.reason = _("the page gives orders to its reader and is set aside: %(why)s") % {
+            "why": smell
+        }
+    hit.content_item = _content_item(work, hit, text, last)
+    hit.save(update_fields=["title", "published_at", "reading", "reason", "content_item"])
+
+
+def _content_item(
+    work: RunContext, hit: Hit, text: str, last: Mapping[str, ContentItem] | None
+) -> ContentItem:
+    """Store the page's text, for the person who asks what was read; once while it doesn't change."""
+    if hit.state in _READ_BEFORE:
+        last = _last_versions(work, [hit]) if last is None else last
+        same = last.get(page_of(hit.link))
+        if same is not None and same.content == text:
+            return same
+    is_suspect = hit.reading == Hit.Reading.QUARANTINED
+    item: ContentItem = ContentItem.objects.create(
+        owner=work.topic.owner,
+        topic=work.topic,
+        type=ContentItem.Type.WEB_CONTENT,
+        title=hit.title[:500],
+        url=hit.link,
+        content=text,
+        size=len(text),
+        scope=work.run.source,
+        source=work.run.source,
+        trust=Trust.QUARANTINED if is_suspect else Trust.EXTERNAL,
+        tags=["page", hit.domain[:80]],
+        kept_with=f"{work.run.source}/step:{work.step.pk}",
+    )
+    return item
+
+
+def _read(
+    work: RunContext, wanted: list[Hit], marks: dict[int, set[int]], versions: dict[str, list[str]]
+) -> StepResult:
+    read_hits = [hit for hit in wanted if hit.reading == Hit.Reading.READ]
+    most = depth_of(work.settings).text
+    new_hits = [hit for hit in read_hits if hit.state == Hit.State.NEW]
+    repeated = duplicates.near_duplicates([_reading(hit, most) for hit in new_hits], marks)
+    by_place = {hit.place: hit for hit in read_hits}
+    for place, of in repeated.items():
+        hit = by_place[place]
+        hit.reading = Hit.Reading.NEAR_DUPLICATE
+        hit.reason = _("carries the same text as %(domain)s") % {"domain": by_place[of].domain}
+        hit.save(update_fields=["reading", "reason"])
+    set_aside = sum(hit.reading == Hit.Reading.QUARANTINED for hit in wanted)
+    if set_aside:
+        work.run.warn(
+            ngettext(
+                "Skipped %(count)d page that tries to instruct AI agents (prompt injection)",
+                "Skipped %(count)d pages that try to instruct AI agents (prompt injection)",
+                set_aside,
+            )
+            % {"count": set_aside}
+        )
+    _say_what_was_not_compared(work, wanted)
+    new = [hit for hit in wanted if hit.state != Hit.State.KNOWN]
+    failed = sum(hit.reading == Hit.Reading.FAILED for hit in new)
+    _say_what_was_left(work, sum(hit.state != Hit.State.KNOWN for hit in wanted))
+    warning = ""
+    if failed:
+        warning = _("%(failed)d of %(all)d pages could not be read; the reason stands on each") % {
+            "failed": failed,
+            "all": len(new),
+        }
+        work.run.warn(warning)
+    again = sum(hit.state == Hit.State.KNOWN for hit in read_hits)
+    counts = {
+        "read": len(read_hits), "read_again": again, "failed": failed,
+        "near_duplicates": len(repeated),
+    }  # fmt: skip
+    return StepResult(
+        {**counts, "versions": versions},
+        detail=_in_words(len(read_hits), again, len(repeated)),
+        counts=counts,
+        warning=warning,
+        of_run={"read_count": len(read_hits)},
+    )
+
+
+def _say_what_was_not_compared(work: RunContext, wanted: Sequence[Hit]) -> None:
+    """Warn of known pages that could not be read again, and of those of which only the beginning was."""
+    failed = [
+        hit for hit in wanted if hit.state == Hit.State.KNOWN and hit.reading == Hit.Reading.FAILED
+    ]
+    if failed:
+        pages = "; ".join(f"{hit.domain}: {hit.reason}" for hit in failed[:MOST_NAMED])
+        if len(failed) > MOST_NAMED:
+            pages += " …"
+        said = ngettext(
+            "%(n)d known page could not be read again, so its facts were not checked (%(pages)s)",
+            "%(n)d known pages could not be read again, so their facts were not checked (%(pages)s)",
+            len(failed),
+        )
+        work.run.warn(said % {"n": len(failed), "pages": pages})
+    cut = [
+        hit
+        for hit in wanted
+        if hit.state in _READ_BEFORE
+        and hit.content_item is not None
+        and hit.content_item.size > MOST_TEXT - 100  # without the white space at its end
+    ]
+    if cut:
+        said = ngettext(
+            "%(n)d long page was compared only in its first %(most)s characters (%(pages)s)",
+            "%(n)d long pages were compared only in their first %(most)s characters (%(pages)s)",
+            len(cut),
+        )
+        pages = ", ".join(hit.domain for hit in cut[:MOST_NAMED])
+        work.run.warn(said % {"n": len(cut), "most": f"{MOST_TEXT:,}", "pages": pages})
+
+
+def _in_words(pages: int, again: int, same: int) -> str:
+    read = ngettext("%(n)d page read", "%(n)d pages read", pages) % {"n": pages}
+    if again:
+        read += ngettext(" (%(n)d read before)", " (%(n)d read before)", again) % {"n": again}
+    aside = ngettext("%(n)d near-duplicate set aside", "%(n)d near-duplicates set aside", same)
+    return f"{read}, {aside % {'n': same}}"
+
+
+def _say_what_was_left(work: RunContext, wanted: int) -> None:
+    """Warn where the topic's own budget, not the site's usual one, left pages unread."""
+    if not work.settings.max_pages or explored.opened(work):
+        return  # or the tracks chose
+    new = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING]).count()
+    if new > wanted:
+        work.run.warn(
+            _(
+                "%(read)d of %(all)d new pages were read: the run's budget is %(most)d pages; "
+                "the others stand with their snippets"
+            )
+            % {"read": wanted, "all": new, "most": work.budget.pages}
+        )
+
+
+def _reading(hit: Hit, most: int, versions: Sequence[str] = ()) -> Reading:
+    """Return the first `most` characters of a page as they are written from.
+
+    A page that was read before is returned whole, beside its last versions.
+    """
+    previous, earlier = [*versions, "", ""][:2]
+    most = MOST_TEXT if previous else most
+    text = hit.content_item.content[:most] if hit.content_item else hit.snippet
+    return Reading(
+        number=hit.place,
+        url=hit.link,
+        title=hit.title,
+        domain=hit.domain,
+        text=text,
+        snippet=hit.snippet,
+        published_at=hit.published_at,
+        is_judged=hit.reading == Hit.Reading.READ,
+        previous=previous,
+        earlier=earlier,
+        most=MOST_TEXT,
+    )
+
+
+def readings(work: RunContext) -> list[Reading]:
+    """Return what the report may be written from, by the hits' place.
+
+    Pages that were read, each as far as the topic's depth of reading says; and, unless the run is
+    stopping, the snippets of those that could not be or were beyond the budget, the best of them:
+    as many as pages may be read, for eight services find hundreds.  Near-duplicates, quarantined,
+    known and blocked ones are left out.  Of a deep run only pages: those that its tracks opened,
+    and what is always checked.
+    """
+    is_usable = Q(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    hits = work.run.hits.filter(is_usable | Q(state=Hit.State.KNOWN, reading=Hit.Reading.READ))
+    unwanted = [Hit.Reading.NEAR_DUPLICATE, Hit.Reading.QUARANTINED]
+    hits = hits.exclude(reading__in=unwanted).select_related("content_item")
+    usable, snippets = [], 0
+    pages_alone = work.is_stopping or bool(explored.opened(work))
+    for hit in hits.order_by("place"):
+        if hit.reading == Hit.Reading.READ:
+            usable.append(hit)
+        elif hit.snippet and not pages_alone and snippets < work.budget.pages:
+            usable.append(hit)
+            snippets += 1
+    most = depth_of(work.settings).text
+    versions: dict[str, list[str]] = {}
+    if inputs.known(work):
+        read = [hit for hit in usable if hit.reading == Hit.Reading.READ]
+        last = known_pages.versions(work, known_pages.known_of(work, read))
+        versions = {name: [item.content for item in items] for name, items in last.items()}
+    # A known page without an earlier text has nothing to be compared with.
+    kept = [h for h in usable if h.state != Hit.State.KNOWN or page_of(h.link) in versions]
+    return [_reading(hit, most, versions.get(page_of(hit.link), [])) for hit in kept]

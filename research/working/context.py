@@ -1,0 +1,381 @@
+"""Carrying out one step of a run: the row, the heartbeat, and the looks at what people ask for.
+
+Data flow: `pipeline.carry_out` goes through the steps -> `RunContext.carry_out` makes or resumes the
+step's row, calls its function with this RunContext, and stores the StepResult -> later steps read it by
+`RunContext.output`.  A finished step is never done twice; an unfinished one finds its progress in its
+row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import chain
+from typing import Any, TypeVar
+
+import structlog
+from celery.exceptions import SoftTimeLimitExceeded
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+from beacon_site.heartbeat import Heartbeat
+from beacon_site.providers.errors import ProviderError
+from memory.texts.text import clean
+from memory.usage.meter import BudgetReached
+from research.budgets.budget import RunMeter, budget_of
+from research.models import Run, RunLost, Step
+from research.working import parallel
+from research.working.cited_pages import Ahead
+from research.working.parallel import Outcome
+
+logger = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+LOOK_SECONDS = 1.0  # "Cancel works within 5 s" (ui.md) with room to spare
+TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
+
+
+class Cancelled(Exception):
+    """A person cancelled the run, or moved its topic to the trash; the message says which."""
+
+
+class AwaitsPerson(Exception):
+    """A person is to look at the run's plan first: it waits `at_most` so long, for ever with None."""
+
+    def __init__(self, at_most: timedelta | None) -> None:
+        super().__init__()
+        self.at_most = at_most
+
+
+class Interrupted(Exception):
+    """The worker must let go of the run, which is queued again and goes on after its last step."""
+
+
+class TaskOver(Interrupted):
+    """The run has worked as long as one task may; any worker can go on with it at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step leaves: its output as JSON, a line for people, counts, and a warning.
+
+    `of_run` are fields of the run that it found, stored together with them.
+    """
+
+    output: dict[str, Any] = field(default_factory=dict)
+    detail: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    warning: str = ""
+    of_run: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepKind:
+    """One entry of `pipeline.STEPS` or `pipeline.FOLLOW_UPS`."""
+
+    name: str
+    label: str | Promise
+    function: Callable[[RunContext], StepResult]
+
+
+class RunContext:
+    """One worker's hold on one run, from claim to end."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.topic = run.topic
+        self.settings = run.asked_for
+        self.budget = budget_of(run, self.settings)
+        self.meter = RunMeter(run, self.budget)
+        self.step = Step()
+        self.stop_reason = run.stop_reason
+        self.ahead: Ahead | None = None  # what is gone through while the model writes
+        self.heartbeat = Heartbeat(run.beat, name=f"run:{run.pk}")
+        self._looked_at = 0.0
+        self._began = time.monotonic()
+        self._steps = {step.name: step for step in run.steps.filter(part=0, is_follow_up=False)}
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def lay_out(self, kinds: list[StepKind]) -> None:
+        """Make a row for each step that has none yet, so that a viewer sees what is to come."""
+        missing = [
+            Step(run=self.run, name=kind.name, position=position)
+            for position, kind in enumerate(kinds)
+            if kind.name not in self._steps
+        ]
+        if missing:
+            Step.objects.bulk_create(missing, ignore_conflicts=True)
+            rows = self.run.steps.filter(part=0, is_follow_up=False)
+            self._steps = {step.name: step for step in rows}
+        # A retry works by the settings of now, which may have put a step between those there were.
+        for position, kind in enumerate(kinds):
+            if self._steps[kind.name].position != position:
+                self._steps[kind.name].position = position
+                self._steps[kind.name].save(update_fields=["position"])
+
+    def has_begun(self, name: str) -> bool:
+        """Whether the step `name` has kept anything."""
+        return bool(self._steps[name].output)
+
+    def has(self, name: str) -> bool:
+        """Whether the run has a step of that name."""
+        return name in self._steps
+
+    def output(self, name: str) -> dict[str, Any]:
+        """Return what the step `name` of this run stored."""
+        stored: dict[str, Any] = self._steps[name].output
+        return stored
+
+    def carry_out(self, kind: StepKind) -> None:
+        """Carry out one step, unless it is done."""
+        step = self._steps[kind.name]
+        if step.state == Step.State.DONE:
+            return
+        self.look(at_once=True)
+        self.check_time()
+        self.step = self.meter.step = step
+        now_given = self._input_hash(step)
+        # What an interrupted attempt left is of use only if it was made from the same input.
+        output = dict(step.output) if step.input_hash in ("", now_given) else {}
+        output.pop("draft", None)  # of a report: each attempt writes anew
+        self._put_step(
+            state=Step.State.RUNNING,
+            attempt=self.run.attempt,
+            input_hash=now_given,
+            output=output,
+            started_at=step.started_at or timezone.now(),
+        )
+        began = time.monotonic()
+        try:
+            result = kind.function(self)
+        except (Cancelled, Interrupted, RunLost, SoftTimeLimitExceeded):
+            raise
+        except Exception as exc:
+            why, ended = clean(str(exc))[0], timezone.now()
+            self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
+            raise
+        if self.run.status == Run.Status.RUNNING:  # else the step has ended the run, and itself
+            self._end_step(result)
+        logger.info(
+            "step done",
+            run=self.run.pk,
+            topic=self.topic.slug,
+            step=kind.name,
+            ms=round((time.monotonic() - began) * 1000),
+            result=result.detail,
+            **result.counts,
+        )
+
+    def carry_out_part(self, number: int, function: Callable[[], StepResult]) -> Step:
+        """Carry out one track of the present step as a row of its own, unless it has ended.
+
+        A provider that fails it is a warning on that row: the other tracks count.
+        """
+        whole, kept = self.step, {"position": self.step.position}
+        found = Step.objects.get_or_create(
+            run=self.run, name=whole.name, part=number, defaults=kept
+        )[0]
+        if found.state in (Step.State.DONE, Step.State.FAILED):
+            return found
+        self.step = self.meter.step = found
+        try:
+            self._put_step(
+                state=Step.State.RUNNING,
+                attempt=self.run.attempt,
+                started_at=found.started_at or timezone.now(),
+            )
+            self._end_step(function())
+        except ProviderError as exc:
+            why, ended = clean(str(exc))[0], timezone.now()
+            self._put_step(state=Step.State.FAILED, warning=why, finished_at=ended)
+        finally:
+            self.step = self.meter.step = whole
+        return found
+
+    def _input_hash(self, step: Step) -> str:
+        """Return the SHA-256 of what the steps before have left, which is this step's input."""
+        before = [s.output for s in self._steps.values() if s.position < step.position]
+        text = json.dumps(before, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _end_step(self, result: StepResult) -> None:
+        self._put_step(
+            state=Step.State.DONE,
+            output=result.output,
+            detail=result.detail,
+            counts=result.counts,
+            warning=" ".join([*filter(None, [result.warning]), *self._warned_of(result)]),
+            finished_at=timezone.now(),
+            of_run=result.of_run,
+        )
+
+    def _warned_of(self, result: StepResult) -> list[str]:
+        """Return the run's warnings that came with this step and that its result does not hold.
+
+        So each stands on the step that it came of, and a retry that keeps the step keeps it.
+        """
+        if not self.run.warnings:
+            return []
+        others = self.run.steps.filter(is_follow_up=False).exclude(pk=self.step.pk)
+        told = [*others.values_list("warning", flat=True), result.warning, self.stop_reason]
+        return [one for one in self.run.warnings if not any(one in text for text in told)]
+
+    def progress(self, detail: str, *, output: dict[str, Any] | None = None, **counts: int) -> None:
+        """Show how far the present step is, and keep its `output` so far for a resumed run."""
+        fields: dict[str, Any] = {"detail": detail, "counts": counts}
+        if output is not None:
+            fields["output"] = output
+        self._put_step(**fields)
+
+    def _put_step(self, *, of_run: dict[str, Any] | None = None, **fields: Any) -> None:
+        # The step is written only while this worker holds the run: the fence of every write.  The
+        # run's row comes first, and stays locked until both are stored: nobody takes it in between.
+        with transaction.atomic(savepoint=False):  # one wait for the disk instead of two
+            held = self.run.held().update(progress=F("progress") + 1, **(of_run or {}))
+            written = held and Step.objects.filter(pk=self.step.pk).update(**fields)
+        if not written:
+            raise RunLost(str(self.run.pk))
+        for row, values in ((self.step, fields), (self.run, of_run or {})):
+            for name, value in values.items():
+                setattr(row, name, value)
+
+    # --- looks at what people ask for -------------------------------------------------------------
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the run is to end with what is there: asked for by a person, or by its budget."""
+        return bool(self.stop_reason)
+
+    def stop(self, reason: str) -> None:
+        """End the run with what is there; `reason` stands on the run as its first warning."""
+        if not self.stop_reason:
+            self.stop_reason = reason
+            self.run.put(stop_reason=clean(reason)[0])
+            self.run.warn(reason)
+
+    def check_there_is_something(self, asked: Sequence[Any]) -> None:
+        """End a run that is stopping before any search was asked: there is nothing to report.
+
+        Raises Cancelled where a person stopped it, BudgetReached where a budget did.
+        """
+        if asked or not self.is_stopping:
+            return
+        if self.run.stop_requested_at is not None:
+            raise Cancelled(_("stopped before a search was asked: there is nothing to report"))
+        raise BudgetReached(
+            _("%(why)s. No search was asked, so there is nothing to report.")
+            % {"why": self.stop_reason}
+        )
+
+    def look(self, *, at_once: bool = False) -> None:
+        """See whether the run goes on; reads at most once a second unless `at_once`.
+
+        Raises Cancelled, Interrupted or RunLost; notes a wish to stop in `is_stopping`.
+        """
+        now = time.monotonic()
+        if not at_once and now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        if self.heartbeat.is_lost:
+            raise RunLost(str(self.run.pk))
+        row = (
+            Run.objects.filter(pk=self.run.pk)
+            .values(
+                "attempt",
+                "status",
+                "cancel_requested_at",
+                "stop_requested_at",
+                "leaving",
+                "topic__trashed_at",
+                "topic__owner__is_active",
+            )
+            .first()
+        )
+        if row is None or row["attempt"] != self.run.attempt or row["status"] != "running":
+            raise RunLost(str(self.run.pk))
+        if row["topic__trashed_at"]:
+            raise Cancelled(_("the topic was moved to the trash"))
+        if row["cancel_requested_at"]:
+            raise Cancelled(_("cancelled by hand"))
+        if not row["topic__owner__is_active"]:
+            raise Cancelled(_("the account of its owner is disabled"))
+        if row["leaving"]:
+            raise Interrupted(_("the worker is stopping"))
+        if self.seconds_left < 0:
+            raise TaskOver
+        if row["stop_requested_at"]:
+            self.run.stop_requested_at = row["stop_requested_at"]
+            self.stop(_("stopped early by hand: the report is written from what was there"))
+
+    @property
+    def seconds_left(self) -> float:
+        """Return for how long this task may go on; the run is queued again after that."""
+        return TASK_SECONDS - (time.monotonic() - self._began)
+
+    def check_time(self) -> None:
+        """Have the run stop if its minutes are over."""
+        try:
+            self.meter.check_time()
+        except BudgetReached as exc:
+            self.stop(_("stopped early: %(why)s") % {"why": exc})
+
+    def wait_for(
+        self, call: Callable[[], T], *, meanwhile: Callable[[], object] | None = None
+    ) -> T:
+        """Carry `call` out in a thread and return what it gives, looking about meanwhile.
+
+        A wish to stop does not end it: it is one call, whose answer is what the run ends with.
+        `meanwhile` is called several times a second, in this thread, which may write.
+        """
+        batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
+        return next(batches)[0].get()
+
+    def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
+        """Carry the calls out in parallel threads; yield outcomes as they come.
+
+        Between outcomes it looks at what people ask for: when the run is to stop, calls that have
+        not begun are dropped and no further outcome is yielded; when it is cancelled or lost, the
+        calls under way are left to end by their own time limits.
+        """
+        return chain.from_iterable(self.batches_of(calls, at_once=at_once))
+
+    def batches_of(
+        self, calls: list[Callable[[], T]], *, at_once: int = 24
+    ) -> Iterator[list[Outcome[T]]]:
+        """Carry the calls out as `each_of` does; yield together what came at the same time."""
+        if self.is_stopping:
+            return iter(())
+        return self._outcomes(calls, max(1, min(at_once, len(calls))), to_the_end=False)
+
+    def _outcomes(
+        self,
+        calls: list[Callable[[], T]],
+        threads: int,
+        *,
+        to_the_end: bool,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Iterator[list[Outcome[T]]]:
+        def look() -> bool:
+            self.look()
+            if meanwhile is not None:
+                meanwhile()
+            return to_the_end or not self.is_stopping
+
+        return parallel.outcomes(calls, threads, look)
+
+    # --- the heartbeat ----------------------------------------------------------------------------
+
+    def __enter__(self) -> RunContext:
+        self.heartbeat.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.heartbeat.__exit__(*exc)
