@@ -1,364 +1,380 @@
-"""One file that holds all of Beacon: written of one moment, checked before anything is brought back.
+"""Backups: one zip of a manifest, the output of `pg_dump -Fc`, and files.
 
-A zip of `manifest.json`, `database.sql` and a few files.  The manifest says of each table how many
-rows it has and their sum, and of each part of the zip its length and SHA-256; it is sealed with
-SECRET_KEY, so that a backup which somebody else wrote is no backup of ours.  A restore reads the
-whole file against that first, then fills the database in one transaction, counts again, and only
-then lets it stand.  What a stored secret is sealed with (SECRET_KEY) is no part of it: a file that
-held both the locks and the key would be worth more to a thief than to its owner.
+The manifest has the size and SHA-256 of every part and is signed with SECRET_KEY, because
+restoring a dump executes its SQL.  SECRET_KEY itself is never part of a backup: it decrypts the
+stored keys, and a file with both would protect neither.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import hmac
-import io
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import connection, transaction
+from django.db.backends.postgresql.client import DatabaseClient
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
+from pydantic import BaseModel, ValidationError
 
-from beacon_site import dumps
-from beacon_site.dumps import CHUNK, Counted, DumpFailed
-from beacon_site.whole_files import put_in_place
+from beacon_site import __version__
+from beacon_site.atomic_files import atomic_write
+from beacon_site.embedded import EmbeddedError
+from beacon_site.embedded.binaries import client_program
 
-KIND, FORMAT = "beacon backup", 1
-MANIFEST, DATABASE, FILES = "manifest.json", "database.sql", "files/"
-# What zipfile raises for a file that is no zip, is cut off, locked, or packed in an unknown way.
+KIND, FORMAT = "beacon backup", 2
+MANIFEST, SIGNATURE, DATABASE, FILES = "manifest.json", "manifest.hmac", "database.dump", "files/"
+LARGEST_MANIFEST = 16 * 1024 * 1024
+CHUNK = 1024 * 1024
+LOCK_SECONDS = 20  # how long a restore waits for another connection to release a table
+# Tables that are restored empty, and why.
+WITHOUT_ROWS = {
+    "django_session": "a session that has ended since then must not become valid again",
+    "research_worker": "lists the processes that ran at the time",
+}
+# Tables that pgvector searches; `manage.py vectors` creates them from memory_embedding.
+DERIVED_TABLES = "embedding_[0-9]*"
+# What zipfile raises for a file that is truncated, encrypted, or not a zip.
 UNREADABLE = (
     OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile,
 )  # fmt: skip
-LARGEST_MANIFEST = 64 * 1024 * 1024
-# Tables whose rows stay behind, and why.
-LEFT_OUT = {
-    "django_session": "who was signed in then signs in again: a session that was ended since must "
-    "not come back to life",
-    "research_worker": "says which processes lived then",
-}
+# Tables first: dropping them drops the views and sequences that depend on them.
+DROP_STATEMENTS = """
+    SELECT format('DROP %%s IF EXISTS %%s CASCADE;', kind, name) FROM (
+        SELECT 'pg_class'::regclass AS catalog, oid, oid::regclass::text AS name,
+               CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
+                    WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind
+          FROM pg_class
+         WHERE relnamespace = %(schema)s::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+        UNION ALL
+        SELECT 'pg_proc'::regclass, oid, oid::regprocedure::text, 'ROUTINE'
+          FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
+    ) AS object
+    WHERE NOT EXISTS (
+        SELECT FROM pg_depend WHERE classid = catalog AND objid = object.oid AND deptype = 'e'
+    )
+    ORDER BY kind <> 'TABLE', name
+"""
 
 
-class NoBackup(DumpFailed):
-    """The file is not a whole backup, or not one that this Beacon can bring back."""
+class BackupError(Exception):
+    """The backup can't be written, read or restored; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of the zip, as it must be found again."""
+class Part(BaseModel):
+    """The size in bytes and the checksum of one part of the zip."""
 
     size: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a backup says of itself; `key` tells SECRET_KEYs apart and nothing more of them."""
+class Manifest(BaseModel):
+    """What a backup says about itself."""
 
-    made_at: str
-    postgres: int
-    schema: str
-    key: str
-    migrations: list[str]
-    tables: dict[str, Counted]
-    left_out: dict[str, str]
-    parts: dict[str, Part]
     kind: str = KIND
     format: int = FORMAT
+    created_at: datetime
+    version: str
+    database_schema: str
+    accounts: int
+    migrations: list[str]
+    parts: dict[str, Part]
 
-    def as_json(self) -> bytes:
-        """Return it as it stands in the zip, with its seal."""
-        return json.dumps(asdict(self) | {"seal": self.seal()}, indent=1).encode()
 
-    def seal(self) -> str:
-        """Return what only this SECRET_KEY makes of it: so nobody else writes one, or changes it."""
-        told = json.dumps(asdict(self), sort_keys=True).encode()
-        return hmac.new(_sealing(), told, hashlib.sha256).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup whose parts match its manifest; `is_ours` if this SECRET_KEY signed it."""
 
-    @property
-    def is_of_this_key(self) -> bool:
-        """Whether it was made under the present SECRET_KEY, by which its seal can be told."""
-        return hmac.compare_digest(self.key.encode(), key_mark().encode())
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows all tables have together."""
-        return sum(counted.rows for counted in self.tables.values())
+    path: Path
+    manifest: Manifest
+    is_ours: bool
 
     @property
     def files(self) -> list[str]:
-        """Return the names of the files beside the database."""
-        return [name.removeprefix(FILES) for name in self.parts if name.startswith(FILES)]
+        return [name.removeprefix(FILES) for name in self.manifest.parts if name.startswith(FILES)]
 
 
-@dataclass(slots=True)
-class _Measured:
-    """Counts and sums up what passes through to `out`."""
+class _Client(subprocess.Popen[bytes]):
+    """A client program of Postgres; killed at the end of its `with` block if it still runs.
 
-    out: IO[bytes]
-    size: int = 0
-    digest: Any = field(default_factory=hashlib.sha256)
+    A password is passed in the environment, because every user of the machine can read a
+    command line.
+    """
 
-    def write(self, data: bytes, /) -> int:
-        self.size += len(data)
-        self.digest.update(data)
-        return self.out.write(data)
+    def __init__(
+        self, program: str, *options: str, connect: bool = True, stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.DEVNULL,
+    ) -> None:  # fmt: skip
+        secret: Mapping[str, str] | None = None
+        arguments = list(options)
+        if connect:
+            words, secret = DatabaseClient.settings_to_cmd_args_env(
+                connection.settings_dict, arguments
+            )
+            arguments = words[1:]
+        try:
+            path = client_program(program)
+        except EmbeddedError as exc:
+            raise BackupError(str(exc)) from exc
+        self.program = program
+        self.error_output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        super().__init__(
+            [path, *arguments], env={**os.environ, **(secret or {})},
+            stdin=stdin, stdout=stdout, stderr=self.error_output,
+        )  # fmt: skip
 
-    @property
-    def part(self) -> Part:
-        return Part(self.size, self.digest.hexdigest())
+    def finish(self) -> None:
+        """Wait for the program to end.  Raises BackupError with its error output if it failed."""
+        with contextlib.suppress(BrokenPipeError):
+            if self.stdin:
+                self.stdin.close()
+        if status := self.wait():
+            self.error_output.seek(0)
+            why = (
+                self.error_output.read().decode(errors="replace").strip() or f"exit status {status}"
+            )
+            raise BackupError(
+                _("%(program)s failed: %(why)s") % {"program": self.program, "why": why}
+            )
+
+    def __exit__(self, *exc: Any) -> None:
+        self.kill()
+        with contextlib.suppress(BrokenPipeError):
+            super().__exit__(*exc)
+        self.error_output.close()
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write(database: Mapping[str, Any], file: Path, files: Mapping[str, Path]) -> Manifest:
-    """Write a backup that its owner alone may read; what stood at `file` is replaced by a whole one.
+def write(path: Path, files: Mapping[str, Path]) -> Manifest:
+    """Write a backup of the database and of `files` (by their name in the backup) to `path`.
 
-    `files` are further ones to take along, by the name that they are to have.  Beacon may run
-    meanwhile.  Raises DumpFailed.
+    Beacon can keep running.  An existing file is replaced once the new one is complete.
+    Raises BackupError.
     """
-    file = Path(os.path.realpath(file))  # a link goes on leading where it led
-    if file.is_dir():
-        raise DumpFailed(_("%(file)s is a folder: name a file in it.") % {"file": file})
-    if file.exists() and not file.is_file():
-        # A device in whose place a file is put is gone for every program of the machine.
-        said = _("%(file)s is no ordinary file, and would be replaced by one: name another.")
-        raise DumpFailed(said % {"file": file})
+    path = Path(os.path.realpath(path))  # write through a link instead of replacing it
+    if path.is_dir():
+        raise BackupError(_("%(path)s is a folder. Add the name of a file in it.") % {"path": path})
+    if path.exists() and not path.is_file():  # replacing a device would break other programs
+        raise BackupError(_("%(path)s isn't a regular file. Choose another name.") % {"path": path})
+    schema = current_schema()
+    migrations = sorted(
+        f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
+    )
+    options = ["--format=custom", "--no-owner", "--no-privileges", f'--schema="{schema}"']
+    options += [f'--exclude-table="{schema}".{DERIVED_TABLES}']
+    options += [f'--exclude-table-data="{schema}".{table}' for table in WITHOUT_ROWS]
+    parts = {}
     try:
-        with put_in_place(file) as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as zipped:
-            manifest = _written(database, zipped, files)
-            zipped.writestr(MANIFEST, manifest.as_json())
+        with atomic_write(path) as out, zipfile.ZipFile(out, "w") as archive:
+            with _Client("pg_dump", *options, stdout=subprocess.PIPE) as pg_dump:
+                parts[DATABASE] = _add(archive, DATABASE, _pipe(pg_dump.stdout))
+                pg_dump.finish()
+            for name, file in files.items():
+                with file.open("rb") as source:
+                    parts[FILES + name] = _add(archive, FILES + name, source)
+            manifest = Manifest(
+                created_at=datetime.now(UTC).replace(microsecond=0),
+                version=__version__,
+                database_schema=schema,
+                accounts=get_user_model()._default_manager.count(),
+                migrations=migrations,
+                parts=parts,
+            )
+            data = manifest.model_dump_json(indent=1).encode()
+            archive.writestr(MANIFEST, data)
+            archive.writestr(SIGNATURE, signature(data))
     except OSError as exc:
-        told = {"file": file, "why": exc.strerror or exc}
-        raise DumpFailed(_("%(file)s cannot be written: %(why)s.") % told) from exc
+        raise BackupError(
+            _("%(path)s can't be written: %(why)s.") % {"path": path, "why": exc.strerror or exc}
+        ) from exc
     return manifest
 
 
-def _written(
-    database: Mapping[str, Any], zipped: zipfile.ZipFile, files: Mapping[str, Path]
-) -> Manifest:
-    parts = {}
-    with dumps.opened(database) as raw:
-        schema = dumps.schema_of(raw)
-        with dumps.moment(raw) as snapshot:
-            migrations = _applied(raw)
-            names = dumps.tables(raw, schema)
-            counted = {n: dumps.count(raw, schema, n) for n in names if n not in LEFT_OUT}
-            left_out = {name: why for name, why in LEFT_OUT.items() if name in names}
-            with zipped.open(DATABASE, "w", force_zip64=True) as part:
-                measured = _Measured(part)
-                dumps.dump(
-                    database, measured, schema=schema, snapshot=snapshot, without_rows=left_out
-                )
-            parts[DATABASE] = measured.part
-        postgres = int(raw.info.server_version) // 10_000
-    for name, path in files.items():
-        parts[FILES + name] = _take_along(zipped, FILES + name, path)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Manifest(now, postgres, schema, key_mark(), migrations, counted, left_out, parts)
-
-
-def _take_along(zipped: zipfile.ZipFile, name: str, path: Path) -> Part:
-    with path.open("rb") as source, zipped.open(name, "w", force_zip64=True) as part:
-        measured = _Measured(part)
+def _add(archive: zipfile.ZipFile, name: str, source: IO[bytes]) -> Part:
+    size, digest = 0, hashlib.sha256()
+    with archive.open(name, "w", force_zip64=True) as part:
         while chunk := source.read(CHUNK):
-            measured.write(chunk)
-    return measured.part
+            part.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return Part(size=size, sha256=digest.hexdigest())
 
 
-def _applied(raw: Any) -> list[str]:
-    """Return the migrations that the database has; empty where it was never migrated."""
-    if raw.execute("SELECT to_regclass('django_migrations')").fetchone()[0] is None:
-        return []
-    rows = raw.execute("SELECT app || '.' || name FROM django_migrations ORDER BY id")
-    return [name for (name,) in rows]
+def signature(manifest: bytes) -> str:
+    return salted_hmac("beacon.backup", manifest, algorithm="sha256").hexdigest()
 
 
-def _sealing() -> bytes:
-    return hashlib.sha256(b"beacon backup seal\0" + settings.SECRET_KEY.encode()).digest()
-
-
-def key_mark() -> str:
-    """Return what tells this SECRET_KEY from another."""
-    return hmac.new(_sealing(), b"which key", hashlib.sha256).hexdigest()[:16]
+def current_schema() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_schema()")
+        return str(cursor.fetchone()[0])
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read(file: Path) -> Manifest:
-    """Read the whole file against its manifest, and return that; writes nothing.  Raises NoBackup."""
+def read(path: Path) -> Backup:
+    """Check the whole file against its manifest.  Raises BackupError."""
     try:
-        with zipfile.ZipFile(file) as zipped:
-            manifest = _manifest(zipped)
-            _check_names(zipped, manifest)
+        with zipfile.ZipFile(path) as archive:
+            data = _manifest_bytes(archive)
+            manifest = _parsed(data)
+            _check_names(archive, manifest)
             for name, part in manifest.parts.items():
-                _check(zipped, name, part)
-    except NoBackup:
-        raise
+                _check_part(archive, name, part)
+            signed = archive.read(SIGNATURE).decode("ascii")
     except UNREADABLE as exc:
         raise _damaged(exc) from exc
-    return manifest
+    return Backup(path, manifest, constant_time_compare(signed, signature(data)))
 
 
-def _damaged(why: object) -> NoBackup:
-    told = _("The file is no backup of Beacon, or it is damaged or cut off (%(why)s).")
-    return NoBackup(told % {"why": why})
+def _damaged(why: object) -> BackupError:
+    return BackupError(
+        _("This file isn't a Beacon backup, or it's damaged (%(why)s).") % {"why": why}
+    )
 
 
-def _manifest(zipped: zipfile.ZipFile) -> Manifest:
-    try:
-        entry = zipped.getinfo(MANIFEST)
-    except KeyError as exc:
-        raise NoBackup(_("The file is a zip, but no backup of Beacon.")) from exc
-    if entry.file_size > LARGEST_MANIFEST:
+def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
+    if MANIFEST not in archive.namelist():
+        raise _damaged(_("it has no manifest"))
+    if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
         raise _damaged(_("its manifest is too large"))
-    told = json.loads(zipped.read(MANIFEST))
-    if not isinstance(told, dict) or told.get("kind") != KIND:
-        raise NoBackup(_("The file is a zip, but no backup of Beacon."))
-    if told.get("format") != FORMAT:
-        raise NoBackup(
+    return archive.read(MANIFEST)
+
+
+def _parsed(data: bytes) -> Manifest:
+    fields = json.loads(data)
+    if not isinstance(fields, dict) or fields.get("kind") != KIND:
+        raise _damaged(_("its manifest belongs to another program"))
+    if fields.get("format") != FORMAT:
+        raise BackupError(
             _(
-                "The backup has the format %(has)s, this Beacon reads %(reads)s: it was made by "
-                "a newer version. Restore it with that one."
+                "This backup has format %(found)s, but this version of Beacon reads format "
+                "%(known)s. Restore it with the version that created it."
             )
-            % {"has": told.get("format"), "reads": FORMAT}
+            % {"found": fields.get("format"), "known": FORMAT}
         )
-    manifest = _typed(told)
-    seal = str(told.get("seal", ""))
-    if manifest.is_of_this_key and not hmac.compare_digest(seal.encode(), manifest.seal().encode()):
-        raise _damaged(_("it was changed after it was made"))
-    return manifest
-
-
-def _typed(told: dict[str, Any]) -> Manifest:
-    """Return the manifest, all of the types that the rest relies on.  Raises NoBackup."""
     try:
-        return Manifest(
-            made_at=datetime.fromisoformat(told["made_at"]).isoformat(),
-            postgres=int(told["postgres"]),
-            schema=str(told["schema"]),
-            key=str(told["key"]),
-            migrations=[str(name) for name in told["migrations"]],
-            tables={str(n): Counted(int(c[0]), str(c[1])) for n, c in told["tables"].items()},
-            left_out={str(name): str(why) for name, why in told["left_out"].items()},
-            parts={
-                str(n): Part(int(p["size"]), str(p["sha256"])) for n, p in told["parts"].items()
-            },
-        )
-    except (KeyError, IndexError, TypeError, AttributeError) as exc:
-        raise _damaged(f"{type(exc).__name__}: {exc}") from exc
+        return Manifest.model_validate(fields)
+    except ValidationError as exc:
+        raise _damaged(_("its manifest is invalid")) from exc
 
 
-def _check_names(zipped: zipfile.ZipFile, manifest: Manifest) -> None:
-    if sorted(zipped.namelist()) != sorted([MANIFEST, *manifest.parts]):
-        raise _damaged(_("it holds other parts than its manifest names"))
+def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
+    if sorted(archive.namelist()) != sorted([MANIFEST, SIGNATURE, *manifest.parts]):
+        raise _damaged(_("its parts aren't those in the manifest"))
     if DATABASE not in manifest.parts:
         raise _damaged(_("the database is missing"))
-    for name in manifest.files:
-        path = PurePosixPath(name)
-        if path.is_absolute() or not path.parts or ".." in path.parts or "\\" in name:
-            raise _damaged(_("it names a file outside of its folder"))
+    for name in manifest.parts.keys() - {DATABASE}:
+        path = PurePosixPath(name.removeprefix(FILES))
+        is_inside = path.parts and not path.is_absolute() and ".." not in path.parts
+        if not name.startswith(FILES) or not is_inside or "\\" in name:
+            raise _damaged(_("it names a file outside its folder"))
 
 
-def _check(zipped: zipfile.ZipFile, name: str, part: Part) -> None:
+def _check_part(archive: zipfile.ZipFile, name: str, part: Part) -> None:
     size, digest = 0, hashlib.sha256()
-    with zipped.open(name) as source:
+    with archive.open(name) as source:
         while size <= part.size and (chunk := source.read(CHUNK)):
             size += len(chunk)
             digest.update(chunk)
-    if Part(size, digest.hexdigest()) != part:
-        raise _damaged(_("%(name)s is not as it was written") % {"name": name})
+    if (size, digest.hexdigest()) != (part.size, part.sha256):
+        raise _damaged(_("the checksum of %(name)s is wrong") % {"name": name})
 
 
-# --- bringing back --------------------------------------------------------------------------------
+# --- restoring ------------------------------------------------------------------------------------
 
 
-def bring_back(database: Mapping[str, Any], file: Path, manifest: Manifest) -> None:
-    """Put what the backup holds in the place of what the database holds: all of it, or nothing.
+def restore_database(backup: Backup) -> None:
+    """Replace everything in the schema with the database of the backup, in one transaction.
 
-    Raises DumpFailed.
+    pg_restore converts the dump to SQL and psql runs it.  `pg_restore --clean` couldn't do both,
+    because it drops only what the dump contains, and the schema here may be of a newer version.
+    psql rolls back unless it reads the COMMIT at the end, so nothing changes if a program fails
+    or is killed.  pg_restore (17.6, 18 and later) first puts psql into restricted mode, in which no
+    line of the dump can be a psql command.  Raises BackupError.
     """
-    with dumps.opened(database) as raw, zipfile.ZipFile(file) as zipped:
-        schema = dumps.schema_of(raw)
-        if schema != manifest.schema:
-            told = {"was": manifest.schema, "here": schema}
-            raise NoBackup(
-                _("It was made of the schema “%(was)s”; here tables lie in “%(here)s”.") % told
-            )
-        with raw.transaction(), zipped.open(DATABASE) as script:
-            dumps.wipe(raw, schema)
-            try:
-                dumps.load(raw, io.BufferedReader(script, CHUNK), schema=schema)  # type: ignore[type-var]
-            except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as exc:
-                raise _damaged(exc) from exc
-            _compare(raw, schema, manifest)
+    schema = backup.manifest.database_schema
+    if schema != (current := current_schema()):
+        raise BackupError(
+            _("The backup is of the schema “%(schema)s”, but the tables here are in “%(current)s”.")
+            % {"schema": schema, "current": current}
+        )
+    before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
+    connection.close()  # it would be in the way of the drops
+    with (
+        zipfile.ZipFile(backup.path) as archive,
+        archive.open(DATABASE) as dump,
+        ThreadPoolExecutor(1) as feeder,
+        _Client(
+            "psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", stdin=subprocess.PIPE
+        ) as psql,
+        _Client(
+            "pg_restore", "--no-owner", "--no-privileges", f"--schema={schema}", "--file=-",
+            connect=False, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as pg_restore,
+    ):  # fmt: skip
+        feeding = feeder.submit(_feed, dump, _pipe(pg_restore.stdin))
+        script, sql = _pipe(pg_restore.stdout), _pipe(psql.stdin)
+        try:
+            sql.write("\n".join(before).encode() + b"\n")
+            # Postgres before 17 doesn't know this setting, which the first lines of a script set.
+            sql.write(script.read(CHUNK).replace(b"SET transaction_timeout = 0;\n", b"", 1))
+            shutil.copyfileobj(script, sql, CHUNK)
+            pg_restore.finish()
+            feeding.result()
+            sql.write(b"COMMIT;\n")
+            sql.flush()
+        except BrokenPipeError as exc:
+            psql.finish()
+            raise _damaged(_("psql ended early")) from exc
+        except UNREADABLE as exc:
+            raise _damaged(exc) from exc
+        psql.finish()
 
 
-def _compare(raw: Any, schema: str, manifest: Manifest) -> None:
-    """Raise DumpFailed unless each table has the very rows that were counted."""
-    wanted = sorted([*manifest.tables, *manifest.left_out])
-    if dumps.tables(raw, schema) != wanted:
-        raise DumpFailed(_("Other tables came of it than the backup names."))
-    # Another version of Postgres may write a value otherwise; then the number of rows has to do.
-    exactly = int(raw.info.server_version) // 10_000 == manifest.postgres
-    for name, counted in manifest.tables.items():
-        found = dumps.count(raw, schema, name)
-        if found.rows != counted.rows or (exactly and found != counted):
-            told = {"table": name, "have": found.rows, "want": counted.rows}
-            raise DumpFailed(
-                _(
-                    "The rows of %(table)s are not those of the backup (%(have)d here, %(want)d "
-                    "there)."
-                )
-                % told
-            )
+def _feed(dump: IO[bytes], pipe: IO[bytes]) -> None:
+    # pg_restore's exit status says whether it had what it needed.
+    with contextlib.suppress(BrokenPipeError), pipe:
+        shutil.copyfileobj(dump, pipe, CHUNK)
 
 
-def unpack(file: Path, manifest: Manifest, folder: Path) -> int:
-    """Put the files of the backup into the folder; return how many.  Raises OSError."""
-    with zipfile.ZipFile(file) as zipped:
-        for name in manifest.files:
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise TypeError("the program was started without this pipe")
+    return stream
+
+
+def _drop_statements(schema: str) -> list[str]:
+    """Return SQL that drops everything in the schema that doesn't belong to an extension."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL search_path = ''")  # so that names are qualified
+        cursor.execute(DROP_STATEMENTS, {"schema": schema})
+        return [statement for (statement,) in cursor.fetchall()]
+
+
+def unpack_files(backup: Backup, folder: Path) -> None:
+    """Write the files of the backup to new files in the folder.  Raises OSError."""
+    with zipfile.ZipFile(backup.path) as archive:
+        for name in backup.files:
             target = folder.joinpath(*PurePosixPath(name).parts)
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with zipped.open(FILES + name) as source, target.open("xb") as out:
+            with archive.open(FILES + name) as source, target.open("xb") as out:
                 target.chmod(0o600)
-                while chunk := source.read(CHUNK):
-                    out.write(chunk)
-    return len(manifest.files)
-
-
-def accounts(raw: Any) -> int | None:
-    """Return how many accounts the database has; None where there is no table of Beacon's.
-
-    Raises NoBackup where it holds tables, but none of Beacon's.
-    """
-    names = dumps.tables(raw, dumps.schema_of(raw))
-    if "memory_user" in names:
-        return int(raw.execute("SELECT count(*) FROM memory_user").fetchone()[0])
-    if names:
-        raise NoBackup(
-            _(
-                "The database holds tables that are not Beacon's (%(names)s): give Beacon one of "
-                "its own, by DATABASE_URL."
-            )
-            % {"names": ", ".join(names[:5])}
-        )
-    return None
-
-
-def newer(manifest: Manifest, known: Sequence[str]) -> list[str]:
-    """Return the migrations that the backup has and this Beacon has not: it was a newer one."""
-    return sorted(set(manifest.migrations) - set(known))
-
-
-def older(manifest: Manifest, known: Sequence[str]) -> bool:
-    """Whether the database has to be brought up to date after the restore."""
-    return bool(set(known) - set(manifest.migrations))
+                shutil.copyfileobj(source, out, CHUNK)

@@ -19,8 +19,8 @@ HELP = """Beacon {version}: see, search, correct and trust what your AI agent re
   beacon down                  stop it, from another terminal
   beacon first_account_link    a new one-time link for the first account
   beacon research TOPIC        run a topic (--sample: the sample topic; --wait: until it is done)
-  beacon backup FILE           all of it into one file, also while it runs
-  beacon restore FILE          what a backup holds takes the place of what is there
+  beacon backup FILE           all data in one file, also while Beacon runs
+  beacon restore FILE          replace all data with a backup
   beacon doctor [--fix]        what has drifted, why it matters, and what to do
   beacon mcp --stdio           the MCP server for a program on this machine
   beacon help [COMMAND]        every command, Django's among them; one of them in full

@@ -17,10 +17,10 @@ APPS = ("memory", "research", "beacon_site")
 # The rooms of an app from the ground up: a module imports its own room and lower lines, no other.
 LAYERS = {
     "beacon_site": """
-        asgi database_errors env heartbeat http installed mail_folder redaction request_figures
-        template_tags ticks web_server whole_files wsgi
+        asgi atomic_files database_errors env heartbeat http installed mail_folder redaction request_figures
+        template_tags ticks web_server wsgi
         embedded env_mail json_lines logs providers
-        celery disk dumps management_base request_log runner settings variables
+        celery disk management_base request_log runner settings variables
         backups broker health up
         command urls
     """,

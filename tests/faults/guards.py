@@ -252,11 +252,11 @@ GUARDS = (
         long=True,
     ),
     Guard(
-        "seal of a backup",
-        "only this Beacon's backups are brought back as its own",
-        "the seal is not compared",
-        out.backup_seal,
-        "tests/site/test_backups_refused.py::test_a_backup_that_another_key_sealed_is_not_taken_for_ours",
+        "signature of a backup",
+        "backups of unknown origin are refused",
+        "the signature is not compared",
+        out.backup_signature,
+        "tests/site/test_backups_refused.py::test_a_backup_that_another_key_signed_or_that_was_changed_is_restored_only_if_trusted",
         long=True,
     ),
     Guard(

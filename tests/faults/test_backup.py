@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beacon_site.backups import LEFT_OUT
+from beacon_site.backups import WITHOUT_ROWS
 from tests.conftest import Say
 from tests.faults.processes import Site, site
 
@@ -23,7 +23,7 @@ def rows_of(one: Site) -> dict[str, list[str]]:
     query = "SELECT whole_row::text FROM {} whole_row ORDER BY 1"
     return {
         name: [row for (row,) in one.rows(query.format(f'"{name}"'))]
-        for name in names - LEFT_OUT.keys()
+        for name in names - WITHOUT_ROWS.keys()
     }
 
 

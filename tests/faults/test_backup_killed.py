@@ -79,4 +79,4 @@ def test_a_backup_that_is_killed_leaves_the_one_before_and_the_next_is_whole(
 
     assert stands
     assert _halves(file) == []
-    assert "The file is whole" in checked
+    assert "The file is complete" in checked

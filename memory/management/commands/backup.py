@@ -1,4 +1,4 @@
-"""`manage.py backup FILE`: all of Beacon in one file, also while it runs."""
+"""`manage.py backup FILE`: write all of Beacon to one file, also while it runs."""
 
 from __future__ import annotations
 
@@ -10,49 +10,45 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils.translation import gettext as _
 
 from beacon_site import backups
-from beacon_site.dumps import DumpFailed
+from beacon_site.backups import BackupError
 from beacon_site.management_base import MigratedCommand
 from memory.files import mirror, mirror_left
 
 
 class Command(MigratedCommand):
-    """Write every account's everything to a file, and say what else to keep with it."""
+    """Write all accounts with all their data to a file."""
 
-    help = "Write all of Beacon to one file, also while it runs."
+    help = "Write all accounts and all data to one file. Beacon can keep running."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the file."""
-        parser.add_argument("file", type=Path, help="where to write it")
+        """Accept the file."""
+        parser.add_argument("file", type=Path, help="the backup to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write the file."""
+        """Write the file, and say what to keep with it."""
         file: Path = options["file"]
-        mirror.catch_up()  # what was edited on disk just now is part of what is remembered
-        left = mirror_left.refused_edits(mirror_left.folder())
+        mirror.catch_up()  # include edits on disk of the last seconds
+        refused = mirror_left.refused_edits(mirror_left.folder())
         try:
-            manifest = backups.write(settings.DATABASES["default"], file, left)
-        except DumpFailed as exc:
-            raise CommandError(_("No backup was made. %(why)s") % {"why": exc}) from exc
-        told = {
-            "file": file,
-            "size": f"{file.stat().st_size:,}",
-            "rows": f"{manifest.rows:,}",
-            "tables": len(manifest.tables),
-        }
-        said = _("Written to %(file)s, %(size)s bytes: %(rows)s rows of %(tables)d tables.")
-        self.stdout.write(said % told)
+            backups.write(file, refused)
+        except BackupError as exc:
+            raise CommandError(_("No backup was created. %(why)s") % {"why": exc}) from exc
+        self.stdout.write(
+            _("Backup written to %(file)s (%(size)s bytes).")
+            % {"file": file, "size": f"{file.stat().st_size:,}"}
+        )
         self.stderr.write(
             _(
-                "Keep %(key)s too, elsewhere: without it the keys stored in Settings cannot be "
-                "read, nor can it be told whether somebody changed the backup."
+                "Also keep %(key)s in another place. Without it, the API keys stored in Settings "
+                "can't be decrypted, and Beacon can't check where the backup comes from."
             )
             % {"key": _key()}
         )
 
 
 def _key() -> str:
-    """Return where SECRET_KEY stands."""
-    made = settings.DATA_DIR / "secret_key"
-    if made.is_file() and made.read_text().strip() == settings.SECRET_KEY:
-        return str(made)
-    return _("the SECRET_KEY of the environment, or of beacon.env,")
+    """Return where SECRET_KEY is kept."""
+    generated = settings.DATA_DIR / "secret_key"
+    if generated.is_file() and generated.read_text().strip() == settings.SECRET_KEY:
+        return str(generated)
+    return _("the SECRET_KEY of the environment or of beacon.env")

@@ -1,9 +1,10 @@
-"""`manage.py restore FILE`: what `backup` wrote takes the place of what is there."""
+"""`manage.py restore FILE`: replace what Beacon holds with a backup."""
 
 from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,208 +12,240 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, connection, connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from beacon_site import backups, dumps
-from beacon_site.backups import Manifest
-from beacon_site.dumps import DumpFailed
+from beacon_site import backups
+from beacon_site.backups import Backup, BackupError
 from beacon_site.embedded import locks
 from beacon_site.installed import BY_HAND
 from memory.files import mirror_left
 from memory.topics import publishing
 
-WORD = "replace"  # what is typed to let go of what is there
-TRUST = "trust"  # and to let a file of unknown origin be a program for the database
+CONFIRM = "replace"  # what a person types to confirm
+DISCONNECT_SECONDS = 2  # Postgres lists connections for a moment after they were closed
+OTHER_CONNECTIONS = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+       AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 
 
 class Command(BaseCommand):
-    """Bring a backup back, all of it or nothing; Beacon must not run meanwhile."""
+    """Restore a backup completely, or change nothing.  Beacon must be stopped."""
 
-    help = "Put what backup wrote in the place of all that Beacon holds; stop Beacon first."
+    help = "Replace everything in Beacon with a backup. Stop Beacon first."
     requires_system_checks = ()  # the database may be empty, or of another version
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the file, and how sure the caller is."""
-        parser.add_argument("file", type=Path, help="what backup wrote")
-        parser.add_argument("--check", action="store_true", help="read the file, change nothing")
-        parser.add_argument("--replace", action="store_true", help="let go of what is there now")
-        parser.add_argument("--yes", action="store_true", help="do not ask before that")
+        """Accept the file, and what the caller agrees to."""
+        parser.add_argument("file", type=Path, help="the backup")
+        parser.add_argument("--check", action="store_true", help="check the file, change nothing")
+        parser.add_argument("--replace", action="store_true", help="replace the existing data")
+        parser.add_argument("--yes", action="store_true", help="don't ask before replacing data")
         parser.add_argument(
             "--other-key",
             action="store_true",
-            help="take a backup made under another SECRET_KEY: you know where it comes from",
+            help="accept a backup that this SECRET_KEY didn't sign, if you trust its origin",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Bring the file back."""
+        """Check the backup and the database, then restore."""
         file: Path = options["file"]
         if not file.is_file():
             raise CommandError(_("There is no file %(file)s.") % {"file": file})
-        known = [f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations]
         try:
-            manifest = backups.read(file)
-            self._tell(manifest)
-            _check_version(manifest, known)
+            backup = backups.read(file)
+            self._describe(backup)
+            known = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+            _check_version(backup, known)
             if options["check"]:
-                self.stdout.write(_("The file is whole. Nothing was changed."))
+                self.stdout.write(_("The file is complete. Nothing was changed."))
                 return
-            self._check_origin(manifest, other_key=options["other_key"])
-            self._check_place(replace=options["replace"], yes=options["yes"])
-            with _alone():
-                connections.close_all()  # so that no table is held while it is replaced
-                backups.bring_back(settings.DATABASES["default"], file, manifest)
-        except DumpFailed as exc:
+            _check_origin(backup, other_key=options["other_key"])
+            self._check_database(replace=options["replace"], yes=options["yes"])
+            with _beacon_stopped():
+                connections.close_all()
+                backups.restore_database(backup)
+        except BackupError as exc:
             raise CommandError(
-                _("Nothing was restored, and what was there stays. %(why)s") % {"why": exc}
+                _("Nothing was restored or changed. %(why)s") % {"why": exc}
             ) from exc
-        self._follow_up(file, manifest, known)
-        self.stdout.write(_("Restored from %(file)s. Now start Beacon.") % {"file": file})
+        self._follow_up(backup, is_older=bool(known - {*backup.manifest.migrations}))
+        self.stdout.write(_("Restored from %(file)s. You can start Beacon now.") % {"file": file})
 
-    def _tell(self, manifest: Manifest) -> None:
-        told = {
-            "when": manifest.made_at,
-            "rows": f"{manifest.rows:,}",
-            "tables": len(manifest.tables),
-            "people": manifest.tables.get("memory_user", dumps.Counted(0, "")).rows,
-        }
-        said = _("A backup of %(when)s: %(rows)s rows of %(tables)d tables, accounts: %(people)d.")
-        self.stdout.write(said % told)
-        if not manifest.is_of_this_key:
+    def _describe(self, backup: Backup) -> None:
+        manifest = backup.manifest
+        self.stdout.write(
+            _("Backup of %(created)s by Beacon %(version)s, accounts: %(accounts)d.")
+            % {
+                "created": f"{manifest.created_at:%Y-%m-%d %H:%M} UTC",
+                "version": manifest.version,
+                "accounts": manifest.accounts,
+            }
+        )
+        if not backup.is_ours:
             self.stderr.write(
                 _(
-                    "It was made under another SECRET_KEY: keys of services, addresses of channels "
-                    "and shared links in it cannot be read until that key is put back (the file "
-                    "secret_key of that data folder, or the variable), nor can it be told whether "
-                    "somebody changed it."
+                    "It wasn't signed with this SECRET_KEY, or it was changed since. Stored API "
+                    "keys, channel addresses and shared links can only be used with the "
+                    "SECRET_KEY that created it (the file secret_key of its data folder)."
                 )
             )
 
-    def _check_origin(self, manifest: Manifest, *, other_key: bool) -> None:
-        """Raise CommandError unless it is sealed, or somebody stands for it in so many words."""
-        if manifest.is_of_this_key or other_key:
-            return
-        said = _("What somebody else wrote into it would be carried out on your database.")
-        if not sys.stdin.isatty():
-            todo = _("Nothing was restored. Add --other-key if you know where it comes from.")
-            raise CommandError(f"{said} {todo}")
-        self.stdout.write(said)
-        asked = _("Type %(word)s if you know where it comes from: ") % {"word": TRUST}
-        if input(asked).strip() != TRUST:
-            raise CommandError(_("Nothing was restored."))
-
-    def _check_place(self, *, replace: bool, yes: bool) -> None:
-        """Raise CommandError unless the database is free, and empty or given up in so many words."""
-        with dumps.opened(settings.DATABASES["default"]) as raw:
-            people = backups.accounts(raw)
-        if people is not None and dumps.is_in_use():
+    def _check_database(self, *, replace: bool, yes: bool) -> None:
+        """Raise CommandError unless the database is unused, and empty or may be replaced."""
+        accounts = _existing_accounts()
+        if accounts is not None and is_in_use():
             raise CommandError(
                 _(
-                    "Nothing was restored: the database is in use. Stop Beacon first "
-                    "(%(make)s down, or its services), or wait until another restore or another "
-                    "program has ended; then restore, then start it again."
+                    "The database is in use, so nothing was restored. Stop Beacon (%(make)s down, "
+                    "or its services) and other programs that use it, then try again."
                 )
                 % BY_HAND
             )
-        if not people:
+        if not accounts:
             return
-        here = ngettext(
-            "this Beacon holds %(n)d account with all that it remembers",
-            "this Beacon holds %(n)d accounts with all that they remember",
-            people,
-        ) % {"n": people}
+        holds = ngettext(
+            "This Beacon has %(n)d account with data.",
+            "This Beacon has %(n)d accounts with data.",
+            accounts,
+        ) % {"n": accounts}
         if not replace:
-            raise CommandError(
-                _(
-                    "Nothing was restored: %(here)s. With --replace the backup takes its place; "
-                    "make a backup of what is here first."
-                )
-                % {"here": here}
-            )
+            todo = _("Nothing was restored. Back it up, then add --replace to replace it.")
+            raise CommandError(f"{holds} {todo}")
         if yes:
             return
-        self.stdout.write(_("As of now %(here)s. All of it goes.") % {"here": here})
+        self.stdout.write(_("%(holds)s All of it will be deleted.") % {"holds": holds})
         if not sys.stdin.isatty():
-            raise CommandError(_("Nothing was restored: add --yes where nobody can be asked."))
-        if input(_("Type %(word)s to go on: ") % {"word": WORD}).strip() != WORD:
-            raise CommandError(_("Nothing was restored."))
+            raise CommandError(_("Nothing was restored. Add --yes to confirm in a script."))
+        if input(_("Type %(word)s to confirm: ") % {"word": CONFIRM}).strip() != CONFIRM:
+            raise CommandError(_("That doesn't match. Nothing was restored."))
 
-    def _follow_up(self, file: Path, manifest: Manifest, known: list[str]) -> None:
-        """Bring along what follows the database: the disk, its version, vectors, copies in Redis."""
-        copies = mirror_left.folder()
-        if told := put_aside(copies):
-            self.stderr.write(told)
+    def _follow_up(self, backup: Backup, *, is_older: bool) -> None:
+        """Update what depends on the database: files on disk, migrations, vectors, and Redis."""
+        folder = mirror_left.folder()
+        if message := move_aside(folder):
+            self.stderr.write(message)
         try:
-            if manifest.files:
-                backups.unpack(file, manifest, copies)
+            backups.unpack_files(backup, folder)
         except OSError as exc:
-            said = _("Edits on disk that had been refused were not written to %(folder)s: %(why)s.")
-            self.stderr.write(said % {"folder": copies, "why": exc.strerror or exc})
+            self.stderr.write(
+                _("The files with refused edits couldn't be written to %(folder)s: %(why)s.")
+                % {"folder": folder, "why": exc.strerror or exc}
+            )
         try:
-            if backups.older(manifest, known):
+            if is_older:
                 call_command("migrate", interactive=False, verbosity=0)
-                self.stdout.write(_("It was made by an older version and was brought up to date."))
+                self.stdout.write(_("An older version created it. It is now up to date."))
             call_command("vectors", stdout=io.StringIO())
             publishing.renew_all()
         except DatabaseError as exc:
             raise CommandError(
                 _(
-                    "The backup was restored, but could not be brought up to date: %(why)s. Start "
-                    "Beacon with the version that made it, or mend that and run “%(manage)s migrate”."
+                    "The backup was restored, but couldn't be brought up to date: %(why)s. Start "
+                    "the Beacon version that created it, or fix the cause and run “%(manage)s "
+                    "migrate”."
                 )
                 % {"why": str(exc).strip(), **BY_HAND}
             ) from exc
 
 
-def _check_version(manifest: Manifest, known: list[str]) -> None:
-    if newer := backups.newer(manifest, known):
-        told = {"names": ", ".join(newer[:3]) + (" …" if len(newer) > 3 else "")}
+def _check_version(backup: Backup, known: set[str]) -> None:
+    if unknown := sorted({*backup.manifest.migrations} - known):
         raise CommandError(
             _(
-                "Nothing was restored: the backup was made by a newer version of Beacon (this one "
-                "does not know %(names)s). Restore it with that version, or a later one."
+                "A newer version of Beacon (%(version)s) created this backup, so nothing was "
+                "restored. Restore it with that version or a later one. Unknown migrations: "
+                "%(names)s."
             )
-            % told
+            % {
+                "version": backup.manifest.version,
+                "names": ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else ""),
+            }
         )
 
 
+def _check_origin(backup: Backup, *, other_key: bool) -> None:
+    if not backup.is_ours and not other_key:
+        raise CommandError(
+            _(
+                "Nothing was restored. A backup can contain SQL that your database would run, so "
+                "add --other-key only if you trust its origin."
+            )
+        )
+
+
+def _existing_accounts() -> int | None:
+    """Return the number of accounts, or None for an empty database.
+
+    Raises BackupError if all tables belong to another program.
+    """
+    tables = connection.introspection.table_names()
+    if get_user_model()._meta.db_table in tables:
+        return get_user_model()._default_manager.count()
+    if tables:
+        raise BackupError(
+            _(
+                "The database has tables of another program (%(names)s). Set DATABASE_URL to a "
+                "database that only Beacon uses."
+            )
+            % {"names": ", ".join(tables[:5])}
+        )
+    return None
+
+
+def is_in_use() -> bool:
+    """Whether another client, such as a process of Beacon, stays connected to the database."""
+    ends = time.monotonic() + DISCONNECT_SECONDS
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(OTHER_CONNECTIONS)
+            if not cursor.fetchone()[0]:
+                return False
+        if time.monotonic() > ends:
+            return True
+        time.sleep(0.1)
+
+
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Keep `make up` from starting on this data folder meanwhile.  Raises CommandError if it runs."""
+def _beacon_stopped() -> Iterator[None]:
+    """Keep `make up` from starting on this data folder.  Raises CommandError if Beacon runs."""
     lock = Path(settings.DATA_DIR) / "up.lock"
     if not lock.parent.is_dir():
         yield
         return
     if not locks.take(lock, wait=False):
-        said = _(
-            "Nothing was restored: Beacon runs on this data folder, or another restore is under "
-            "way. Stop Beacon first (%(make)s down), or wait for the other restore to end."
+        raise CommandError(
+            _(
+                "Beacon is running on this data folder, or another restore is in progress. "
+                "Nothing was restored. Stop Beacon first (%(make)s down)."
+            )
+            % BY_HAND
         )
-        raise CommandError(said % BY_HAND)
     try:
         yield
     finally:
         locks.release(lock)
 
 
-def put_aside(copies: Path) -> str:
-    """Move the folder of the memory files away, since what is newer there would count as edits.
+def move_aside(folder: Path) -> str:
+    """Move the folder of the memory files away: files newer than the backup would count as edits.
 
-    Returns what is to be told of it.
+    Returns a message for the person.
     """
-    if not (copies / ".beacon").exists():
+    if not (folder / ".beacon").exists():
         return ""
-    aside = copies.with_name(f"{copies.name}-before-restore-{datetime.now():%Y%m%d-%H%M%S}")
+    aside = folder.with_name(f"{folder.name}-before-restore-{datetime.now():%Y%m%d-%H%M%S}")
     try:
-        copies.rename(aside)
+        folder.rename(aside)
     except OSError as exc:
-        told = _(
-            "%(folder)s could not be moved away (%(why)s). Empty it before you start Beacon: "
-            "files there that are newer than the backup would be taken in as edits."
-        )
-        return told % {"folder": copies, "why": exc.strerror}
+        return _(
+            "%(folder)s couldn't be moved away (%(why)s). Empty it before you start Beacon, or "
+            "files in it that are newer than the backup will be saved as edits."
+        ) % {"folder": folder, "why": exc.strerror}
     return _("The memory files on disk were moved to %(folder)s.") % {"folder": aside}
