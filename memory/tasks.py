@@ -16,6 +16,7 @@ from django.utils import timezone
 from beacon_site.broker import send
 from memory.accounts import sign_in_failures, sign_ins
 from memory.actors import MAINTENANCE
+from memory.advisory_locks import LockId, advisory_lock
 from memory.archive import jobs
 from memory.chat import conversation
 from memory.chat import end as conversation_end
@@ -32,7 +33,6 @@ from memory.files import mirror
 from memory.models import Activity, ApiAnswer, CallReservation, Remembered, User
 from memory.models.trash import TRASH_DAYS
 from memory.notes import maintenance
-from memory.one_at_a_time import alone
 from memory.recall import embedding, reindex
 from memory.records import bulk_acts
 from memory.reviewing import review
@@ -40,8 +40,6 @@ from memory.topics import publishing
 from memory.trash import traces
 
 logger = structlog.get_logger(__name__)
-
-_EMBEDDING = 772_515  # advisory lock: who makes vectors
 
 
 @shared_task(acks_late=True)
@@ -160,7 +158,7 @@ def embed_due() -> None:
     One task does it at a time: after an import it takes minutes, and with every worker at it no
     run would start and no act on many records go on.
     """
-    with alone(_EMBEDDING) as is_mine:
+    with advisory_lock(LockId.EMBEDDING) as is_mine:
         if is_mine and (made := embedding.work_off()):
             logger.info("vectors made", made=made)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import HttpResponse
 from django.utils.translation import gettext as _
 from ninja import Status
 
 from beacon_site.database_errors import retried
+from memory.advisory_locks import LockId, lock_until_commit
 from memory.api.auth import READ, WRITE, ApiRequest, Caller, only_people
 from memory.api.file_schemas import (
     EntryIn,
@@ -195,9 +196,7 @@ def _held(caller: Caller, path: str) -> MemoryFile | None:
     """Return the file, held until the transaction ends; None also keeps others from creating it."""
     if file := rows_held(caller.owner, path).get(path):
         return file
-    with connection.cursor() as cursor:
-        key = f"file of {caller.owner.pk}: {path}"
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+    lock_until_commit(LockId.FILE_CREATION, f"{caller.owner.pk}:{path}")
     return rows_held(caller.owner, path).get(path)
 
 

@@ -16,6 +16,7 @@ from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from memory.advisory_locks import LockId, try_lock_until_commit
 from memory.api.auth import Caller
 from memory.api.problems import Problem
 from memory.api.shown import bare_text, current, shows
@@ -79,16 +80,10 @@ def _checked(key: str) -> str:
 
 def _hold(token: ApiToken, key: str) -> bool:
     """Take the key until the transaction ends; False if another request has it."""
-    digest = hashlib.sha256(f"{token.pk}:{key}".encode()).digest()
-    number = int.from_bytes(digest[:8], "big", signed=True)
     with connection.cursor() as cursor:
-        # A model's answer may take longer than a transaction usually pauses.
-        cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(%s), "
-            "set_config('idle_in_transaction_session_timeout', '15min', true)",
-            [number],
-        )
-        return bool(cursor.fetchone()[0])
+        # A model can take longer to answer than a transaction is usually idle.
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '15min'")
+    return try_lock_until_commit(LockId.IDEMPOTENCY_KEY, f"{token.pk}:{key}")
 
 
 def _at_work() -> Problem:

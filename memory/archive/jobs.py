@@ -25,6 +25,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from redis.exceptions import RedisError
 
+from memory.advisory_locks import LockId, advisory_lock
 from memory.archive import foreign_formats, importer, storing, writing
 from memory.archive.counting import TakingIn, summed
 from memory.archive.foreign_formats import Choice, Shape
@@ -32,7 +33,6 @@ from memory.archive.kinds import in_order
 from memory.archive.zips import LARGEST_UPLOAD, ImportRejected, opened
 from memory.models import Activity, Archive, User
 from memory.models.archives import KEPT
-from memory.one_at_a_time import alone
 from memory.texts.text import clean, one_line
 
 logger = structlog.get_logger(__name__)
@@ -41,7 +41,6 @@ FEW_ROWS = 2_000  # an export of so many is made while the person waits
 SMALL_UPLOAD = 256 * 1024  # bytes: likewise an import
 LEASE = timedelta(minutes=70)  # how long one may take at most: the task's own limit
 MOST_LOSSES = 3  # workers that one row may take along before it is given up
-_LOCK = 772_514  # advisory, with the row: who works on it holds it, and loses it with its life
 _UNFINISHED = (Archive.State.WAITING, Archive.State.RUNNING)
 
 
@@ -142,7 +141,7 @@ def is_small(row: Archive) -> bool:
 
 def carry_out(pk: Any) -> Archive | None:
     """Do what the row asks for, unless somebody else does; return it as it then is."""
-    with _alone(pk) as is_mine:
+    with _lock(pk) as is_mine:
         return _claimed(pk) if is_mine else None
 
 
@@ -249,13 +248,12 @@ def to_be_taken_up() -> Iterable[Any]:
 
 
 def _is_lost(pk: Any) -> bool:
-    with _alone(pk) as is_free:
+    with _lock(pk) as is_free:
         return is_free
 
 
-def _alone(pk: Any) -> AbstractContextManager[bool]:
-    """Hold the right to work on the row, or find it taken (then False)."""
-    return alone(_LOCK, uuid.UUID(str(pk)).int & 0x7FFF_FFFF)
+def _lock(pk: Any) -> AbstractContextManager[bool]:
+    return advisory_lock(LockId.ARCHIVE_JOB, uuid.UUID(str(pk)))
 
 
 def forget_old() -> int:

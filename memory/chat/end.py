@@ -27,6 +27,7 @@ from beacon_site.http import zone_of
 from beacon_site.providers.errors import ProviderError
 from beacon_site.providers.llm import Message as Said
 from memory.actors import Actor
+from memory.advisory_locks import LockId, advisory_lock
 from memory.chat.conversation import LOG_DAYS, PENDING, is_to_keep
 from memory.chat.prompt import ASK, transcript_of, words_trust
 from memory.errors import MemoryRefused
@@ -40,7 +41,6 @@ from memory.observations.consolidation import (
     trust_in_answers,
     turns_of,
 )
-from memory.one_at_a_time import alone
 from memory.reflection import reflection
 from memory.reflection.entry import Told, findings_in
 from memory.reflection.gate import why_not_talk
@@ -59,7 +59,6 @@ MOST_STEPS, LONGEST_STEP, LONGEST_RESULT = 4, 300, 1_200
 LONGEST_TALK = 12_000  # characters of a transcript that a model sums up
 MOST_REQUESTS, LONGEST_REQUEST = 40, 300  # of a session that its log tells
 GIVE_UP = timedelta(days=1)  # what could not be finished in a day is given up
-_ENDING = 772_520  # advisory lock: who finishes a session
 
 
 class SessionSummary(BaseModel):
@@ -106,7 +105,7 @@ def finish(session_id: str) -> bool:
     ).first()
     if row is None:
         return False
-    with alone(_ENDING, row.pk % 2**31) as is_mine:
+    with advisory_lock(LockId.SESSION_END, row.pk) as is_mine:
         if not is_mine:
             return False
         rows = Session.objects.select_related("owner", "agent")

@@ -10,19 +10,19 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.actors import Actor
+from memory.advisory_locks import LockId, lock_until_commit
 from memory.content.limits import MOST_RELATED
 from memory.errors import InvalidValue
 from memory.models import ContentItem, Revision
 from memory.texts.text import clean, shorten
 
 Links = Mapping[Any, Iterable[Any]]
-_LOCK = 772_519  # advisory, with the owner: two relations together must not close a circle
 
 
 def checked_related(owner: Any, related_to: Iterable[Any]) -> list[ContentItem]:
@@ -58,7 +58,8 @@ def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str 
     """
     item.check_may_change(by)
     with transaction.atomic():
-        _hold(item.owner_id)
+        # Two relations created at the same time could form a cycle.
+        lock_until_commit(LockId.CONTENT_RELATIONS, item.owner_id)
         wanted = checked_related(item.owner_id, related_to)
         links = _links_from(wanted, item.pk) | {item.pk: [one.pk for one in wanted]}
         check_no_circle(links, {item.pk: str(item)} | {one.pk: str(one) for one in wanted})
@@ -78,12 +79,6 @@ def relate(item: ContentItem, related_to: Iterable[Any], *, by: Actor, why: str 
             why=why or _("related"),
             version=item.version,
         )
-
-
-def _hold(owner_id: int) -> None:
-    """Let nobody else relate this owner's items until the transaction ends."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [_LOCK, owner_id])
 
 
 def _links_from(items: Iterable[ContentItem], until: uuid.UUID) -> dict[uuid.UUID, list[uuid.UUID]]:

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +19,12 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.errors import ProviderUnavailable
 from memory.actors import SYSTEM
+from memory.advisory_locks import LockId, advisory_lock
 from memory.documents.reading import LARGEST, Reading, media_type_of, read_document
 from memory.models import LibraryDocument, LibraryFolder, Trust, User
 from memory.texts.text import clean
@@ -39,7 +38,6 @@ LOOK_EVERY = 60.0  # seconds: a search looks at the folder if nobody did for so 
 SEARCH_SECONDS = 20.0  # how long a search waits for a look; the task does the rest
 TASK_SECONDS = 600.0
 UNWATCHED_SECONDS = 86_400.0  # a folder that nobody looked at for a day is watched no longer
-LOCK = (772_511, 2)  # advisory: one look at a time
 SOURCE = "import:library-folder"
 
 
@@ -92,9 +90,9 @@ def look_if_due(
         return None
     if _is_fresh(known, every):
         return known
-    with _alone(seconds) as alone:
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
         known = state()
-        if not alone or _is_fresh(known, every):
+        if not is_mine or _is_fresh(known, every):
             return known
         return _look(known, seconds)
 
@@ -323,13 +321,13 @@ def forget_unwatched(*, seconds: float = TASK_SECONDS) -> int:
     if settings.BEACON_LIBRARY_DIR or known is None or known.age < UNWATCHED_SECONDS:
         return 0
     ends, gone = time.monotonic() + seconds, 0
-    with _alone(seconds) as alone:
-        for document in LibraryDocument.objects.from_folder().live() if alone else ():
+    with advisory_lock(LockId.LIBRARY_FOLDER, wait=seconds) as is_mine:
+        for document in LibraryDocument.objects.from_folder().live() if is_mine else ():
             if time.monotonic() > ends:
                 return gone  # the next task goes on
             document.trash(by=SYSTEM, why=_("the folder is not watched any more"))
             gone += 1
-        if alone:
+        if is_mine:
             known.delete()
     return gone
 
@@ -341,25 +339,3 @@ def _librarian() -> User | None:
 
 def _is_fresh(known: LibraryFolder | None, every: float) -> bool:
     return known is not None and known.folder == settings.BEACON_LIBRARY_DIR and known.age < every
-
-
-@contextmanager
-def _alone(seconds: float) -> Iterator[bool]:
-    """Hold the right to look, or give up waiting for it after `seconds` (then False)."""
-    ends = time.monotonic() + seconds
-    while not (held := _ask("SELECT pg_try_advisory_lock(%s, %s)")):
-        if time.monotonic() > ends:
-            break
-        time.sleep(0.1)
-    try:
-        yield held
-    finally:
-        if held:
-            _ask("SELECT pg_advisory_unlock(%s, %s)")
-
-
-def _ask(sql: str) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, LOCK)
-        (answer,) = cursor.fetchone() or (False,)
-    return bool(answer)

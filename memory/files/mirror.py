@@ -10,25 +10,22 @@ truth: the disk never holds up an edit, and nothing here raises for what is wron
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 import structlog
 from django.db import DatabaseError, transaction
 from django.db.models import Exists, OuterRef
 
+from memory.advisory_locks import LockId, advisory_lock
 from memory.files import mirror_account, mirror_copy, mirror_folder, mirror_git
 from memory.files.mirror_copy import Copy
 from memory.files.mirror_disk import ChangedMeanwhile, Disk, digest_of
 from memory.models import MemoryFile, MirroredFile, MirrorFolder, User
-from memory.one_at_a_time import alone
 
 logger = structlog.get_logger(__name__)
 
-_TURN, _TICK = 772_517, 772_518  # advisory locks: one file at a time; one catching up at a time
 _PATIENCE = 2.0  # seconds for which a file's turn is waited for; the tick does it else
 _ROUNDS = 5  # times that a file which keeps changing is looked at again
 
@@ -66,7 +63,7 @@ def catch_up() -> int:
     """Do what was left undone in either direction for everybody; return for how many files."""
     if not mirror_folder.is_on():
         return 0
-    with alone(_TICK) as is_mine:
+    with advisory_lock(LockId.MIRROR_SCAN) as is_mine:
         folder = mirror_folder.opened() if is_mine else None
         due = sorted(_due(folder)) if folder is not None else []
         for owner_id, path in due:
@@ -171,14 +168,6 @@ def _settle(folder: MirrorFolder, copy: Copy) -> None:
             mirror_copy.fail(copy, exc)
 
 
-@contextmanager
-def _turn(copy: Copy) -> Iterator[bool]:
+def _turn(copy: Copy) -> AbstractContextManager[bool]:
     """Hold the right to compare one file with the disk; False where another keeps it too long."""
-    key = zlib.crc32(f"{copy.owner.pk}:{copy.path}".encode()) & 0x7FFFFFFF
-    ends = time.monotonic() + _PATIENCE
-    while True:
-        with alone(_TURN, key) as is_mine:
-            if is_mine or time.monotonic() > ends:
-                yield is_mine
-                return
-        time.sleep(0.02)
+    return advisory_lock(LockId.MIRROR_FILE, f"{copy.owner.pk}:{copy.path}", wait=_PATIENCE)

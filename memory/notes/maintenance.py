@@ -11,20 +11,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import structlog
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from memory.actors import MAINTENANCE, Actor
+from memory.advisory_locks import LockId, advisory_lock
 from memory.errors import MemoryRefused
 from memory.models import Activity, Lock, Note, User
 from memory.models.notes import MOST_CONTENT, NoteQuerySet
@@ -37,7 +37,6 @@ SOON = timedelta(hours=12)  # what expires before the next but one upkeep is mer
 LEAST, MOST = 2, 5  # notes of a batch
 SECONDS = 300.0  # after so long the rest waits for the next upkeep
 _PRUNED_AT_ONCE = 200
-_LOCK = 772_513  # advisory, with the owner: one upkeep of an owner's notes at a time
 
 
 @dataclass(slots=True)
@@ -167,7 +166,7 @@ def maintain(
     at = at or timezone.now()
     ends = time.monotonic() + seconds
     done = Upkeep()
-    with _alone(owner) as is_mine:
+    with advisory_lock(LockId.NOTE_MAINTENANCE, owner.pk) as is_mine:
         if not is_mine:
             return Upkeep(is_taken=True)
         done.pruned = prune_expired(owner, at=at)
@@ -213,21 +212,3 @@ def owners_in_need(at: datetime | None = None) -> list[Any]:
     expired = Note.objects.live().expired(at).filter(edited_by_person=False, lock=Lock.OPEN)
     found = {*expired.values_list("owner_id", flat=True)}
     return sorted(found | {*old_notes(at=at).values_list("owner_id", flat=True)})
-
-
-@contextmanager
-def _alone(owner: User) -> Iterator[bool]:
-    """Hold the right to look after the owner's notes, or find it taken (then False)."""
-    held = _ask("SELECT pg_try_advisory_lock(%s, %s)", owner)
-    try:
-        yield held
-    finally:
-        if held:
-            _ask("SELECT pg_advisory_unlock(%s, %s)", owner)
-
-
-def _ask(sql: str, owner: User) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [_LOCK, owner.pk])
-        (answer,) = cursor.fetchone() or (False,)
-    return bool(answer)

@@ -14,12 +14,12 @@ import structlog
 from django.db import DatabaseError, connection, transaction
 
 from beacon_site.providers.embeddings import MOST_DIMENSIONS
+from memory.advisory_locks import LockId, lock_until_commit
 
 logger = structlog.get_logger(__name__)
 
 EXACT_UP_TO = 20_000  # vectors of one owner: an exact scan of so many takes 20 to 40 ms
 INDEXABLE = 2_000  # dimensions that pgvector's HNSW takes
-LOCK = 772_516  # advisory: one change of the tables at a time
 
 _FOLLOW = """
 CREATE OR REPLACE FUNCTION memory_embedding_follow() RETURNS trigger LANGUAGE plpgsql AS $body$
@@ -84,7 +84,7 @@ def prepare() -> Prepared:
     if not version:
         return Prepared("", {}, why)
     with transaction.atomic(), connection.cursor() as cursor:
-        _lock(cursor)
+        lock_until_commit(LockId.VECTOR_TABLES)
         cursor.execute(_FOLLOW)
         cursor.execute("SELECT DISTINCT dimensions FROM memory_embedding")
         sizes = {size for (size,) in cursor.fetchall()} | set(_sizes())
@@ -100,7 +100,7 @@ def ensure_table(size: int) -> None:
     if has_table(size) or not extension_version():
         return
     with transaction.atomic(), connection.cursor() as cursor:
-        _lock(cursor)
+        lock_until_commit(LockId.VECTOR_TABLES)
         cursor.execute(_FOLLOW)
         cursor.execute(_TABLE.format(table=table_of(size), size=size))
 
@@ -203,16 +203,11 @@ def _make_extension() -> str:
             return "the server does not offer it: install pgvector there"
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            _lock(cursor)
+            lock_until_commit(LockId.VECTOR_TABLES)
             cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
     except DatabaseError as exc:  # most often the right to do so
         return str(exc).strip().splitlines()[0]
     return ""
-
-
-def _lock(cursor: object) -> None:
-    """Let one process at a time make tables: two at once would both find none."""
-    cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])  # type: ignore[attr-defined]
 
 
 def _sizes() -> list[int]:

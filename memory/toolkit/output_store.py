@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Answer, Message
+from memory.advisory_locks import LockId, lock_until_commit
 from memory.content import compaction
 from memory.content.limits import LONGEST_ACTION, LONGEST_TITLE, LONGEST_URL
 from memory.content.model_written import MOST_TOKENS, Ask, Written
@@ -139,9 +140,7 @@ class ResultStore:
     def _is_first(self, name: str) -> bool:
         """Whether no result of this action is kept in this scope yet: one at a time is asked."""
         scope, action = self.context.content_scope, _action(name)
-        with connection.cursor() as cursor:
-            key = f"content:{self.context.owner.pk}:{scope}:{action}"
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+        lock_until_commit(LockId.FIRST_TOOL_RESULT, f"{self.context.owner.pk}:{scope}:{action}")
         kept = ContentItem.objects.of(self.context.owner).filter(scope=scope, action=action)
         return not kept.exclude(tags__contains=[_ERROR]).exists()
 

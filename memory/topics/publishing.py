@@ -15,11 +15,12 @@ from typing import Any
 import redis
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from memory.actors import SYSTEM
+from memory.advisory_locks import LockId, lock_until_commit
 from memory.errors import InvalidValue
 from memory.models import Activity, PublishDue, Topic, User
 from memory.topics.agent_memory import agent_memory
@@ -27,7 +28,6 @@ from memory.topics.agent_memory import agent_memory
 logger = structlog.get_logger(__name__)
 
 KEY = "beacon:memory:{slug}"
-LOCK = 772_512  # the first number of advisory locks on slugs
 
 
 def follow(owner_id: Any, topic_id: Any, slug: str = "") -> None:
@@ -93,8 +93,7 @@ def work_off(owner_id: Any, slug: str, *, again: bool = False) -> bool:
     """
     with transaction.atomic():
         # Two at once could leave the older state in Redis: one at a time for each slug.
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, slug])
+        lock_until_commit(LockId.PUBLISHED_SLUG, slug)
         marks = PublishDue.objects.filter(owner_id=owner_id, slug=slug)
         untried = marks.filter(tried_at=None)
         if not (marks if again else untried).exists():

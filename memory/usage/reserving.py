@@ -7,22 +7,19 @@ So calls that begin at the same time cannot all pass a limit that only one of th
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import structlog
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 
 from beacon_site.providers.llm import Usage
+from memory.advisory_locks import LockId, advisory_lock
 from memory.models import CallReservation, ModelCall, Topic, User
 
 logger = structlog.get_logger(__name__)
-
-LOCK = 0x5EED  # of all advisory locks those of spending; the second key is the owner's
 
 
 def reserve(
@@ -30,9 +27,10 @@ def reserve(
 ) -> CallReservation:
     """Reserve `most` for a call that is about to be made, if `check` lets it.
 
-    Raises what `check` raises; nothing is reserved then.  One after the other for each owner.
+    Raises what `check` raises; nothing is reserved then.  One after the other for each owner: the
+    lock isn't the transaction's, which can stay open for as long as the model takes to answer.
     """
-    with _one_by_one(call.owner_id), transaction.atomic():
+    with advisory_lock(LockId.SPENDING, str(call.owner_id), wait=True), transaction.atomic():
         check()
         return CallReservation.objects.create(
             owner_id=call.owner_id,
@@ -59,23 +57,3 @@ def held_by(user: User, topic: Topic | None = None) -> QuerySet[Any]:
     """Return what the user's calls, or those of one topic, hold of budgets."""
     rows: QuerySet[Any] = CallReservation.objects.of(user).held()
     return rows if topic is None else rows.filter(topic=topic)
-
-
-@contextmanager
-def _one_by_one(owner_id: Any) -> Iterator[None]:
-    """Hold the owner's lock for the moment of a check.
-
-    A lock of the session, not of the transaction: where a request's own transaction is open it
-    would last as long as the model takes to answer.
-    """
-    which = zlib.crc32(str(owner_id).encode()) & 0x7FFFFFFF
-    _ask("SELECT pg_advisory_lock(%s, %s)", which)
-    try:
-        yield
-    finally:
-        _ask("SELECT pg_advisory_unlock(%s, %s)", which)
-
-
-def _ask(sql: str, which: int) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [LOCK, which])

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from memory.advisory_locks import LockId, second_number
 from memory.archive import foreign_formats, jobs, storing, writing, zips
 from memory.archive.counting import TakingIn
 from memory.archive.foreign_formats import Choice, Shape
@@ -363,8 +364,8 @@ def held_by_another(row: Archive) -> Iterator[None]:
     other = connection.copy()
     try:
         with other.cursor() as cursor:
-            key = row.pk.int & 0x7FFF_FFFF
-            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [jobs._LOCK, key])
+            key = second_number(row.pk)
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LockId.ARCHIVE_JOB, key])
         yield
     finally:
         other.close()

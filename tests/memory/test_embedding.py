@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.fakes import FakeEmbedder
-from memory import tasks
+from memory.advisory_locks import LockId
 from memory.models import Activity, Embedding, EmbeddingDue, Note
 from memory.recall import embedding
 from memory.tasks import embed_due
@@ -266,11 +266,11 @@ def test_one_task_at_a_time_makes_vectors_and_leaves_the_other_workers_free(alic
     other = connection.copy()
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s, 0)", [tasks._EMBEDDING])
+            cursor.execute("SELECT pg_advisory_lock(%s, 0)", [LockId.EMBEDDING])
             embed_due()
             assert not Embedding.objects.exists()
             # A closed connection lets go of its locks only some time later.
-            cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [tasks._EMBEDDING])
+            cursor.execute("SELECT pg_advisory_unlock(%s, 0)", [LockId.EMBEDDING])
     finally:
         other.close()
 
