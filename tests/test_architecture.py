@@ -39,7 +39,7 @@ LAYERS = {
         archive
         accounts
         forms tasks responses admin_pages management
-        pressed_twice
+        double_submit
         views api admin
         urls
     """,

@@ -28,11 +28,11 @@ from memory.accounts.guards import staff_only
 from memory.documents import folder as library_folder
 from memory.documents import library
 from memory.documents import reading as library_reading
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue, MemoryRefused, StaleWrite
 from memory.forms.fields import cleaned_of
 from memory.forms.library import AddDocumentForm, EditDocumentForm
 from memory.models import LibraryDocument
-from memory.pressed_twice import once_a_press
 from memory.recall.snippets import marked
 from memory.responses import undo_tag
 from memory.texts.days import in_utc
@@ -109,7 +109,7 @@ def _place(cursor: str) -> tuple[datetime, UUID] | None:
 
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_press
+@idempotent_post
 def library_add(request: BeaconRequest) -> HttpResponse:
     """Add a document by pasting it or by uploading a file."""
     posted = request.method == "POST"

@@ -19,10 +19,10 @@ from beacon_site.http import BeaconRequest
 from memory.accounts import people
 from memory.accounts.guards import staff_only
 from memory.accounts.people import works_here_alone
+from memory.double_submit import submission
 from memory.errors import InvalidValue
 from memory.forms.accounts import InvitationForm
 from memory.models import Invitation, SignIn, User
-from memory.pressed_twice import one_press
 
 
 @never_cache
@@ -33,10 +33,10 @@ def people_list(request: BeaconRequest) -> HttpResponse:
     form = InvitationForm(request.POST or None)
     link = ""
     if request.method == "POST" and form.is_valid():
-        with one_press(request) as press:
-            wanted = form.cleaned_data | {"instead_of": press.before}
+        with submission(request) as submitted:
+            wanted = form.cleaned_data | {"instead_of": submitted.previous}
             invitation, token = people.invite(by=request.user, **wanted)
-            press.keep(str(invitation.pk))
+            submitted.remember(str(invitation.pk))
         link = settings.BEACON_URL + reverse("memory:invitation", args=[token])
         form = InvitationForm()
         more = {"form": form, "link": link, "invitation": invitation}

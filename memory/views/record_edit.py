@@ -15,13 +15,13 @@ from django.views.decorators.http import require_http_methods
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms import records as forms
 from memory.models import Note
 from memory.notes import writing as notes
 from memory.notes.checks import TYPICAL
 from memory.observations.writing import write_observation
-from memory.pressed_twice import once_a_press
 from memory.records import editing as record_editing
 from memory.records import history as record_history
 from memory.records.page import model_of
@@ -31,7 +31,7 @@ from memory.responses import go_to, next_of, say_cleaned, undo_tag
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
-@once_a_press
+@idempotent_post
 def note_new(request: BeaconRequest) -> HttpResponse:
     """Write a note; `?kind=rule` chooses the kind, with what is usual for it."""
     kind = request.GET.get("kind", "")
@@ -55,7 +55,7 @@ def note_new(request: BeaconRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
-@once_a_press
+@idempotent_post
 def observation_new(request: BeaconRequest) -> HttpResponse:
     """Write an observation."""
     form = forms.NewObservationForm(request.POST or None, owner=request.user)

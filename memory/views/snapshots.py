@@ -19,10 +19,10 @@ from beacon_site.http import BeaconRequest
 from memory.content import snapshot_as_json, snapshot_from_json, take_snapshot
 from memory.content_pages import list as content_list
 from memory.content_pages import snapshots as snapshot_page
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue, MemoryRefused
 from memory.forms.snapshots import RestoreForm, TakeForm, UploadSnapshotForm
 from memory.models import Snapshot
-from memory.pressed_twice import once_a_press
 from memory.responses import go_back, go_to, refused, undo_tag
 
 
@@ -50,7 +50,7 @@ def _list(request: BeaconRequest, **forms: Any) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_press
+@idempotent_post
 def snapshot_take(request: BeaconRequest) -> HttpResponse:
     """Keep what a scope holds now."""
     form = TakeForm(request.POST if request.method == "POST" else None)
@@ -74,7 +74,7 @@ def snapshot_take(request: BeaconRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_press
+@idempotent_post
 def snapshot_upload(request: BeaconRequest) -> HttpResponse:
     """Take in a snapshot that was downloaded as JSON."""
     posted = request.method == "POST"

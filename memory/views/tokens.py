@@ -15,10 +15,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import agent_settings, program_setup, settings_undo, tokens
+from memory.double_submit import submission
 from memory.errors import InvalidValue
 from memory.forms.tokens import AgentForm, TokenForm
 from memory.models import Agent, ApiToken
-from memory.pressed_twice import one_press
 from memory.responses import undo_settings_tag
 from memory.reviewing import agent_reading
 
@@ -33,16 +33,16 @@ def token_list(request: BeaconRequest) -> HttpResponse:
     form = _form(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            with one_press(request) as press:
+            with submission(request) as submitted:
                 token, text = tokens.issue_instead(
                     request.user,
-                    instead_of=press.before,
+                    instead_of=submitted.previous,
                     name=form.cleaned_data["name"],
                     scopes=form.wanted_scopes,
                     expires_at=form.expires_at,
                     by=request.actor,
                 )
-                press.keep(str(token.pk))
+                submitted.remember(str(token.pk))
         except InvalidValue as exc:
             form.take(exc)
         else:

@@ -22,9 +22,9 @@ from beacon_site.http import BeaconRequest
 from beacon_site.providers import apprise_sender
 from memory.accounts import settings_undo
 from memory.accounts.people import works_here_alone
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.pressed_twice import once_a_press
 from memory.responses import go_back, undo_settings_tag
 from research.forms.channels import ChannelForm, DigestForm, FeedForm, TopicNoticesForm
 from research.models import Channel, Delivery, Feed, TopicNotices
@@ -69,7 +69,7 @@ def _topics(request: BeaconRequest) -> list[Topic]:
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_press
+@idempotent_post
 def channel_new(request: BeaconRequest, kind: str) -> HttpResponse:
     """Make a channel of a kind."""
     staffs = kind == Channel.Kind.APPRISE and not request.user.is_staff
@@ -260,7 +260,7 @@ def digest_settings(request: BeaconRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-@once_a_press
+@idempotent_post
 def feed_add(request: BeaconRequest) -> HttpResponse:
     """Make a feed."""
     form = FeedForm(request.POST, owner=request.user)

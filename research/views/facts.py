@@ -16,10 +16,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
+from memory.double_submit import idempotent_post
 from memory.errors import MemoryRefused
 from memory.forms.facts import CorrectionForm, FactForm, StrikeForm
 from memory.models import Lock, TopicFact
-from memory.pressed_twice import once_a_press
 from memory.responses import go_back, refused, undo_tag
 from research.facts import editing as fact_editing
 from research.facts import history as fact_history
@@ -30,7 +30,7 @@ from research.topics import rules_page
 @require_http_methods(["GET", "POST"])
 @login_required
 @vary_on_headers("HX-Request")
-@once_a_press
+@idempotent_post
 def topic_facts(request: BeaconRequest, slug: str) -> HttpResponse:
     """Show the topic's facts; a POST adds one."""
     topic = get_object_or_404(topic_page.topics_of(request.user), slug=slug)

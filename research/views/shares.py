@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from beacon_site.http import BeaconRequest
 from memory.accounts.people import works_here_alone
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue
-from memory.pressed_twice import once_a_press
 from memory.responses import go_back
 from research.forms.share import ShareForm
 from research.models import Run, SharedLink
@@ -27,7 +27,7 @@ from research.reports import sharing
 @never_cache
 @require_http_methods(["GET", "POST"])
 @login_required
-@once_a_press
+@idempotent_post
 def report_share(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse:
     """Show the report's links, and make one: over htmx the part with form and list alone."""
     mine = Run.objects.of(request.user).kept().filter(topic__slug=slug, topic__trashed_at=None)

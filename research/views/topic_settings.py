@@ -18,9 +18,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from beacon_site.http import BeaconRequest
 from memory.accounts import settings_undo
+from memory.double_submit import idempotent_post
 from memory.errors import InvalidValue
 from memory.models import Topic
-from memory.pressed_twice import once_a_press
 from memory.responses import go_to, undo_settings_tag
 from memory.texts.text import clean
 from research.budgets import forecasting
@@ -52,7 +52,7 @@ _NOT_SAVING = ("show_runs", "use_domains", "try_intent")
 
 @login_required
 @require_http_methods(["GET", "POST"])
-@once_a_press
+@idempotent_post
 def topic_new(request: BeaconRequest) -> HttpResponse:
     """Make a topic, and start its first run if that was asked for."""
     if (again := _shown_again(request, initial_of_new(request.user))) is not None:

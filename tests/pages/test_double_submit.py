@@ -1,4 +1,4 @@
-"""A button pressed twice in a hurry, by forms alone: what it makes is made once."""
+"""A form that is submitted twice, without JavaScript: what it creates is created once."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_without_redis_a_form_is_still_taken(browser: Client, monkeypatch: pytes
     def gone(*args: Any, **more: Any) -> None:
         raise RedisError
 
-    monkeypatch.setattr("memory.pressed_twice.cache.get", gone)
-    monkeypatch.setattr("memory.pressed_twice.cache.set", gone)
+    monkeypatch.setattr("memory.double_submit.cache.get", gone)
+    monkeypatch.setattr("memory.double_submit.cache.set", gone)
 
     assert browser.post(NEW_NOTE, NOTE).status_code == 302
 
