@@ -25,7 +25,7 @@ from beacon_site.providers.answers import (
 )
 from beacon_site.providers.catalogue import BY_NAME
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
-from beacon_site.providers.feeds import read_apart
+from beacon_site.providers.extract import get_extractor
 from beacon_site.providers.http import Reply, ServiceHttp
 from beacon_site.providers.keywords import keywords, phrase
 from beacon_site.providers.query_cache import AskedOnce
@@ -100,7 +100,9 @@ class ArxivSearch:
     def _feed(self, reply: Reply) -> dict[str, Any]:
         """Return the parsed page; raise for every answer that is none."""
         is_atom = b"<feed" in reply.content[:2000]
-        feed = (read_apart(reply.content, PAPER_URL) if is_atom else None) or _NO_FEED
+        feed = (
+            get_extractor().read_feed(reply.content, PAPER_URL) if is_atom else None
+        ) or _NO_FEED
         why = _error_of(feed) or said(self._http, parsed(reply)) or plain_text(self._http, reply)
         if "rate exceeded" in why.lower() and reply.status == HTTPStatus.OK:
             raise ProviderUnavailable(

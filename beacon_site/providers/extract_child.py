@@ -1,10 +1,10 @@
-"""The child that reads pages: `python -m beacon_site.providers.extract_child`.
+"""The child that reads pages and feeds: `python -m beacon_site.providers.extract_child`.
 
-One JSON object a line on standard input (`content` in base64, `content_type`, `url`), one
-JSON object a line back: `text`, `title`, `date`, `language`, or `trouble`, a word that
-`extract.explain` knows.  The first line it writes, `{}`, says that it is ready.  It ends at
-the end of its input; whatever hangs is killed by its parent, and by the kernel if there is
-no parent any more.
+It reads one JSON object per line: a page (`content` in base64, `content_type`, `url`) or a feed
+(`feed` in base64, `url`).  It answers with one per line: for a page `text`, `title`, `date` and
+`language`, or `trouble`, a word that `extract.explain` knows, and for a feed what
+`extract_feed.read_feed` returns.  Its first line, `{}`, says that it is ready.  It ends at the
+end of its input.  Its parent kills it when it hangs, or the kernel does if the parent is gone.
 """
 
 from __future__ import annotations
@@ -135,6 +135,20 @@ def _dehyphenated(text: str) -> str:
     return re.sub(r"(?<=[a-zà-ÿ])-\n(?=[a-zà-ÿ])", "", text)
 
 
+def answer(request: dict[str, str]) -> dict[str, Any]:
+    """Return the reply to one request."""
+    if "feed" in request:
+        # Imported with the first feed: most children never read one.
+        from beacon_site.providers.extract_feed import read_feed
+
+        return read_feed(base64.b64decode(request["feed"]), request["url"])
+    page = read(base64.b64decode(request["content"]), request["content_type"], request["url"])
+    if "text" in page:
+        page["text"] = page["text"][:TEXT_CHARACTERS]
+        page["title"] = page["title"][:300]
+    return page
+
+
 def _limit_own_resources() -> None:
     """The parent watches resident memory; this stops one huge request between two looks."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -163,12 +177,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for line in sys.stdin.buffer:
         signal.alarm(ALARM_SECONDS)
-        page = json.loads(line)
-        answer = read(base64.b64decode(page["content"]), page["content_type"], page["url"])
-        if "text" in answer:
-            answer["text"] = answer["text"][:TEXT_CHARACTERS]
-            answer["title"] = answer["title"][:300]
-        answers.write(json.dumps(answer).encode("ascii") + b"\n")
+        answers.write(json.dumps(answer(json.loads(line))).encode("ascii") + b"\n")
         answers.flush()
         signal.alarm(0)
 

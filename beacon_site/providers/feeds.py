@@ -1,4 +1,4 @@
-"""RSS and Atom feeds as a search service: fetched through the guard, parsed in a child.
+"""RSS and Atom feeds as a search service: fetched through the guard, parsed in a child process.
 
 A feed cannot be asked: every entry of a topic's feeds is a candidate, and the query only orders
 them, by its words and then by date.
@@ -6,11 +6,7 @@ them, by its words and then by date.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -18,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urljoin
 
@@ -31,6 +26,7 @@ from beacon_site.providers.errors import (
     ProviderUnavailable,
     ServiceUnreachable,
 )
+from beacon_site.providers.extract import get_extractor
 from beacon_site.providers.results import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
@@ -45,7 +41,6 @@ logger = structlog.get_logger(__name__)
 
 LARGEST_FEED = 2 * 1024 * 1024  # bytes parsed; what follows them is cut off
 AT_ONCE = 6  # feeds fetched side by side
-PARSE_SECONDS = 10.0  # then the reader is killed
 FRESH_SECONDS = 300.0  # one fetch serves all queries of a run
 ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9, text/xml;q=0.8"
 
@@ -205,10 +200,10 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     """Return the entries of a feed in its own order; those without an address are left out.
 
     A broken feed counts as far as it has entries.  Raises ProviderRejected for what is no feed or
-    keeps the parser longer than PARSE_SECONDS.
+    exceeds the limits of its reader.
     """
     base = final_url or url
-    parsed = read_apart(content[:LARGEST_FEED], base)
+    parsed = get_extractor().read_feed(content[:LARGEST_FEED], base)
     if parsed is None:
         raise ProviderRejected(
             _("The feed at %(url)s cannot be read within the limits: it may be hostile.")
@@ -222,41 +217,6 @@ def parse_feed(content: bytes, *, url: str, final_url: str = "") -> tuple[Search
     about = {"feed": url, "feed_title": text_of_html(parsed["title"], LONGEST_TITLE)}
     made = (_hit(entry, base, about) for entry in parsed["entries"])
     return tuple(hit for hit in made if hit)
-
-
-def read_apart(content: bytes, base: str) -> dict[str, Any] | None:
-    """Return what feed_child reads, in a process that can be killed; None if it failed.
-
-    Raises ProviderUnavailable if no process could be started.
-    """
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "beacon_site.providers.feed_child"],
-            input=base.replace("\n", "").encode("utf-8", "replace") + b"\n" + content,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=PARSE_SECONDS,
-            check=True,
-            cwd=root,
-            # No key and no password of ours is any business of a feed's reader.
-            env={
-                "PATH": os.environ.get("PATH", os.defpath),
-                "PYTHONPATH": os.pathsep.join(paths),
-                "PYTHONUTF8": "1",
-            },
-            start_new_session=True,
-        )
-        parsed = json.loads(done.stdout)
-    except (subprocess.SubprocessError, ValueError) as exc:
-        logger.warning("feed reader failed", why=type(exc).__name__)
-        return None
-    except OSError as exc:
-        raise ProviderUnavailable(
-            _("The feed reader could not be started: %(why)s.") % {"why": exc.strerror}
-        ) from exc
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _hit(entry: Mapping[str, Any], base: str, about: Mapping[str, str]) -> SearchHit | None:

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 from werkzeug import Response
 
-from beacon_site.providers import arxiv, feeds
+from beacon_site.providers import arxiv
 from beacon_site.providers.arxiv import ArxivSearch
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
 from beacon_site.providers.rate_limit import OneEvery
@@ -137,8 +137,8 @@ def test_a_file_of_this_machine_does_not_come_in_as_an_entity(search, papers):
 
 
 @pytest.mark.parametrize("start", [b"<html>", b'<feed xmlns="http://www.w3.org/2005/Atom">'])
-def test_a_page_made_to_hang_the_parser_is_given_up(search, papers, start, monkeypatch):
-    monkeypatch.setattr(feeds, "PARSE_SECONDS", 1.0)
+def test_a_page_made_to_hang_the_parser_is_given_up(search, papers, start, monkeypatch, impatient):
+    monkeypatch.setattr(arxiv, "get_extractor", lambda: impatient)
     papers.enqueue(lambda _request: Response(start + b"<b" * 1_000_000))
 
     with pytest.raises(ProviderUnavailable, match="not Atom"):

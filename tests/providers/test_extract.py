@@ -283,7 +283,7 @@ def test_a_reader_that_cannot_be_started_is_said_so(scripted: list[Extractor]):
     reader = Extractor(command=["/nowhere/python"])
     scripted.append(reader)
 
-    with pytest.raises(ProviderUnavailable, match="could not be started"):
+    with pytest.raises(ProviderUnavailable, match="couldn’t be started"):
         reader.extract(b"<p>x")
 
 

@@ -10,6 +10,7 @@ from pytest_httpserver import HTTPServer
 
 from beacon_site.providers import feeds
 from beacon_site.providers.errors import ProviderRejected, ProviderUnavailable
+from beacon_site.providers.extract import get_extractor
 from beacon_site.providers.feeds import FeedSearch, Validators, parse_feed
 from beacon_site.providers.fetch import GuardedFetcher
 from beacon_site.providers.search import SearchOptions, SearchProfile, get_search
@@ -161,9 +162,18 @@ def test_a_file_of_this_machine_does_not_come_in_as_an_entity():
     assert "root" not in str(parse_feed(text.encode(), url="https://f.example/"))
 
 
-def test_a_feed_made_to_hang_the_parser_is_killed(monkeypatch):
-    monkeypatch.setattr(feeds, "PARSE_SECONDS", 1.0)
+def test_a_feed_made_to_hang_the_parser_is_killed(monkeypatch, impatient):
+    monkeypatch.setattr(feeds, "get_extractor", lambda: impatient)
     nested = '<rss version="2.0"><channel>' + "<item><title>t</title>" * 60_000
 
     with pytest.raises(ProviderRejected, match="hostile"):
         parse_feed(nested.encode(), url="https://f.example/")
+
+
+def test_a_feed_is_read_by_the_child_that_reads_pages():
+    reader = get_extractor()
+    reader.extract(b"<p>page")
+    child = reader.pid
+    parse_feed(rss(item(1, "Release")).encode(), url="https://f.example/")
+
+    assert reader.pid == child

@@ -1,20 +1,12 @@
-"""The child that parses one feed: `python -m beacon_site.providers.feed_child`.
+"""What an RSS or Atom feed says.
 
-Standard input is the feed's address on a line, then its bytes; standard output is one JSON object
-`{"version", "title", "total", "start", "entries": [{"title", "links", "id", "text", "author",
-"authors", "day", "more"}]}`, where `total` and `start` are OpenSearch's and `more` what arXiv says
-beside.  A feed of
-some hundred kilobytes can keep the parser for minutes, and nothing within a process stops it: the
-parent kills this one after its time.
+Runs in the child process only (`extract_child.py`): a feed of some hundred kilobytes can keep the
+parser for minutes.
 """
 
 from __future__ import annotations
 
 import calendar
-import json
-import resource
-import signal
-import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,18 +16,19 @@ MOST_ENTRIES = 500  # of one feed, the first ones
 LONGEST_TEXT = 20_000  # characters of one field handed over
 MOST_LINKS = 5
 MOST_NAMES = 10  # of authors: papers of large collaborations have thousands
-ADDRESS_SPACE = 1024 * 1024 * 1024
-ALARM_SECONDS = 25  # for a child whose parent was killed meanwhile
 
 
-def read(content: bytes, address: str) -> dict[str, Any]:
-    """Return what a feed says, fields as they stand in it; links made whole where it says how."""
+def read_feed(content: bytes, url: str) -> dict[str, Any]:
+    """Return {"version", "title", "total", "start", "entries": [...]}, links resolved.
+
+    `total` and `start` are OpenSearch's; an entry's `more` has the fields of arXiv.
+    """
     # Sanitising is switched off: only words are taken, and its parser is slow on hostile markup.
     parsed: Any = feedparser.parse(
         content,
         sanitize_html=False,
         resolve_relative_uris=False,
-        response_headers={"content-location": address},
+        response_headers={"content-location": url},
     )
     return {
         "version": str(parsed.get("version") or ""),
@@ -81,17 +74,3 @@ def _day(entry: Any) -> str:
             except (ValueError, OverflowError, OSError):
                 continue
     return ""
-
-
-def main() -> None:
-    """Read one feed and end; anything that goes wrong is an exit status other than 0."""
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY and sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, hard))
-    signal.alarm(ALARM_SECONDS)
-    address, _sep, content = sys.stdin.buffer.read().partition(b"\n")
-    json.dump(read(content, address.decode("utf-8", "replace")), sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
