@@ -317,7 +317,7 @@ def restore_database(backup: Backup) -> None:
             % {"schema": schema, "current": current}
         )
     before = ["BEGIN;", f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s';", *_drop_statements(schema)]
-    connection.close()  # it would be in the way of the drops
+    connection.close()  # what it knows of the tables is out of date afterwards
     with (
         zipfile.ZipFile(backup.path) as archive,
         archive.open(DATABASE) as dump,

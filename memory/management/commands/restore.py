@@ -15,7 +15,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -69,7 +69,6 @@ class Command(BaseCommand):
             _check_origin(backup, other_key=options["other_key"])
             self._check_database(replace=options["replace"], yes=options["yes"])
             with _beacon_stopped():
-                connections.close_all()
                 backups.restore_database(backup)
         except BackupError as exc:
             raise CommandError(
