@@ -19,6 +19,7 @@ _JOINED = frozenset(_JOINER + "".join(map(chr, range(0x1F3FB, 0x1F400))))  # and
 _LIST_MARKER = re.compile(r"^\s*(?:[-*+•·–—]|\d{1,3}[.)、]|\[\d+\]:?|#{1,6}|>)\s+")
 _HEADING = re.compile(r"^\s*#{1,6}\s")
 _STOPS = frozenset(".!?:;,…。！？：；，、")
+_CLOSING = re.compile(r"[”\"'’)）]+$")
 _TASK_MARK = re.compile(r"^\[[ xX]\]\s+")
 _EMPHASIS = re.compile(r"(\*\*|~~|\*|`)(?=\S)(.{1,400}?)(?<=\S)\1")
 # Underscores inside a name (snake_case, __init__.py) are part of it.
@@ -59,7 +60,7 @@ def one_line(text: str) -> str:
 
 def ended(text: str) -> str:
     """Return `text` as a sentence: with a full stop unless it has an end of its own."""
-    return text if text.rstrip("”\"’')）)")[-1:] in _STOPS else f"{text}."
+    return text if _CLOSING.sub("", text)[-1:] in _STOPS else f"{text}."
 
 
 def shorten(text: str, limit: int) -> str:
