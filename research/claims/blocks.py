@@ -51,7 +51,8 @@ _IMAGE = re.compile(r"!\[[^\]]{0,300}\](?:\([^)]{0,500}\)|\[[^\]]{0,60}\])?")
 _REFERENCE = re.compile(r"\[([^\[\]]{1,300})\]\[[^\[\]]{0,80}\]")
 _RST_LINK = re.compile(r"`([^`<>]{1,200}?)\s*<[^<>`]+>`_{1,2}|:[a-z]+(?::[a-z]+)?:`([^`]{1,120})`")
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.{0,200000}?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
-_WIKI_HEADING = re.compile(r"(={1,6})\s*([^=].*?)\s*\1\s*$")
+# `== Title ==` of MediaWiki, `== Title` of AsciiDoc and Typst.
+_WIKI_HEADING = re.compile(r"(={1,6})(?:\s*([^=].*?)\s*\1|[ \t]+([^=\s].{0,200}))\s*$")
 _WIKI_STYLE = re.compile(r"^[\w-]+\s*=\s*\"[^\"]*\"(?:\s+[\w-]+\s*=\s*\"[^\"]*\")*\s*$")
 _WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]{0,200}\|)?([^\[\]|]{1,200})\]\]")
 _YAML_LINE = re.compile(r"\s*(?:#|---|(?:- +)?[\w\"'][\w .\"'\-/]{0,60}:(?:\s|$)|- \S)")
@@ -225,7 +226,7 @@ def _read_heading(reader: _Reader, lines: list[str], place: int) -> int:
     """Read a heading, and return the place behind it; 0 if there is none."""
     line = lines[place]
     if heading := (_ATX.match(line) or _WIKI_HEADING.match(line)):
-        reader.head(len(heading.group(1)), heading.group(2))
+        reader.head(len(heading.group(1)), heading.group(2) or heading.group(3))
         return place + 1
     if not _is_underlined(lines, place):
         return 0
@@ -309,7 +310,8 @@ def _starts(lines: list[str], place: int) -> bool:
     """Whether a line begins something of its own."""
     line = lines[place]
     return bool(
-        _ITEM.match(line) or _ATX.match(line) or _FENCE.match(line) or _is_row(lines, place)
+        _ITEM.match(line) or _ATX.match(line) or _WIKI_HEADING.match(line) or _FENCE.match(line)
+        or _is_row(lines, place)
         or _is_underlined(lines, place) or _UNDERLINE.match(line) or _DIRECTIVE.match(line)
     )  # fmt: skip
 

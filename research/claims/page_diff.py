@@ -87,7 +87,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
-    gained = _new_columns(left)
+    gained = _new_columns(old, new)
     _take_keyed(left, result, gained)
     _take_rows(left, result, gained)
     _take_alike(left, result)
@@ -176,13 +176,16 @@ def _is_indifferent_move(a: Entry, b: Entry) -> bool:
     return a.path[-1:] == b.path[-1:] or a.kind == SENTENCE
 
 
-def _new_columns(left: _Left) -> set[str]:
-    """Return the columns that many rows have now and none had: a change of their table."""
-    before = {name for entry in left.old for name, _v in entry.fields}
-    counts = Counter(name for entry in left.new for name, _v in entry.fields)
-    return {n for n, count in counts.items() if n not in before and count > FEW_GAINED} | (
-        before - set(counts) if len(left.old) > FEW_GAINED else set()
-    )
+def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:
+    """Return the columns that many rows have in one version and none in the other: a change of their table."""
+    before = Counter(name for entry in old for name, _v in entry.fields)
+    after = Counter(name for entry in new for name, _v in entry.fields)
+    return {
+        name
+        for ours, theirs in ((before, after), (after, before))
+        for name, count in ours.items()
+        if name not in theirs and count > FEW_GAINED
+    }
 
 
 def _take_keyed(left: _Left, result: PageDiff, changed_columns: set[str]) -> None:
@@ -252,7 +255,6 @@ def _alike_rows(
     counts = Counter(cell for entry in (*old, *new) for cell in _row_cells(entry))
     whole = len(old) + len(new)
     weights = {cell: math.log(1 + whole / count) for cell, count in counts.items()}
-    weight_of = {id(e): sum(weights[cell] for cell in _row_cells(e)) for e in (*old, *new)}
     holding: defaultdict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in old:
         for cell in _row_cells(entry):
@@ -265,9 +267,17 @@ def _alike_rows(
                 shared[id(a)] += weights[cell]
                 beside[id(a)] = a
         for name, weight in shared.items():
-            larger = max(weight_of[id(b)], weight_of[name])
+            a = beside[name]
+            # A column that only one of them has doesn't set them apart.
+            larger = max(_weight_in(a, b, weights), _weight_in(b, a, weights))
             if weight >= SHARED * larger:
-                yield -weight / larger, beside[name].order, b.order, beside[name], b
+                yield -weight / larger, a.order, b.order, a, b
+
+
+def _weight_in(a: Entry, b: Entry, weights: Mapping[tuple[str, str], float]) -> float:
+    """Return the weight of a row's cells in the columns that another row has, too."""
+    names = {"", *(name for name, value in b.fields if value)}
+    return sum(weights[cell] for cell in _row_cells(a) if cell[0] in names)
 
 
 def _row_cells(entry: Entry) -> set[tuple[str, str]]:

@@ -18,6 +18,7 @@ from research.claims import values
 
 DEEPEST = 16  # levels of a file; deeper ones are left out
 MOST_NESTED = 40  # values nested in a record that belong to it; a larger part is records of its own
+MOST_SHORT = 3  # values of a nested record that says nothing without the one around it
 NAMED_BY = 8  # fields from which the name of a record is put together
 
 NAMES = (
@@ -276,6 +277,8 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
     if isinstance(node.value, list):
         if all(isinstance(each.value, str) for each in node.value):
             return [(name, ", ".join(str(each.value) for each in node.value))]
+        if all(_is_short(each) for each in node.value):
+            return [(name, ", ".join(_said(each) for each in node.value))]
         if any(isinstance(e.value, dict) and _own_name(e.value) for e in node.value):
             return None
         parts = [(f"{name} {n}", each) for n, each in enumerate(node.value, start=1)]
@@ -288,6 +291,27 @@ def _nested(node: Node, name: str, depth: int = 0) -> list[tuple[str, str]] | No
             return None
         found += nested
     return found
+
+
+def _is_short(node: Node) -> bool:
+    """Whether a nested record is a few values, such as a goal with its minute."""
+    if not isinstance(node.value, dict):
+        return isinstance(node.value, str)
+    return 0 < len(node.value) <= MOST_SHORT and all(
+        isinstance(each.value, str) and len(each.value) <= 60 for each in node.value.values()
+    )
+
+
+def _said(node: Node) -> str:
+    """Return a short record in words: its name, then its other values; "yes" says its key."""
+    if not isinstance(node.value, dict):
+        return str(node.value)
+    own = _own_name(node.value)
+    said = [str(node.value[own].value)] if own else []
+    for key, each in node.value.items():
+        if key != own and each.value not in ("", "no"):
+            said.append(key if each.value == "yes" else str(each.value))
+    return " ".join(said)
 
 
 def _children(node: Node) -> list[Node]:
