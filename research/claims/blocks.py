@@ -20,6 +20,7 @@ MOST_ENTRIES = 20_000  # of a page; a table of 10,000 rows fits
 LONGEST_QUOTE = 1_500
 LONGEST_CELL = 400
 LONGEST_KEY_WORDS = 8
+STATED = 4  # words from which a heading says something by itself
 
 ROW, PAIR, ITEM, SENTENCE, PARAGRAPH = "row", "pair", "item", "sentence", "paragraph"
 
@@ -113,20 +114,34 @@ class _Reader:
     lead: str = ""  # a short line with a colon, which names the list below it
     underlines: list[str] = field(default_factory=list)
     group: int = 0
+    filled: int = 0  # entries when the last heading was read, and that heading
+    heading: str = ""
 
     @property
     def headings(self) -> tuple[str, ...]:
         return tuple(text for _level, text in self.levels)
 
     def head(self, level: int, text: str) -> None:
+        said = one_line(text)
+        if self.levels and self.levels[-1][0] >= level:
+            self.close()
         while self.levels and self.levels[-1][0] >= level:
             self.levels.pop()
         text = plain_words(text)[:200]
+        self.heading, self.filled = said, len(self.entries)
         if text:
             self.levels.append((level, text))
         self.items.clear()
         self.lead = ""
         self.group += 1
+
+    def close(self) -> None:
+        """Make a heading with nothing below it an item: some changelogs consist of headings."""
+        if self.heading and self.filled == len(self.entries) and len(self.levels) > 1:
+            _level, text = self.levels.pop()
+            if len(text.split()) >= STATED:
+                self.add(ITEM, text, (), self.heading)
+        self.heading = ""
 
     def add(
         self,
@@ -166,6 +181,7 @@ def parse(text: str, language: str = "", *, keep_paragraphs: bool = False) -> li
         text = text[front.end() :]
     text = _HTML_TABLE.sub(lambda found: _as_pipes(found.group()), _COMMENT.sub("\n", text))
     _read_lines(reader, text.split("\n"))
+    reader.close()
     return reader.entries
 
 

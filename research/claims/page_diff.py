@@ -8,9 +8,11 @@ for the likeness of what is left under one heading, which is bounded by MOST_ALI
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rapidfuzz import fuzz, process
 
@@ -30,6 +32,10 @@ MOST_ALIKE = 300  # statements of a heading on either side that are compared for
 # A page that keeps less than this of a version with at least so many statements is another page.
 LEAST_KEPT = 0.1
 FEW = 8
+FEW_VERSIONS = 3
+# "1.14.0 - 25 June 2025", "Version 2.1", "Ruff 0.15.0", but not "Update Node.js to 14.0".
+_VERSION_HEADING = re.compile(r"\W*(?:[^\W\d][\w.-]*\s){0,2}\W*v?(\d+(?:\.\d+)+)")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,14 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
         result.is_replaced = True
         return result
     result.renamed = _renamed(moved, old, new)
+    is_changelog = len(versions_of(old)) >= FEW_VERSIONS
     for a, b in moved:
-        if result.renamed.get(a.path) == b.path or _is_indifferent_move(a, b):
+        is_same_version = is_changelog and version_of(a.headings) == version_of(b.headings) != ()
+        if (
+            is_same_version
+            or result.renamed.get(a.path) == b.path
+            or _is_indifferent_move(a, b)
+        ):
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
@@ -172,8 +184,36 @@ def _renamed(
 
 
 def _is_indifferent_move(a: Entry, b: Entry) -> bool:
-    """Whether a move says nothing: only a heading far above differs, or a sentence changed place."""
-    return a.path[-1:] == b.path[-1:] or a.kind == SENTENCE
+    """Whether a move says nothing: the nearest heading only has other words, or a sentence moved."""
+    if a.path[-1:] == b.path[-1:] or a.kind == SENTENCE:
+        return True
+    return bool(a.path and b.path) and _is_same_heading(a.path[-1], b.path[-1])
+
+
+@lru_cache(maxsize=4_096)
+def version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the version that headings name, as numbers: "1.14" and below it "1.14.2" is (1, 14, 2)."""
+    found: tuple[int, ...] = ()
+    for heading in headings:
+        if (named := _VERSION_HEADING.match(heading)) is None:
+            continue
+        version = values.version_key(named.group(1))
+        if not found or version[: len(found)] == found:
+            found = version
+    return found
+
+
+def versions_of(entries: Sequence[Entry]) -> set[tuple[int, ...]]:
+    """Return the versions that headings name; a page with FEW_VERSIONS of them is a changelog."""
+    return {version_of(headings) for headings in {entry.headings for entry in entries}} - {()}
+
+
+def _is_same_heading(before: str, after: str) -> bool:
+    """Whether a heading only gained or lost some words: "fix(api): add events (#12)", "#12: add events"."""
+    ours, theirs = set(_WORD.findall(after)), set(_WORD.findall(before))
+    if len(ours & theirs) < 3 or values.numbers(before) != values.numbers(after):
+        return False
+    return ours <= theirs or theirs <= ours
 
 
 def _new_columns(old: Sequence[Entry], new: Sequence[Entry]) -> set[str]:

@@ -8,20 +8,22 @@ lists of people and reworded prose are not.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from rapidfuzz import fuzz
 
 from memory.texts.injection import smells_of_instructions
+from memory.texts.sentences import word_count
 from memory.texts.text import match_key, shorten
 from research.claims import values
-from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, Entry
-from research.claims.page_diff import ADDED, CHANGED, MOVED, REMOVED, Difference, PageDiff
+from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
+from research.claims.page_diff import (
+    ADDED, CHANGED, FEW_VERSIONS, MOVED, REMOVED, Difference, PageDiff, version_of, versions_of,
+)  # fmt: skip
 from research.claims.terms import is_wide_text, terms
 
 NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
@@ -98,20 +100,19 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     `old` are the statements of the last version: what is below a heading that it did not have is
     one new section.  Sentences that give orders to their reader are left out.
     """
-    old_paths = {entry.path for entry in old}
-    latest = _latest_version({entry.headings for entry in old})
+    known = _Known.of(old)
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
     for difference in diff.differences:
-        root = _new_root(difference, old_paths, diff)
+        root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
         else:
             found.append(_change(difference, title))
     for root, members in sections.items():
-        found += _section(root, members, title)
-    if latest:
-        found = [_past(one, latest) for one in found]
+        found += _section(root, members, title, known)
+    if known.latest:
+        found = [_past(one, known.latest) for one in found]
     loud = [
         one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
     ]
@@ -135,8 +136,7 @@ def attribute(name: str) -> str:
 
 def _subject(entry: Entry, title: str) -> str:
     """Return what an entry is about, with the heading or title that makes it clear."""
-    nearest = entry.headings[-1] if entry.headings else ""
-    context = title if not nearest or _GENERIC.match(nearest) or nearest.islower() else nearest
+    context = _context(entry, title)
     if not entry.subject:
         return context
     if match_key(context) in entry.key or entry.key in match_key(context).split():
@@ -145,6 +145,16 @@ def _subject(entry: Entry, title: str) -> str:
     if entry.kind in (ROW, PAIR) or is_short:
         return f"{shorten(context, 80)}, {entry.subject}"
     return entry.subject
+
+
+def _context(entry: Entry, title: str) -> str:
+    """Return the nearest heading that says something, else the title."""
+    for heading in reversed(entry.headings):
+        # A key of a data file says little ("prices", "goals1"), a name such as "gpt-5-mini" does.
+        is_key = heading.islower() and not re.search(r"[\s\d].*\d|-", heading)
+        if not _GENERIC.match(heading) and not is_key:
+            return heading
+    return title
 
 
 def _fields(entry: Entry) -> list[str]:
@@ -313,34 +323,65 @@ def share_of(entry: Entry) -> float:
 # --- groups -----------------------------------------------------------------------------------------
 
 
-def _new_root(
-    difference: Difference, old_paths: set[tuple[str, ...]], diff: PageDiff
-) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class _Known:
+    """The headings of the last version: their paths, each heading with how often it is there, versions."""
+
+    paths: frozenset[tuple[str, ...]]
+    counts: Counter[str]
+    versions: frozenset[tuple[int, ...]]
+    latest: tuple[int, ...]  # empty where fewer than three headings name a version
+
+    @classmethod
+    def of(cls, old: Sequence[Entry]) -> _Known:
+        paths = {entry.path for entry in old}
+        prefixes = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
+        versions = versions_of(old)
+        latest = max(versions) if len(versions) >= FEW_VERSIONS else ()
+        counts = Counter(path[-1] for path in prefixes)
+        return cls(frozenset(prefixes), counts, frozenset(versions), latest)
+
+
+def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[str, ...]:
     """Return the highest heading above an added entry that the last version did not have."""
     entry = difference.new
-    if difference.kind != ADDED or entry is None or not old_paths:
+    if difference.kind != ADDED or entry is None or not known.paths:
         return ()
     renamed = set(diff.renamed.values())
     for depth in range(1, len(entry.path) + 1):
         path = entry.path[:depth]
-        if path in renamed:
+        # The heading of a known version may be written in another way now.
+        if path in renamed or (known.latest and version_of(entry.headings[depth - 1 : depth]) in known.versions):
             return ()
-        if not any(known[:depth] == path for known in old_paths):
+        if path not in known.paths:
             return path
     return ()
 
 
-def _section(root: tuple[str, ...], members: Sequence[Difference], title: str) -> list[PageChange]:
+def _section(
+    root: tuple[str, ...], members: Sequence[Difference], title: str, known: _Known
+) -> list[PageChange]:
+    """Return a section that is new as a whole: a line for itself, and one for each of its parts.
+
+    A part is an entry, or what is below a heading that is a statement itself, such as the title
+    of a change in a changelog.
+    """
     entries = [one.new for one in members if one.new is not None]
-    depth = len(root) - 1
     first = entries[0]
+    depth = _depth_of(root, entries)
     heading = first.headings[depth]
+    parts: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        parts[_stated_heading(entry, depth, known) or (str(entry.order), entry.match)].append(entry)
     changes = [
-        replace(_came(entry, title), path=entry.path, headings=entry.headings) for entry in entries
+        _part(path, below, title)
+        if path == below[0].path[: len(path)]
+        else replace(_came(below[0], title), path=below[0].path, headings=below[0].headings)
+        for path, below in parts.items()
     ]
     if len(entries) < 3 and not values.typed_values(heading):
         return changes
-    number = ngettext("%(n)d entry", "%(n)d entries", len(entries)) % {"n": len(entries)}
+    number = ngettext("%(n)d entry", "%(n)d entries", len(parts)) % {"n": len(parts)}
     lead = entries[0].text if entries[0].kind == SENTENCE and len(entries[0].text) < 160 else number
     above = first.headings[depth - 1] if depth else title
     name = heading if match_key(above) in match_key(heading) else f"{above}, {heading}"
@@ -355,25 +396,52 @@ def _section(root: tuple[str, ...], members: Sequence[Difference], title: str) -
     return [head, *(replace(one, weight=min(one.weight, 0.8)) for one in kept)]
 
 
-def _latest_version(headings: set[tuple[str, ...]]) -> tuple[int, ...]:
-    """Return the highest version that headings name; empty where fewer than three name one."""
-    found = [_version_of(path) for path in headings]
-    named = [version for version in found if version]
-    return max(named) if len(named) >= 3 else ()
+def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
+    """Return the depth of a section's heading; "1.14" with only "1.14.0 - 25 June" below is that one."""
+    depth = len(root)
+    headings, path = entries[0].headings, entries[0].path
+    while (
+        depth < len(path)
+        and all(entry.path[: depth + 1] == path[: depth + 1] for entry in entries)
+        and {kind for kind, _v in values.typed_values(headings[depth])} & {values.VERSION, values.DATE}
+    ):
+        depth += 1
+    return depth - 1
 
 
-@lru_cache(maxsize=4_096)
-def _version_of(headings: tuple[str, ...]) -> tuple[int, ...]:
-    for heading in headings:
-        versions = [v for k, v in values.typed_values(heading) if k == values.VERSION]
-        if versions:
-            return values.version_key(versions[0])
+def _stated_heading(entry: Entry, depth: int, known: _Known) -> tuple[str, ...]:
+    """Return the path to the highest heading below `depth` that is a statement itself.
+
+    It has some words, and isn't one that every section has ("Bug fixes in the server").
+    """
+    for at in range(depth + 1, len(entry.path)):
+        heading = entry.path[at]
+        is_long = word_count(heading) >= STATED or (is_wide_text(heading) and len(heading) > 6)
+        if is_long and known.counts[heading] < 2:
+            return entry.path[: at + 1]
     return ()
+
+
+def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageChange:
+    """Return what is below one heading of a new section, said by the heading and its first entry."""
+    first = entries[0]
+    heading = first.headings[len(path) - 1]
+    made = _came(first, title)
+    text = first.text
+    if text.endswith(":"):  # it only announces what is below it
+        text = f"{text} {'; '.join(entry.text for entry in entries[1:6])}"
+    text = shorten(text.rstrip(": "), 200)
+    sentence = heading if match_key(text) in match_key(heading) else f"{heading}: {text}"
+    weight = 0.8 * (0.5 if _PEOPLE.search(heading) else 1.0)
+    return replace(
+        made, sentence=shorten(sentence, LONGEST), weight=weight, path=path,
+        headings=first.headings[: len(path)], kind=ROW,
+    )  # fmt: skip
 
 
 def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
     """Return a change with little weight if it is below the heading of an earlier version."""
-    version = _version_of(change.headings)
+    version = version_of(change.headings)
     return replace(change, weight=0.3 * change.weight) if version and version < latest else change
 
 
