@@ -79,6 +79,7 @@ class Entry:
     quote: str
     order: int = 0
     group: int = 0  # entries of one table, list or paragraph share it
+    part: int = 0  # which sentence of its paragraph it is
 
     @cached_property
     def path(self) -> tuple[str, ...]:
@@ -420,13 +421,12 @@ def _says_something(words: str) -> bool:
 def sentences_of(paragraph: Entry, language: str) -> list[Entry]:
     """Return the sentences of a paragraph that `parse` kept whole."""
     found = []
-    for quote in split(paragraph.fields[0][1], language):
+    for part, quote in enumerate(split(paragraph.fields[0][1], language)):
         words = plain_words(quote)
         if _says_something(words):
             said = (("", words),)
-            found.append(
-                replace(paragraph, kind=SENTENCE, fields=said, quote=quote[:LONGEST_QUOTE])
-            )
+            quote = quote[:LONGEST_QUOTE]
+            found.append(replace(paragraph, kind=SENTENCE, fields=said, quote=quote, part=part))
     return found
 
 

@@ -7,9 +7,10 @@ lists of people and reworded prose are not.
 
 from __future__ import annotations
 
+import os.path
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
@@ -30,8 +31,11 @@ NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
 
 ENOUGH = 0.5  # weight from which a difference is announced
 MOST_FIELDS = 6
+REPEATED = 4  # words of a statement that is old matter if a statement of the last version has them all
+MOST_HOLDING = 50  # statements with a word that are looked through
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
 MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
+MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
 LONGEST = 420
@@ -86,6 +90,9 @@ class PageChange:
     path: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
     kind: str = ROW
+    part: int = 0
+    frame: str = ""  # what it says of its subject; rows with the same frame are one line
+    members: tuple[PageChange, ...] = ()  # the changes that it joins
 
     def after(self, gone: PageChange) -> PageChange:
         """Return the change of what was gone from one page and is on this one now."""
@@ -113,10 +120,12 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
         found += _section(root, members, title, known)
     if known.latest:
         found = [_past(one, known.latest) for one in found]
+    found = [one for one in found if one.status != NEW or not known.statements.have(one.sentence)]
     loud = [
         one for one in found if one.weight >= ENOUGH and not smells_of_instructions(one.sentence)
     ]
-    return sorted(_framed(_capped(loud)), key=lambda one: one.order)
+    joined = _joined_rows(_joined_sentences(loud))
+    return sorted(_framed(_capped(joined)), key=lambda one: one.order)
 
 
 def words_of(entry: Entry, title: str) -> str:
@@ -196,7 +205,9 @@ def _change(difference: Difference, title: str) -> PageChange:
         made = _moved(old, new, difference.cells, title)
     else:
         made = _changed(old, new, difference.cells, title)
-    return replace(made, path=entry.path, headings=entry.headings, kind=entry.kind)
+    return replace(
+        made, path=entry.path, headings=entry.headings, kind=entry.kind, part=entry.part
+    )
 
 
 def _came(entry: Entry, title: str) -> PageChange:
@@ -245,16 +256,20 @@ def _changed(
     )
     if len(cells) == 1 and not cells[0][0] and max(weights) < 0.8:
         return _edited(old, new, title)
-    sentence = f"{_subject(new, title)}: {'; '.join(_cells(loud))}"
+    subject, said = _subject(new, title), "; ".join(_cells(loud, new.subject))
     return PageChange(
-        CHANGED, shorten(sentence, LONGEST), new.quote, words_of(old, title), old.quote,
+        CHANGED, shorten(f"{subject}: {said}", LONGEST), new.quote, words_of(old, title), old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
+        subject=subject, frame=said if new.kind == ROW else "",
     )  # fmt: skip
 
 
-def _cells(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str]:
     said = []
     for name, before, after in cells[:MOST_FIELDS]:
+        if before and after and after == subject:
+            said.append(_("was %(was)s") % {"was": before})
+            continue
         told = {"name": attribute(name), "now": after, "was": before}
         if not after:
             words = _("%(name)s removed (was %(was)s)") if name else _("removed (was %(was)s)")
@@ -311,13 +326,22 @@ def share_of(entry: Entry) -> float:
     share = 1.0
     if any(_PEOPLE.search(heading) for heading in entry.headings[-1:]):
         share = 0.5
-    if entry.kind in (PAIR, ROW, ITEM) and _TECHNICAL.fullmatch(attribute(entry.subject)):
+    if entry.kind in (PAIR, ROW, ITEM) and (
+        _TECHNICAL.fullmatch(attribute(entry.subject)) or _is_setting(entry)
+    ):
         share = 0.3
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
         share = 0.3
     if entry.subject.startswith("@") or entry.text.startswith("http"):
         share *= 0.5
     return share
+
+
+def _is_setting(entry: Entry) -> bool:
+    """Whether a pair sets how a page is shown: `latestColumn: false`, `stale_after: 8`."""
+    if entry.kind != PAIR or entry.headings or not _CAMEL.search(entry.subject):
+        return False
+    return values.kind_of(entry.fields[0][1]) in (values.STATUS, values.NUMBER, values.NONE)
 
 
 # --- groups -----------------------------------------------------------------------------------------
@@ -329,6 +353,7 @@ class _Known:
 
     paths: frozenset[tuple[str, ...]]
     counts: Counter[str]
+    statements: _Statements
     versions: frozenset[tuple[int, ...]]
     latest: tuple[int, ...]  # empty where fewer than three headings name a version
 
@@ -339,7 +364,28 @@ class _Known:
         versions = versions_of(old)
         latest = max(versions) if len(versions) >= FEW_VERSIONS else ()
         counts = Counter(path[-1] for path in prefixes)
-        return cls(frozenset(prefixes), counts, frozenset(versions), latest)
+        said = {*(entry.match for entry in old), *(path[-1] for path in prefixes)}
+        return cls(frozenset(prefixes), counts, _Statements(said), frozenset(versions), latest)
+
+
+class _Statements:
+    """The statements and headings of the last version by their words."""
+
+    def __init__(self, said: Iterable[str]) -> None:
+        self._words = [frozenset(text.split()) for text in said]
+        self._holding: defaultdict[str, list[int]] = defaultdict(list)
+        for place, words in enumerate(self._words):
+            for word in words:
+                self._holding[word].append(place)
+
+    def have(self, text: str) -> bool:
+        """Whether one of them has all words of a text, and few others."""
+        words = set(match_key(text).split())
+        if len(words) < REPEATED:
+            return False
+        rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
+        holding = (self._words[n] for n in self._holding.get(rarest, ())[:MOST_HOLDING])
+        return any(words <= said and len(said) <= 2 * len(words) for said in holding)
 
 
 def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[str, ...]:
@@ -443,6 +489,70 @@ def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
     """Return a change with little weight if it is below the heading of an earlier version."""
     version = version_of(change.headings)
     return replace(change, weight=0.3 * change.weight) if version and version < latest else change
+
+
+def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
+    """Join the sentences of one paragraph that came, or changed, into one change each."""
+    paragraphs: defaultdict[tuple[int, str], list[PageChange]] = defaultdict(list)
+    kept: list[PageChange] = []
+    for change in changes:
+        is_sentence = change.kind == SENTENCE and change.status in (NEW, CHANGED)
+        (paragraphs[change.order, change.status] if is_sentence else kept).append(change)
+    for members in paragraphs.values():
+        run: list[PageChange] = []
+        for member in sorted(members, key=lambda one: one.part):
+            if run and sum(len(one.sentence) for one in (*run, member)) > LONGEST:
+                kept.append(_as_one(run))
+                run = []
+            run.append(member)
+        kept.append(_as_one(run))
+    return kept
+
+
+def _as_one(members: Sequence[PageChange]) -> PageChange:
+    """Return sentences of one paragraph as one change; its quote reaches as far as they are in a row."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    row = [one for n, one in enumerate(members) if one.part == first.part + n]
+    space = "" if is_wide_text(first.quote) else " "
+    return replace(
+        first,
+        sentence=space.join(one.sentence for one in members),
+        quote=space.join(one.quote for one in row),
+        before=space.join(one.before for one in members),
+        weight=max(one.weight for one in members),
+        is_typed=any(one.is_typed for one in members),
+        members=tuple(members),
+    )
+
+
+def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
+    """Join the rows of one table that changed in the same way: "14, 14 Pro: versions 16 to 26"."""
+    alike: defaultdict[tuple[tuple[str, ...], str], list[PageChange]] = defaultdict(list)
+    for change in changes:
+        if change.frame:
+            alike[change.path, change.frame].append(change)
+    dropped: set[int] = set()
+    joined: dict[int, PageChange] = {}
+    for members in alike.values():
+        for start in range(0, len(members), MOST_JOINED):
+            some = members[start : start + MOST_JOINED]
+            if len(some) > 1:
+                dropped |= {id(one) for one in some[1:]}
+                joined[id(some[0])] = _as_one_row(some)
+    return [joined.get(id(one), one) for one in changes if id(one) not in dropped]
+
+
+def _as_one_row(members: Sequence[PageChange]) -> PageChange:
+    first = members[0]
+    shared = os.path.commonprefix([one.subject for one in members])
+    shared = shared[: shared.rfind(", ") + 2] if ", " in shared else ""
+    subjects = ", ".join([first.subject, *(one.subject[len(shared) :] for one in members[1:])])
+    return replace(
+        first, sentence=f"{subjects}: {first.frame}", weight=max(one.weight for one in members),
+        members=tuple(members),
+    )  # fmt: skip
 
 
 def _capped(changes: Sequence[PageChange]) -> list[PageChange]:

@@ -183,7 +183,9 @@ def outcome(
     for change, page in told:
         if id(change) in kept:
             of_page = by_page.get(page_of(page.url), [])
-            result.changes.append(_change(change, page, of_page, result.spoken_of))
+            result.changes += [
+                _change(one, page, of_page, result.spoken_of) for one in _apart(change, of_page)
+            ]
     for one in again:
         _settle_facts(one, by_page.get(page_of(one.page.url), []), result)
     return result
@@ -221,6 +223,12 @@ def _moved_between_pages(
             dropped.add(id(change))
             moved[id(new)] = new.after(change)
     return [(moved.get(id(c), c), page) for c, page in told if id(c) not in dropped]
+
+
+def _apart(change: PageChange, facts: Sequence[KnownFact]) -> Sequence[PageChange]:
+    """Return a change that joins several apart, if a fact rests on one of them."""
+    is_known = any(_rests_on(fact, one) for fact in facts for one in change.members)
+    return change.members if is_known else [change]
 
 
 def _change(
