@@ -205,8 +205,12 @@ def _change(difference: Difference, title: str) -> PageChange:
         made = _moved(old, new, difference.cells, title)
     else:
         made = _changed(old, new, difference.cells, title)
+    return _placed(made, entry)
+
+
+def _placed(change: PageChange, entry: Entry) -> PageChange:
     return replace(
-        made, path=entry.path, headings=entry.headings, kind=entry.kind, part=entry.part
+        change, path=entry.path, headings=entry.headings, kind=entry.kind, part=entry.part
     )
 
 
@@ -422,7 +426,7 @@ def _section(
     changes = [
         _part(path, below, title)
         if path == below[0].path[: len(path)]
-        else replace(_came(below[0], title), path=below[0].path, headings=below[0].headings)
+        else _placed(_came(below[0], title), below[0])
         for path, below in parts.items()
     ]
     if len(entries) < 3 and not values.typed_values(heading):
@@ -439,7 +443,14 @@ def _section(
     )  # fmt: skip
     best = sorted(changes, key=lambda one: (-one.weight, one.order))[:MOST_IN_SECTION]
     kept = [one for one in best if one.key != first.match or lead == number]
-    return [head, *(replace(one, weight=min(one.weight, 0.8)) for one in kept)]
+    # A list that is new as a whole isn't cut to a few of its items, as one that grew is.
+    return [
+        head,
+        *(
+            replace(one, weight=min(one.weight, 0.8), kind=ROW if one.kind == ITEM else one.kind)
+            for one in kept
+        ),
+    ]
 
 
 def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
