@@ -52,6 +52,7 @@ _TECHNICAL = re.compile(
     r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
+_IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
     r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
@@ -335,6 +336,8 @@ def share_of(entry: Entry) -> float:
     ):
         share = 0.3
     if any(_TECHNICAL.fullmatch(attribute(heading)) for heading in entry.headings):
+        share = 0.3
+    if _IMAGE.search(entry.subject):
         share = 0.3
     if entry.subject.startswith("@") or entry.text.startswith("http"):
         share *= 0.5

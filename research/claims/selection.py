@@ -19,9 +19,9 @@ from rapidfuzz import fuzz
 
 from memory.texts.injection import smells_of_instructions
 from memory.texts.sentences import language_of, word_count
-from memory.texts.text import match_key, one_line
+from memory.texts.text import match_key, one_line, shorten
 from research.claims import blocks, compare, page_news, ranking, values
-from research.claims.blocks import PAIR, SENTENCE, Entry
+from research.claims.blocks import PAIR, SENTENCE, STATED, Entry
 from research.claims.candidates import is_chatter, leans_back
 from research.claims.terms import is_wide_text, terms
 
@@ -37,9 +37,10 @@ SHORTEST, LONGEST = 5, 60  # words
 LEAD = 600  # characters at the head of a page that say what it is about
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
-LEAST_PAGES = 5  # the best pages, each of which gives at least one statement
+LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least one statement each
 PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
 _NUMBER = re.compile(r"\d")
+_END = re.compile(r"[.!。！」”\"')\]]$")
 _CHANGE = re.compile(
     r"\b(?:releas\w+|publish\w+|launch\w+|announc\w+|introduc\w+|end(?:s|ed)|now|no longer|latest|newest|rais\w+|ris(?:es?|ing)"
     r"|rose|fell|falls?|drop\w*|cut|increas\w+|decreas\w+|grew|reach\w+|remov\w+|adds?|added|replac\w+|deprecat\w+|support\w*"
@@ -122,6 +123,9 @@ class _Candidate:
     terms: list[str]
     order: int
     paragraph: set[str]
+    is_lead: bool = False  # the first statement below a heading that is a statement itself
+    is_later: bool = False  # not the first sentence of its paragraph
+    is_template: bool = False  # other pages say it in the same words
     score: float = 0.0
 
     @cached_property
@@ -149,6 +153,7 @@ def find(
     pages = [_page(reading, place) for place, reading in enumerate(readings)]
     _weigh_pages(pages, topic, f"{narrowed} {focus}", embed)
     candidates = [candidate for page in pages for candidate in _candidates(page)]
+    _mark_templates(candidates, len(pages))
     for order, candidate in enumerate(candidates):
         candidate.order = order
         candidate.score = _score(candidate)
@@ -225,14 +230,61 @@ def _is_in(term: str, text: str) -> bool:
 
 def _candidates(page: _Page) -> list[_Candidate]:
     around: defaultdict[int, set[str]] = defaultdict(set)
+    headed: set[tuple[str, ...]] = set()
     found = []
     for entry in page.entries:
         words = terms(entry.text, page.language)
+        is_later = bool(around[entry.group]) and entry.kind == SENTENCE
         around[entry.group].update(words)
         text = page_news.words_of(entry, page.reading.title)
-        if _is_statement(entry, text):
-            found.append(_Candidate(page, entry, text, words, 0, around[entry.group]))
+        if not _is_statement(entry, text):
+            continue
+        candidate = _Candidate(page, entry, text, words, 0, around[entry.group], is_later=is_later)
+        if (path := _stated_path(entry)) and path not in headed and _is_whole(candidate):
+            headed.add(path)
+            heading = entry.headings[len(path) - 1]
+            candidate.is_lead = True
+            candidate.text = _headed(heading, candidate)
+            candidate.terms = [*words, *terms(heading, page.language)]
+        found.append(candidate)
     return found
+
+
+def _stated_path(entry: Entry) -> tuple[str, ...]:
+    """Return the path to the nearest heading that says something by itself."""
+    for depth in range(len(entry.path), 0, -1):
+        heading = entry.headings[depth - 1]
+        if len(heading.split()) >= STATED or (is_wide_text(heading) and len(heading) > 6):
+            return entry.path[:depth]
+    return ()
+
+
+def _headed(heading: str, candidate: _Candidate) -> str:
+    """Return a statement after its heading, unless it has nearly all of the heading's words."""
+    wanted = set(terms(heading, candidate.page.language))
+    shared = len(wanted & set(candidate.terms))
+    if candidate.entry.kind != SENTENCE or shared > 0.7 * len(wanted):
+        return candidate.text
+    return shorten(f"{heading.rstrip(':.')}: {candidate.entry.text}", page_news.LONGEST)
+
+
+def _is_whole(candidate: _Candidate) -> bool:
+    """Whether a candidate is a record, or a sentence with its end."""
+    return candidate.entry.kind != SENTENCE or bool(_END.search(candidate.entry.text))
+
+
+def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
+    """Mark the sentences that several pages have but for their values, and that don't open a page."""
+    holding: defaultdict[str, set[int]] = defaultdict(set)
+    frames = {
+        id(one): values.frame_of(one.entry.text) for one in candidates if one.entry.kind == SENTENCE
+    }
+    for one in candidates:
+        if id(one) in frames:
+            holding[frames[id(one)]].add(one.page.place)
+    for one in candidates:
+        shared = len(holding.get(frames.get(id(one), ""), ()))
+        one.is_template = not one.is_lead and shared > 1 and 3 * shared >= pages
 
 
 def _is_statement(entry: Entry, text: str) -> bool:
@@ -241,7 +293,9 @@ def _is_statement(entry: Entry, text: str) -> bool:
         return SHORTEST <= count <= LONGEST and not text.endswith(("?", "？", ":", "："))
     if entry.kind == PAIR and not entry.headings and entry.order < 12:
         return False  # the head of a page: its author, date, layout
-    return bool(entry.fields) and 2 <= count <= LONGEST and page_news.share_of(entry) >= 1.0
+    if not entry.fields or text == entry.subject or text.endswith(f", {entry.subject}"):
+        return False  # its values are links, or settings
+    return 2 <= count <= LONGEST and page_news.share_of(entry) >= 1.0
 
 
 def _is_noise(candidate: _Candidate) -> bool:
@@ -277,11 +331,13 @@ def _bonus(candidate: _Candidate) -> float:
     text, entry = candidate.text, candidate.entry
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
     value += 0.05 * any(kind == values.DATE for kind, _v in values.typed_values(text))
+    value += 0.08 * candidate.is_lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
     if entry.kind == SENTENCE:
         value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
             text, candidate.page.language
         )
-        value -= 0.06 * (word_count(text) < 8)
+        value -= 0.06 * (word_count(text) < 8) + 0.08 * (not _is_whole(candidate))
+        value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
     return value
@@ -320,13 +376,13 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     top = max((one.score for one in candidates), default=0.0)
     per_page: Counter[int] = Counter()
     per_group: Counter[tuple[int, int]] = Counter()
-    owed = _owed(candidates)
+    owed = _owed(candidates, max(5, round(LEAST_PAGES * limit)))
     count = len({one.page.place for one in candidates})
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit:
         worth = {
-            n: candidates[n].score - 0.25 * alike[n] - 0.05 * per_page[candidates[n].page.place]
+            n: candidates[n].score - 0.25 * alike[n] - 0.08 * per_page[candidates[n].page.place]
             - 0.03 * per_group[candidates[n].page.place, candidates[n].entry.group]
             for n in left
         }  # fmt: skip
@@ -354,10 +410,10 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     return collapse([_finding(candidate) for candidate in taken])
 
 
-def _owed(candidates: Sequence[_Candidate]) -> set[int]:
+def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
     """Return the places of the best pages, each of which gives at least one statement."""
     pages = {one.page.place: one.page.relevance for one in candidates}
-    best = sorted(pages, key=lambda place: (-pages[place], place))[:LEAST_PAGES]
+    best = sorted(pages, key=lambda place: (-pages[place], place))[:most]
     top = max(pages.values(), default=0.0)
     return {place for place in best if pages[place] >= 0.6 * top}
 
