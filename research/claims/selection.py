@@ -38,6 +38,7 @@ LEAD = 600  # characters at the head of a page that say what it is about
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
 LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least one statement each
+MOST_OF_STATEMENTS = 0.3  # of a page's statements: more of them retell it
 PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
 _NUMBER = re.compile(r"\d")
 _END = re.compile(r"[.!。！」”\"')\]]$")
@@ -123,7 +124,7 @@ class _Candidate:
     terms: list[str]
     order: int
     paragraph: set[str]
-    is_lead: bool = False  # the first statement below a heading that is a statement itself
+    lead: float = 0.0  # of 1: the first statement of the page, or of a section, below a heading that speaks
     is_later: bool = False  # not the first sentence of its paragraph
     is_template: bool = False  # other pages say it in the same words
     score: float = 0.0
@@ -243,7 +244,7 @@ def _candidates(page: _Page) -> list[_Candidate]:
         if (path := _stated_path(entry)) and path not in headed and _is_whole(candidate):
             headed.add(path)
             heading = entry.headings[len(path) - 1]
-            candidate.is_lead = True
+            candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
         found.append(candidate)
@@ -263,7 +264,7 @@ def _headed(heading: str, candidate: _Candidate) -> str:
     """Return a statement after its heading, unless it has nearly all of the heading's words."""
     wanted = set(terms(heading, candidate.page.language))
     shared = len(wanted & set(candidate.terms))
-    if candidate.entry.kind != SENTENCE or shared > 0.7 * len(wanted):
+    if candidate.entry.kind != SENTENCE or shared >= len(wanted):
         return candidate.text
     return shorten(f"{heading.rstrip(':.')}: {candidate.entry.text}", page_news.LONGEST)
 
@@ -284,7 +285,7 @@ def _mark_templates(candidates: Sequence[_Candidate], pages: int) -> None:
             holding[frames[id(one)]].add(one.page.place)
     for one in candidates:
         shared = len(holding.get(frames.get(id(one), ""), ()))
-        one.is_template = not one.is_lead and shared > 1 and 3 * shared >= pages
+        one.is_template = not one.lead and shared > 1 and 3 * shared >= pages
 
 
 def _is_statement(entry: Entry, text: str) -> bool:
@@ -331,7 +332,7 @@ def _bonus(candidate: _Candidate) -> float:
     text, entry = candidate.text, candidate.entry
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
     value += 0.05 * any(kind == values.DATE for kind, _v in values.typed_values(text))
-    value += 0.08 * candidate.is_lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
+    value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
     if entry.kind == SENTENCE:
         value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
             text, candidate.page.language
@@ -340,6 +341,7 @@ def _bonus(candidate: _Candidate) -> float:
         value -= 0.15 * (page_news.share_of(entry) < 1.0)
     else:
         value += 0.03 * (len(entry.fields) > 1) - 0.05 * (not entry.subject)
+        value -= 0.06 * (entry.kind == PAIR)
     return value
 
 
@@ -377,7 +379,7 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     per_page: Counter[int] = Counter()
     per_group: Counter[tuple[int, int]] = Counter()
     owed = _owed(candidates, max(5, round(LEAST_PAGES * limit)))
-    count = len({one.page.place for one in candidates})
+    sizes = Counter(one.page.place for one in candidates)
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit:
@@ -391,7 +393,7 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
         candidate = candidates[best]
         page = candidate.page
         is_owed = page.place in owed and not per_page[page.place]
-        if per_page[page.place] >= _most_of(page, count, limit):
+        if per_page[page.place] >= _most_of(page, sizes, limit):
             continue
         if candidate.score < LEAST_OF_BEST * top and not is_owed:
             continue
@@ -418,10 +420,11 @@ def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
     return {place for place in best if pages[place] >= 0.6 * top}
 
 
-def _most_of(page: _Page, pages: int, limit: int) -> int:
+def _most_of(page: _Page, sizes: Counter[int], limit: int) -> int:
     """Return how many statements a page may give: the more relevant, longer and rarer, the more."""
     share = 2 + round(4 * page.relevance * min(1.0, len(page.entries) / 30))
-    return max(share, round(1.5 * limit / max(pages, 1)))
+    most = max(share, round(1.5 * limit / max(len(sizes), 1)))
+    return min(most, max(2, round(MOST_OF_STATEMENTS * sizes[page.place])))
 
 
 def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Sequence[str]) -> bool:
