@@ -41,6 +41,7 @@ LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least on
 MOST_OF_STATEMENTS = 0.3  # of a page's statements: more of them retell it
 PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
 _NUMBER = re.compile(r"\d")
+_NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
 _END = re.compile(r"[.!。！」”\"')\]]$")
 _CHANGE = re.compile(
     r"\b(?:releas\w+|publish\w+|launch\w+|announc\w+|introduc\w+|end(?:s|ed)|now|no longer|latest|newest|rais\w+|ris(?:es?|ing)"
@@ -125,6 +126,7 @@ class _Candidate:
     order: int
     paragraph: set[str]
     lead: float = 0.0  # of 1: the first statement of the page, or of a section, below a heading that speaks
+    is_of_heading: bool = False  # a lead that shares words with its heading
     is_later: bool = False  # not the first sentence of its paragraph
     is_template: bool = False  # other pages say it in the same words
     score: float = 0.0
@@ -244,6 +246,7 @@ def _candidates(page: _Page) -> list[_Candidate]:
         if (path := _stated_path(entry)) and path not in headed and _is_whole(candidate):
             headed.add(path)
             heading = entry.headings[len(path) - 1]
+            candidate.is_of_heading = len({*terms(heading, page.language)} & {*words}) >= 2
             candidate.lead = 1.0 if len(headed) == 1 else 0.6
             candidate.text = _headed(heading, candidate)
             candidate.terms = [*words, *terms(heading, page.language)]
@@ -264,9 +267,10 @@ def _headed(heading: str, candidate: _Candidate) -> str:
     """Return a statement after its heading, unless it has nearly all of the heading's words."""
     wanted = set(terms(heading, candidate.page.language))
     shared = len(wanted & set(candidate.terms))
-    if candidate.entry.kind != SENTENCE or shared >= len(wanted):
+    text = candidate.entry.text
+    if candidate.entry.kind != SENTENCE or (shared >= len(wanted) and not text[:1].islower()):
         return candidate.text
-    return shorten(f"{heading.rstrip(':.')}: {candidate.entry.text}", page_news.LONGEST)
+    return shorten(f"{heading.rstrip(':.')}: {text}", page_news.LONGEST)
 
 
 def _is_whole(candidate: _Candidate) -> bool:
@@ -301,7 +305,8 @@ def _is_statement(entry: Entry, text: str) -> bool:
 
 def _is_noise(candidate: _Candidate) -> bool:
     if candidate.entry.kind == SENTENCE:
-        return is_chatter(candidate.text)
+        # What the heading speaks of is no boilerplate: a leak of cookies, a change of the terms.
+        return not candidate.is_of_heading and is_chatter(candidate.entry.text)
     return candidate.text.startswith(("http", "!["))
 
 
@@ -331,7 +336,8 @@ def _age(reading: Reading) -> float:
 def _bonus(candidate: _Candidate) -> float:
     text, entry = candidate.text, candidate.entry
     value = 0.04 * bool(_NUMBER.search(text)) + 0.04 * min(2, len(_CHANGE.findall(text)))
-    value += 0.05 * any(kind == values.DATE for kind, _v in values.typed_values(text))
+    kinds = {kind for kind, _v in values.typed_values(text)}
+    value += 0.05 * (values.DATE in kinds) + 0.03 * bool(kinds & {values.AMOUNT, values.PERCENT})
     value += 0.15 * candidate.lead - 0.04 * candidate.is_later - 0.2 * candidate.is_template
     if entry.kind == SENTENCE:
         value -= 0.12 * bool(_PERSONAL.search(text)) + 0.12 * leans_back(
@@ -460,6 +466,9 @@ def same(left: str, right: str) -> bool:
     scorer = fuzz.ratio if wide else fuzz.token_set_ratio
     if scorer(match_key(left), match_key(right)) < SAME:
         return False
+    names, others = set(_NAME.findall(left[1:])), set(_NAME.findall(right[1:]))
+    if names - others and others - names:
+        return False  # "a leak in the SMB client", "a leak in the FTP client"
     ours, theirs = values.numbers(left), values.numbers(right)
     return ours <= theirs or theirs <= ours
 
