@@ -200,6 +200,8 @@ def plain_words(text: str) -> str:
         text = html.unescape(text).replace("\xa0", " ").replace("\u2011", "-")
     if _MARKED.search(text) and not _DAY_FIRST.match(text):
         text = plain(text)
+    if "\\" in text:
+        text = _ESCAPED.sub(r"\1", text)
     text = one_line(text)
     return _BARE_LINK.sub(r"\1", text) if "[" in text else text
 
@@ -209,6 +211,7 @@ _MARKED = re.compile(r"[\[\]`*_~]|^\s*(?:[-+•·–—#>]|\d{1,3}[.)])\s")
 _DAY_FIRST = re.compile(
     rf"\s*\d{{1,2}}\.\s(?:{'|'.join(values.MONTHS)})\b[^\[\]`*_~]*$", re.IGNORECASE
 )
+_ESCAPED = re.compile(r"\\([\[\]()`*_{}#+.!|<>~-])|\\(?=[A-Za-z])")
 _BARE_LINK = re.compile(r"\[([^\[\]]{1,200})\](?!\()")
 
 

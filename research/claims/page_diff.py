@@ -23,7 +23,9 @@ from research.claims.blocks import ITEM, PARAGRAPH, ROW, SENTENCE, Entry, senten
 ADDED, REMOVED, CHANGED, MOVED = "added", "removed", "changed", "moved"
 
 ALIKE = 60  # token_sort_ratio from which two sentences under one heading are one that was edited
-SAME = 97  # from which they differ in spelling only, if their values are the same
+SAME = 97  # from which they may differ in spelling only, if their values are the same
+SPELT = 75  # ratio of two spellings of a word
+LONG_WORD = 4  # letters from which a word that came or went isn't only a particle
 SHARED = 0.5  # of the weight of two rows' cells, from which they are one row that was edited
 FEW_GAINED = 3  # rows that may gain a column before it is a change of the table
 MOST_ROWS = 2_000  # rows of a table on either side that are compared by their cells
@@ -173,12 +175,15 @@ def _renamed(
     for a, b in moved:
         targets[a.path][b.path] += 1
     sizes = Counter(entry.path for entry in old)
+    versions = {entry.path: version_of(entry.headings) for entry in (*old, *new)}
     remain = {entry.path for entry in new}
     before = {entry.path for entry in old}
     found = {}
     for path, counts in targets.items():
         target, count = counts.most_common(1)[0]
-        if path not in remain and target not in before and 2 * count >= sizes[path]:
+        is_new_name = path not in remain and target not in before and 2 * count >= sizes[path]
+        # "1.4" isn't another name of "1.3": what is below both is said of each release.
+        if is_new_name and versions.get(path, ()) == versions.get(target, ()):
             found[path] = target
     return found
 
@@ -430,7 +435,17 @@ def _alike(old: Sequence[Entry], new: Sequence[Entry]) -> Iterable[tuple[Entry, 
 
 
 def is_reworded(before: str, after: str) -> bool:
-    """Whether two sentences say the same with the same values, in nearly the same words."""
+    """Whether two sentences say the same with the same values, but for the spelling of words."""
     if values.typed_values(before) != values.typed_values(after):
         return False
-    return fuzz.ratio(match_key(before), match_key(after)) >= SAME
+    old, new = match_key(before), match_key(after)
+    if fuzz.ratio(old, new) < SAME:
+        return False
+    gone, come = Counter(old.split()) - Counter(new.split()), Counter(new.split()) - Counter(old.split())
+    long_gone = [word for word in gone if len(word) >= LONG_WORD]
+    long_come = [word for word in come if len(word) >= LONG_WORD]
+    return all(
+        any(fuzz.ratio(word, other) >= SPELT for other in others)
+        for words, others in ((long_gone, come), (long_come, gone))
+        for word in words
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
@@ -37,6 +37,7 @@ MOST_IN_SECTION = 12  # entries of a section that is new as a whole
 MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
+REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
 SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
 LONGEST = 420
 
@@ -56,6 +57,12 @@ _IMAGE = re.compile(r"\.(?:jpe?g|png|gif|svg|webp|ico)$", re.IGNORECASE)
 _LOUD = re.compile(
     r"\b(?:breaking|security|vulnerab\w+|CVE-\d+|deprecat\w+|remov\w+|drop\w*|no longer|end of life|stabili[sz]\w+|stable"
     r"|introduc\w+|add(?:s|ed)? support|new|price|rais\w+|reduc\w+|requir\w+|must|shall|prohibit\w*|allow\w*)\b",
+    re.IGNORECASE,
+)
+# The headings of a changelog below which nobody looks for news.
+_QUIET = re.compile(
+    r"^\W*(?:docs?|documentation|chores?|internals?|housekeeping|refactor\w*|tests?|testing|ci|build|dependenc\w+"
+    r"|dokumentation|abhängigkeiten|dépendances|文档|杂项)\b|\bdependenc(?:y|ies)\b",
     re.IGNORECASE,
 )
 _NOT = re.compile(
@@ -111,12 +118,13 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     known = _Known.of(old)
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
+    come = _added_by_path(diff)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
             sections[root].append(difference)
         else:
-            found.append(_change(difference, title))
+            found.append(_change(difference, title, come))
     for root, members in sections.items():
         found += _section(root, members, title, known)
     if known.latest:
@@ -194,14 +202,25 @@ def _in_context(entry: Entry) -> str:
     return text
 
 
-def _change(difference: Difference, title: str) -> PageChange:
+def _added_by_path(diff: PageDiff) -> dict[tuple[str, ...], list[str]]:
+    """Return the sentences and items that were added under each heading, as they are compared."""
+    found: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for one in diff.differences:
+        if one.new is not None and one.kind in (ADDED, CHANGED):
+            found[one.new.path].append(one.new.match)
+    return found
+
+
+def _change(
+    difference: Difference, title: str, come: Mapping[tuple[str, ...], list[str]]
+) -> PageChange:
     old, new = difference.old, difference.new
     entry = new or old
     assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
     if difference.kind == ADDED:
         made = _came(entry, title)
     elif difference.kind == REMOVED or old is None or new is None:
-        made = _went(entry, title)
+        made = _went(entry, title, come.get(entry.path, ()))
     elif difference.kind == MOVED:
         made = _moved(old, new, difference.cells, title)
     else:
@@ -219,7 +238,9 @@ def _came(entry: Entry, title: str) -> PageChange:
     sentence = words_of(entry, title)
     weight = {ROW: 0.9, PAIR: 0.6, ITEM: 0.6, SENTENCE: 0.55}[entry.kind]
     typed = bool(values.typed_values(_REFERENCES.sub("", entry.text)))
+    nearest = entry.headings[-1] if entry.headings else ""
     weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
+    weight += 0.1 * bool(_LOUD.search(nearest)) - 0.15 * bool(_QUIET.search(nearest))
     weight *= share_of(entry)
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
@@ -227,11 +248,15 @@ def _came(entry: Entry, title: str) -> PageChange:
     )  # fmt: skip
 
 
-def _went(entry: Entry, title: str) -> PageChange:
+def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     sentence = words_of(entry, title)
-    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.2}[entry.kind] * share_of(entry)
+    weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
     if entry.kind == ITEM and not entry.fields and len(entry.subject.split()) > 12:
         weight = 0.3
+    if entry.kind == SENTENCE and any(
+        fuzz.token_set_ratio(entry.match, other) >= REWRITTEN for other in come[:MOST_HOLDING]
+    ):
+        weight = 0.2  # what it said is said in other words
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.key,
@@ -510,8 +535,7 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
     paragraphs: defaultdict[tuple[int, str], list[PageChange]] = defaultdict(list)
     kept: list[PageChange] = []
     for change in changes:
-        is_sentence = change.kind == SENTENCE and change.status in (NEW, CHANGED)
-        (paragraphs[change.order, change.status] if is_sentence else kept).append(change)
+        (paragraphs[change.order, change.status] if change.kind == SENTENCE else kept).append(change)
     for members in paragraphs.values():
         run: list[PageChange] = []
         for member in sorted(members, key=lambda one: one.part):
@@ -535,6 +559,7 @@ def _as_one(members: Sequence[PageChange]) -> PageChange:
         sentence=space.join(one.sentence for one in members),
         quote=space.join(one.quote for one in row),
         before=space.join(one.before for one in members),
+        before_quote=space.join(one.before_quote for one in row),
         weight=max(one.weight for one in members),
         is_typed=any(one.is_typed for one in members),
         members=tuple(members),

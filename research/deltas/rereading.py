@@ -18,7 +18,7 @@ from memory.texts.sentences import language_of
 from memory.texts.text import match_key, one_line
 from memory.topics.memory import KnownFact
 from research.claims import blocks, compare, page_diff, page_news
-from research.claims.blocks import ROW, Entry
+from research.claims.blocks import ITEM, ROW, SENTENCE, Entry
 from research.claims.page_diff import ADDED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, Folded, fold
@@ -27,6 +27,7 @@ from research.deltas.delta import VERSIONS, Change, Status, source_of
 
 LEAST_STATEMENTS = 3  # of a page that can have become another one
 KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
+LEAST_OF_LANGUAGE = 300  # characters from which a text shows its language
 MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
 
 
@@ -84,13 +85,35 @@ def _compared(page: Reading, previous: str) -> Reread:
     old = blocks.parse(previous, language, keep_paragraphs=True)
     new = blocks.parse(page.text, language, keep_paragraphs=True)
     diff = page_diff.compare(old, new, language)
-    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION
+    is_long = min(len(page.text), len(previous)) >= LEAST_OF_LANGUAGE
+    is_translated = is_long and before != language and diff.kept < KEPT_IN_TRANSLATION
     if diff.is_replaced or is_translated or _is_another_page(diff, old, new):
         return Reread(page, PageDiff(is_replaced=True))
     if page.is_cut(previous) or page.is_cut(page.text):
         diff.differences = _before_the_cut(diff.differences, old, new)
     columns = _columns_changed(old, new, diff)
-    return Reread(page, diff, page_news.news(diff, page.title, old), old, new, columns)
+    news = _real(page_news.news(diff, page.title, old), page.text, previous)
+    return Reread(page, diff, news, old, new, columns)
+
+
+def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChange]:
+    """Leave out what is new but was there word for word, and what is gone but is still there.
+
+    A sentence may have left its paragraph, its brackets or its list.
+    """
+    is_statement = {id(one) for one in news if one.kind in (SENTENCE, ITEM)}
+    if not is_statement:
+        return list(news)
+    now, then = Folded(text), Folded(previous)
+    return [
+        one
+        for one in news
+        if id(one) not in is_statement
+        or not (
+            (one.status == page_news.NEW and _is_there(one.quote, then))
+            or (one.status == page_news.GONE and _is_there(one.quote, now))
+        )
+    ]
 
 
 def _before_the_cut(
