@@ -93,11 +93,7 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], language: str = "en") ->
     is_changelog = len(versions_of(old)) >= FEW_VERSIONS
     for a, b in moved:
         is_same_version = is_changelog and version_of(a.headings) == version_of(b.headings) != ()
-        if (
-            is_same_version
-            or result.renamed.get(a.path) == b.path
-            or _is_indifferent_move(a, b)
-        ):
+        if is_same_version or result.renamed.get(a.path) == b.path or _is_indifferent_move(a, b):
             result.unchanged.append(b)
         else:
             result.differences.append(Difference(MOVED, a, b))
@@ -441,7 +437,10 @@ def is_reworded(before: str, after: str) -> bool:
     old, new = match_key(before), match_key(after)
     if fuzz.ratio(old, new) < SAME:
         return False
-    gone, come = Counter(old.split()) - Counter(new.split()), Counter(new.split()) - Counter(old.split())
+    gone, come = (
+        Counter(old.split()) - Counter(new.split()),
+        Counter(new.split()) - Counter(old.split()),
+    )
     long_gone = [word for word in gone if len(word) >= LONG_WORD]
     long_come = [word for word in come if len(word) >= LONG_WORD]
     return all(

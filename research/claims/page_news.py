@@ -7,23 +7,31 @@ lists of people and reworded prose are not.
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from memory.texts.injection import smells_of_instructions
-from memory.texts.sentences import word_count
+from memory.texts.sentences import language_of, word_count
 from memory.texts.text import match_key, shorten
 from research.claims import values
 from research.claims.blocks import ITEM, PAIR, ROW, SENTENCE, STATED, Entry
+from research.claims.candidates import leans_back
 from research.claims.page_diff import (
-    ADDED, CHANGED, FEW_VERSIONS, MOVED, REMOVED, Difference, PageDiff, version_of, versions_of,
+    ADDED,
+    CHANGED,
+    FEW_VERSIONS,
+    MOVED,
+    REMOVED,
+    Difference,
+    PageDiff,
+    version_of,
+    versions_of,
 )  # fmt: skip
 from research.claims.terms import is_wide_text, terms
 
@@ -31,13 +39,17 @@ NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
 
 ENOUGH = 0.5  # weight from which a difference is announced
 MOST_FIELDS = 6
-REPEATED = 4  # words of a statement that is old matter if a statement of the last version has them all
+REPEATED = (
+    4  # words of a statement that is old matter if a statement of the last version has them all
+)
 MOST_HOLDING = 50  # statements with a word that are looked through
 MOST_IN_SECTION = 12  # entries of a section that is new as a whole
 MOST_OF_HEADING = 3  # sentences and items of one heading, the weightiest
 MOST_JOINED = 12  # rows that changed in the same way and are one line
 MOST_OF_FRAME = 8  # rows of one table that changed in the same columns before they are one line
 REWRITTEN = 55  # token_set_ratio from which an added sentence may replace a removed one
+MOST_ADDED = 1_000  # added statements that are looked through for it
+FEW_WORDS = 6  # a removed sentence with fewer isn't told
 SPELLING = 98  # token_sort_ratio of two sentences that differ in spelling only
 LONGEST = 420
 
@@ -118,7 +130,7 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
     known = _Known.of(old)
     found: list[PageChange] = []
     sections: defaultdict[tuple[str, ...], list[Difference]] = defaultdict(list)
-    come = _added_by_path(diff)
+    come = _added(diff)
     for difference in diff.differences:
         root = _new_root(difference, known, diff)
         if root:
@@ -202,25 +214,19 @@ def _in_context(entry: Entry) -> str:
     return text
 
 
-def _added_by_path(diff: PageDiff) -> dict[tuple[str, ...], list[str]]:
-    """Return the sentences and items that were added under each heading, as they are compared."""
-    found: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for one in diff.differences:
-        if one.new is not None and one.kind in (ADDED, CHANGED):
-            found[one.new.path].append(one.new.match)
-    return found
+def _added(diff: PageDiff) -> list[str]:
+    """Return what was added or changed, as it is compared, without its values."""
+    return [one.new.match for one in diff.differences if one.new and one.kind in (ADDED, CHANGED)]
 
 
-def _change(
-    difference: Difference, title: str, come: Mapping[tuple[str, ...], list[str]]
-) -> PageChange:
+def _change(difference: Difference, title: str, come: Sequence[str]) -> PageChange:
     old, new = difference.old, difference.new
     entry = new or old
     assert entry is not None  # noqa: S101 (a difference has a side)  # nosec B101
     if difference.kind == ADDED:
         made = _came(entry, title)
     elif difference.kind == REMOVED or old is None or new is None:
-        made = _went(entry, title, come.get(entry.path, ()))
+        made = _went(entry, title, come)
     elif difference.kind == MOVED:
         made = _moved(old, new, difference.cells, title)
     else:
@@ -253,14 +259,26 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
     weight = {ROW: 0.8, PAIR: 0.4, ITEM: 0.5, SENTENCE: 0.55}[entry.kind] * share_of(entry)
     if entry.kind == ITEM and not entry.fields and len(entry.subject.split()) > 12:
         weight = 0.3
-    if entry.kind == SENTENCE and any(
-        fuzz.token_set_ratio(entry.match, other) >= REWRITTEN for other in come[:MOST_HOLDING]
-    ):
-        weight = 0.2  # what it said is said in other words
+    if entry.kind == SENTENCE and (_is_slight(entry) or _is_rewritten(entry, come)):
+        weight = 0.2
     return PageChange(
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.key,
     )  # fmt: skip
+
+
+def _is_slight(entry: Entry) -> bool:
+    """Whether a sentence says nothing without the one before it."""
+    count = word_count(entry.text)
+    return count < FEW_WORDS or leans_back(entry.text, language_of(entry.text))
+
+
+def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
+    """Whether what a removed sentence said is said in other words now, somewhere on the page."""
+    best = process.extractOne(
+        entry.match, come[:MOST_ADDED], scorer=fuzz.token_set_ratio, score_cutoff=REWRITTEN
+    )
+    return best is not None
 
 
 def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str) -> PageChange:
@@ -429,7 +447,9 @@ def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[st
     for depth in range(1, len(entry.path) + 1):
         path = entry.path[:depth]
         # The heading of a known version may be written in another way now.
-        if path in renamed or (known.latest and version_of(entry.headings[depth - 1 : depth]) in known.versions):
+        if path in renamed or (
+            known.latest and version_of(entry.headings[depth - 1 : depth]) in known.versions
+        ):
             return ()
         if path not in known.paths:
             return path
@@ -488,7 +508,8 @@ def _depth_of(root: tuple[str, ...], entries: Sequence[Entry]) -> int:
     while (
         depth < len(path)
         and all(entry.path[: depth + 1] == path[: depth + 1] for entry in entries)
-        and {kind for kind, _v in values.typed_values(headings[depth])} & {values.VERSION, values.DATE}
+        and {kind for kind, _v in values.typed_values(headings[depth])}
+        & {values.VERSION, values.DATE}
     ):
         depth += 1
     return depth - 1
@@ -525,9 +546,13 @@ def _part(path: tuple[str, ...], entries: Sequence[Entry], title: str) -> PageCh
 
 
 def _past(change: PageChange, latest: tuple[int, ...]) -> PageChange:
-    """Return a change with little weight if it is below the heading of an earlier version."""
+    """Return a change with little weight if it is below the heading of an earlier version.
+
+    What is gone from a changelog has happened all the same.
+    """
     version = version_of(change.headings)
-    return replace(change, weight=0.3 * change.weight) if version and version < latest else change
+    is_past = version and (version < latest or change.status == GONE)
+    return replace(change, weight=0.3 * change.weight) if is_past else change
 
 
 def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
@@ -535,7 +560,9 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
     paragraphs: defaultdict[tuple[int, str], list[PageChange]] = defaultdict(list)
     kept: list[PageChange] = []
     for change in changes:
-        (paragraphs[change.order, change.status] if change.kind == SENTENCE else kept).append(change)
+        (paragraphs[change.order, change.status] if change.kind == SENTENCE else kept).append(
+            change
+        )
     for members in paragraphs.values():
         run: list[PageChange] = []
         for member in sorted(members, key=lambda one: one.part):
@@ -585,9 +612,10 @@ def _joined_rows(changes: Sequence[PageChange]) -> list[PageChange]:
 
 def _as_one_row(members: Sequence[PageChange]) -> PageChange:
     first = members[0]
-    shared = os.path.commonprefix([one.subject for one in members])
-    shared = shared[: shared.rfind(", ") + 2] if ", " in shared else ""
-    subjects = ", ".join([first.subject, *(one.subject[len(shared) :] for one in members[1:])])
+    above, comma, _name = first.subject.rpartition(", ")
+    subjects = ", ".join(
+        [first.subject, *(m.subject.removeprefix(above + comma) for m in members[1:])]
+    )
     return replace(
         first, sentence=f"{subjects}: {first.frame}", weight=max(one.weight for one in members),
         members=tuple(members),

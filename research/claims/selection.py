@@ -125,7 +125,9 @@ class _Candidate:
     terms: list[str]
     order: int
     paragraph: set[str]
-    lead: float = 0.0  # of 1: the first statement of the page, or of a section, below a heading that speaks
+    lead: float = (
+        0.0  # of 1: the first statement of the page, or of a section, below a heading that speaks
+    )
     is_of_heading: bool = False  # a lead that shares words with its heading
     is_later: bool = False  # not the first sentence of its paragraph
     is_template: bool = False  # other pages say it in the same words
