@@ -179,7 +179,8 @@ def _renamed(
         target, count = counts.most_common(1)[0]
         is_new_name = path not in remain and target not in before and 2 * count >= sizes[path]
         # "1.4" isn't another name of "1.3": what is below both is said of each release.
-        if is_new_name and versions.get(path, ()) == versions.get(target, ()):
+        was, now = versions.get(path, ()), versions.get(target, ())
+        if is_new_name and (not was or was == now):
             found[path] = target
     return found
 

@@ -38,7 +38,7 @@ LEAD = 600  # characters at the head of a page that say what it is about
 FOCUS_WEIGHT = 0.4
 LEAST_OF_BEST = 0.5
 LEAST_PAGES = 0.5  # of the findings: so many of the best pages give at least one statement each
-MOST_OF_STATEMENTS = 0.3  # of a page's statements: more of them retell it
+MOST_OF_PROSE = 0.3  # of a page's sentences: more of them retell it
 PASSING = 0.25  # relevance of a page below which it speaks of the topic in passing
 _NUMBER = re.compile(r"\d")
 _NAME = re.compile(r"[^\W\d_]*[A-Z][\w-]*")
@@ -388,6 +388,8 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
     per_group: Counter[tuple[int, int]] = Counter()
     owed = _owed(candidates, max(5, round(LEAST_PAGES * limit)))
     sizes = Counter(one.page.place for one in candidates)
+    prose = Counter(one.page.place for one in candidates if one.entry.kind == SENTENCE)
+    told: Counter[int] = Counter()  # sentences of each page
     keys = set(map(match_key, excluded))
     orders: dict[tuple[int, int], bool] = {}
     while left and len(taken) < limit:
@@ -401,7 +403,10 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
         candidate = candidates[best]
         page = candidate.page
         is_owed = page.place in owed and not per_page[page.place]
-        if per_page[page.place] >= _most_of(page, sizes, limit):
+        is_sentence = candidate.entry.kind == SENTENCE
+        if is_sentence and told[page.place] >= max(2, round(MOST_OF_PROSE * prose[page.place])):
+            continue
+        if per_page[page.place] >= _most_of(page, len(sizes), limit):
             continue
         if candidate.score < LEAST_OF_BEST * top and not is_owed:
             continue
@@ -414,6 +419,7 @@ def _select(candidates: list[_Candidate], excluded: Sequence[str], limit: int) -
             continue
         taken.append(candidate)
         per_page[page.place] += 1
+        told[page.place] += is_sentence
         per_group[group] += 1
         for n in left:
             alike[n] = max(alike[n], ranking.cosine(vectors[best], vectors[n]))
@@ -428,11 +434,10 @@ def _owed(candidates: Sequence[_Candidate], most: int) -> set[int]:
     return {place for place in best if pages[place] >= 0.6 * top}
 
 
-def _most_of(page: _Page, sizes: Counter[int], limit: int) -> int:
+def _most_of(page: _Page, pages: int, limit: int) -> int:
     """Return how many statements a page may give: the more relevant, longer and rarer, the more."""
     share = 2 + round(4 * page.relevance * min(1.0, len(page.entries) / 30))
-    most = max(share, round(1.5 * limit / max(len(sizes), 1)))
-    return min(most, max(2, round(MOST_OF_STATEMENTS * sizes[page.place])))
+    return max(share, round(1.5 * limit / max(pages, 1)))
 
 
 def _is_wanted(candidate: _Candidate, taken: Sequence[_Candidate], excluded: Sequence[str]) -> bool:

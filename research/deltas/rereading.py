@@ -19,7 +19,7 @@ from memory.texts.text import match_key, one_line
 from memory.topics.memory import KnownFact
 from research.claims import blocks, compare, page_diff, page_news
 from research.claims.blocks import ITEM, ROW, SENTENCE, Entry
-from research.claims.page_diff import ADDED, REMOVED, Difference, PageDiff
+from research.claims.page_diff import ADDED, CHANGED, REMOVED, Difference, PageDiff
 from research.claims.page_news import PageChange, words_of
 from research.claims.quoting import LEAST_QUOTE, Folded, fold
 from research.claims.selection import Reading
@@ -27,7 +27,6 @@ from research.deltas.delta import VERSIONS, Change, Status, source_of
 
 LEAST_STATEMENTS = 3  # of a page that can have become another one
 KEPT_IN_TRANSLATION = 0.3  # share of statements below which another language is another text
-LEAST_OF_LANGUAGE = 300  # characters from which a text shows its language
 MOST_NEWS = 40  # of one run from the pages that it read again, the weightiest
 
 
@@ -85,8 +84,8 @@ def _compared(page: Reading, previous: str) -> Reread:
     old = blocks.parse(previous, language, keep_paragraphs=True)
     new = blocks.parse(page.text, language, keep_paragraphs=True)
     diff = page_diff.compare(old, new, language)
-    is_long = min(len(page.text), len(previous)) >= LEAST_OF_LANGUAGE
-    is_translated = is_long and before != language and diff.kept < KEPT_IN_TRANSLATION
+    is_edited = any(one.kind == CHANGED and one.cells[0][0] == "" for one in diff.differences)
+    is_translated = before != language and diff.kept < KEPT_IN_TRANSLATION and not is_edited
     if diff.is_replaced or is_translated or _is_another_page(diff, old, new):
         return Reread(page, PageDiff(is_replaced=True))
     if page.is_cut(previous) or page.is_cut(page.text):
