@@ -21,7 +21,7 @@ HELP = """Beacon {version}: see, search, correct and trust what your AI agent re
   beacon research TOPIC        run a topic (--sample: the sample topic; --wait: until it is done)
   beacon backup FILE           all data in one file, also while Beacon runs
   beacon restore FILE          replace all data with a backup
-  beacon doctor [--fix]        what has drifted, why it matters, and what to do
+  beacon verify [--fix]        check that the stored data is consistent; repair it
   beacon mcp --stdio           the MCP server for a program on this machine
   beacon help [COMMAND]        every command, Django's among them; one of them in full
   beacon --version

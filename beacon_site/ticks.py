@@ -40,7 +40,7 @@ TICKS = {
     "go-on-with-bulk-acts": every(30.0, "memory.tasks.take_up_bulk_acts"),
     "go-on-with-sessions": every(15.0, "memory.tasks.take_up_conversations"),
     "go-on-with-archives": every(60.0, "memory.tasks.take_up_archives"),
-    "look-for-drift": every(24 * 3600.0, "memory.tasks.look_for_drift"),
+    "verify": every(24 * 3600.0, "memory.tasks.verify"),
     "follow-languages": every(60.0, "memory.tasks.follow_languages"),
     "take-in-the-library": every(600.0, "memory.tasks.take_in_library"),
 }

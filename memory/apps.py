@@ -41,4 +41,4 @@ class MemoryConfig(AppConfig):
         base = importlib.import_module("memory.models.base")
         base.Remembered.BEFORE_PURGE.append(importlib.import_module("memory.trash.traces").prepare)
         importlib.import_module("memory.archive.memory_kinds").register_kinds()
-        importlib.import_module("memory.doctor.all").register()
+        importlib.import_module("beacon_site.checks")

@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from beacon_site.broker import send
+from memory import invariants
 from memory.accounts import sign_in_failures, sign_ins
 from memory.actors import MAINTENANCE
 from memory.advisory_locks import LockId, advisory_lock
@@ -24,8 +25,6 @@ from memory.chat import turn as conversation_turn
 from memory.conflicts import finding as conflict_finding
 from memory.conflicts import resolve as conflicts
 from memory.content import retention
-from memory.doctor import examining
-from memory.doctor.checkup import GOOD
 from memory.documents import folder as library_folder
 from memory.errors import InvalidValue
 from memory.file_pages import condensing as file_condensing
@@ -209,11 +208,11 @@ def follow_languages() -> None:
 
 
 @shared_task
-def look_for_drift() -> None:
-    """Let the doctor look once a day, and mend nothing; Health shows what it found."""
-    for one in examining.look_for_drift(quick=True):
-        if one.state != GOOD:
-            logger.warning("drift", what=one.key, state=one.state, said=one.said)
+def verify() -> None:
+    """Check the stored data, without a repair. The Health page shows the outcome."""
+    for result in invariants.verify(quick=True):
+        if result.rows:
+            logger.warning("invariant broken", name=result.invariant.name, rows=len(result.rows))
 
 
 @shared_task

@@ -23,8 +23,8 @@ class ResearchConfig(AppConfig):
         of tools those of research.
         """
         importlib.import_module("beacon_site.celery")
-        checkup = importlib.import_module("memory.doctor.checkup")
-        checkup.FAILING.append(importlib.import_module("research.search.search_health").failing)
+        status = importlib.import_module("memory.system_status")
+        status.FAILING.append(importlib.import_module("research.search.search_health").failing)
         importlib.import_module("research.topics.record_moves").register_kinds()
         importlib.import_module("research.topics.settings_kinds").register_kinds()
         importlib.import_module("research.recall_kinds").register()
@@ -36,6 +36,6 @@ class ResearchConfig(AppConfig):
         importlib.import_module("research.tool_research").register()
         importlib.import_module("research.account_deletion").register()
         importlib.import_module("research.facts.staleness").register()
-        importlib.import_module("research.doctor.all").register()
+        importlib.import_module("research.invariants")
         blocks = importlib.import_module("memory.contexts.topic_block")
         blocks.TASKS.append(importlib.import_module("research.working.memory_for_prompt").task_of)

@@ -21,6 +21,7 @@ LAYERS = {
         embedded env_mail json_lines logs providers
         celery disk management_base request_log runner settings variables
         backups broker health up
+        checks
         command urls
     """,
     "memory": """
@@ -30,7 +31,8 @@ LAYERS = {
         origins usage topics files
         llm scratchpads
         recall notes
-        observations content documents doctor
+        observations content documents invariants
+        system_status
         contexts records
         reviewing conflicts content_pages file_pages
         toolkit trash
@@ -60,7 +62,7 @@ LAYERS = {
         reports
         unread
         notifications home_page
-        topics tasks doctor
+        topics tasks invariants
         views api
         reference urls
         management

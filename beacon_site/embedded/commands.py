@@ -34,7 +34,6 @@ COMMANDS_ON_DATA = frozenset(
         "first_account_link",
         "api_token",
         "backup",
-        "doctor",
         "export_account",
         "import_account",
         "export_files",
@@ -42,6 +41,7 @@ COMMANDS_ON_DATA = frozenset(
         "rebuild_recall",
         "import_redis",
         "mcp",
+        "verify",
     }
 )
 

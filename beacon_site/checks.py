@@ -1,0 +1,121 @@
+"""System checks of Beacon's own: `manage.py check --deploy --database default`.
+
+Those of the settings are deployment checks, as Django's are. Those of the database and Redis run
+with `--database`, before `migrate`, and before `verify`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.utils.translation import gettext as _
+
+from beacon_site import health
+from beacon_site.installed import BY_HAND
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost", ""})
+PRIVATE = ("secret_key", "beacon.env", "state.json")
+
+
+@register(Tags.security, deploy=True)
+def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of settings that let others read along or get in."""
+    found: list[CheckMessage] = []
+    is_open = settings.BEACON_BIND not in LOOPBACK
+    if is_open and not settings.BEACON_HTTPS:
+        hint = _(
+            "Put a proxy with TLS in front. In a container, publish the port to 127.0.0.1 only."
+        )
+        text = _("Beacon can be reached from other machines without TLS.")
+        found.append(Warning(text, hint=hint, id="beacon.W001"))
+    if (is_open or settings.BEACON_HTTPS) and not settings.PRODUCTION:
+        text = _("BEACON_ENV is local, but other machines can reach Beacon.")
+        found.append(Warning(text, hint=_("Set BEACON_ENV=production."), id="beacon.W002"))
+    if is_open and settings.BEACON_TRUST_PROXY:
+        text = _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any address.")
+        hint = _("Set BEACON_BIND to an address that only the proxy can reach.")
+        found.append(Warning(text, hint=hint, id="beacon.W003"))
+    if "*" in settings.ALLOWED_HOSTS:
+        text = _("ALLOWED_HOSTS accepts any host name.")
+        found.append(Warning(text, hint=_("Set it to your own host names."), id="beacon.W004"))
+    if len(settings.SECRET_KEY) < 50:
+        text = _("SECRET_KEY is short.")
+        found.append(Warning(text, hint=_("Use 50 characters or more."), id="beacon.W005"))
+    return found
+
+
+@register(Tags.security, deploy=True)
+def private_files(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Report secrets in the data folder that other users of the machine can read."""
+    found: list[CheckMessage] = []
+    for name in PRIVATE:
+        path = Path(settings.DATA_DIR) / name
+        try:
+            is_readable = bool(path.stat().st_mode & 0o077)
+        except OSError:  # missing, or in a folder that is closed to everyone else too
+            continue
+        if is_readable:
+            text = _(
+                "Other users of this machine can read %(path)s, and sign in as anyone with it."
+            )
+            hint = _("Run: chmod 600 %(path)s")
+            values = {"path": path}
+            found.append(Error(text % values, hint=hint % values, id="beacon.E001"))
+    return found
+
+
+@register(Tags.database)
+def tables(app_configs: Any = None, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn of a database that a newer version migrated, or that lacks columns of this one.
+
+    A database with migrations still to apply is no concern of this check: `migrate` is run with it.
+    """
+    if not databases:
+        return []
+    loader = MigrationLoader(connection)
+    foreign = sorted(loader.applied_migrations.keys() - loader.disk_migrations.keys())
+    if foreign:
+        text = _("A newer version of Beacon has migrated this database: %(names)s.")
+        hint = _("Install that version, or restore a backup that this version created.")
+        names = _few([f"{app}.{name}" for app, name in foreign])
+        return [Warning(text % {"names": names}, hint=hint, id="beacon.W010")]
+    if loader.disk_migrations.keys() - loader.applied_migrations.keys():
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = current_schema()"
+        )
+        columns = set(cursor.fetchall())
+    models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
+    wanted = {
+        (model._meta.db_table, field.column)
+        for model in models
+        for field in model._meta.local_concrete_fields
+    }
+    missing = sorted(f"{table}.{column}" for table, column in wanted - columns)
+    if not missing:
+        return []
+    text = _("Columns are missing, although every migration is applied: %(names)s.")
+    hint = _("The tables were changed outside Beacon. Restore a backup, or add the columns.")
+    return [Warning(text % {"names": _few(missing)}, hint=hint, id="beacon.W011")]
+
+
+@register(Tags.database)
+def redis(app_configs: Any, databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Warn when Redis doesn't answer."""
+    if not databases or not (problem := health.redis_problem()):
+        return []
+    text = _("Redis doesn’t answer (%(why)s). Runs wait until it does.") % {"why": problem}
+    hint = _("Start the server at REDIS_URL. “%(make)s up” starts the one that Beacon includes.")
+    return [Warning(text, hint=hint % BY_HAND, id="beacon.W012")]
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")

@@ -1,0 +1,62 @@
+"""`manage.py verify [--fix]`: whether the stored data is consistent, and how to repair it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from beacon_site import checks
+from beacon_site.installed import BY_HAND
+from beacon_site.management_base import MigratedCommand
+from memory import invariants
+
+SHOWN = 5  # rows of each invariant
+
+
+class Command(MigratedCommand):
+    help = "Check that the stored data is consistent. Exit code 1 if something is wrong."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--fix", action="store_true", help="repair what can be repaired")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            todo = _("Migrations are missing. Run “%(manage)s migrate”, then verify again.")
+            raise CommandError(todo % BY_HAND)
+        for problem in checks.tables(databases=[DEFAULT_DB_ALIAS]):
+            raise CommandError(f"{problem.msg} {problem.hint}")
+        checked = broken = 0
+        for result in invariants.verify(fix=options["fix"]):
+            checked += 1
+            broken += bool(result.rows)
+            self.report(result)
+        if broken:
+            wrong = ngettext(
+                "%(n)d of %(all)d checks failed.", "%(n)d of %(all)d checks failed.", broken
+            )
+            self.stdout.write(self.style.ERROR(wrong % {"n": broken, "all": checked}))
+            sys.exit(1)
+        self.stdout.write(_("All %(all)d checks passed.") % {"all": checked})
+
+    def report(self, result: invariants.Result) -> None:
+        name, rows = result.invariant.name, result.rows
+        if result.fixed:
+            self.stdout.write(_("%(name)s: fixed %(n)d") % {"name": name, "n": result.fixed})
+        if not rows:
+            return
+        self.stdout.write(
+            self.style.ERROR(_("%(name)s: %(n)d wrong") % {"name": name, "n": len(rows)})
+        )
+        self.stdout.write(_("  Should be: %(sentence)s") % {"sentence": result.invariant.sentence})
+        for row in rows[:SHOWN]:
+            self.stdout.write("    " + " ".join(map(str, row)))
+        if len(rows) > SHOWN:
+            self.stdout.write("    …")
+        self.stdout.write(_("  What to do: %(todo)s") % {"todo": result.invariant.todo % BY_HAND})

@@ -1,1 +1,0 @@
-"""What research has the doctor look at, and how it is mended."""

@@ -1,0 +1,227 @@
+"""What must always be true of research's data: runs, reports, schedules, messages."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from cronsim import CronSimError
+from django.db.models import Max
+from django.db.models.functions import Now
+from django.utils import timezone
+from django.utils.translation import gettext as translate
+from django.utils.translation import gettext_lazy as _
+
+from memory.actors import MAINTENANCE
+from memory.content import clearing
+from memory.invariants import INVARIANTS, Invariant, Rows
+from memory.models import ContentItem, Topic
+from research import outbox
+from research.models import Delivery, Run, Schedule, Step, TopicNews
+from research.notifications import sending
+from research.schedules import scheduling
+
+# A worker renews its lease, or ends the row, long before it runs out. The scheduler frees the rest
+# within 15 seconds, so that after a minute nobody has.
+_RUN_LEASES = """
+SELECT id, worker, lease_until FROM research_run
+ WHERE status = 'running' AND coalesce(lease_until < now() - interval '1 min', true)
+"""
+_FOLLOW_UP_LEASES = """
+SELECT id, name, lease_until FROM research_step
+ WHERE is_follow_up AND state = 'running'
+   AND coalesce(lease_until < now() - interval '1 min', true)
+"""
+_DELIVERY_LEASES = """
+SELECT id, subject, lease_until FROM research_delivery
+ WHERE state = 'sending' AND coalesce(lease_until < now() - interval '1 min', true)
+"""
+_WAITING = """
+SELECT 'run', id::text, not_before FROM research_run
+ WHERE status = 'queued' AND waiting_since IS NULL AND not_before < now() - interval '30 min'
+UNION ALL SELECT 'follow-up step', id::text, not_before FROM research_step
+ WHERE is_follow_up AND state = 'waiting' AND not_before < now() - interval '30 min'
+UNION ALL SELECT 'message', id::text, not_before FROM research_delivery
+ WHERE state = 'waiting' AND not_before < now() - interval '30 min'
+UNION ALL SELECT 'scheduled run', topic.slug, schedule.next_run_at FROM research_schedule schedule
+   JOIN memory_topic topic ON topic.id = schedule.topic_id
+   JOIN memory_user owner ON owner.id = topic.owner_id
+ WHERE NOT schedule.paused AND schedule.next_run_at < now() - interval '30 min'
+   AND topic.trashed_at IS NULL AND topic.archived_at IS NULL AND owner.is_active
+"""
+# Numbers may be missing: a report that is permanently deleted takes its run with it.
+_RUN_NUMBERS = """
+SELECT topic.id, topic.run_count, max(run.number) FROM memory_topic topic
+  JOIN research_run run ON run.topic_id = topic.id
+ GROUP BY topic.id HAVING max(run.number) > topic.run_count
+"""
+_SAVED_RUNS = """
+SELECT run.id, run.status, run.number FROM research_run run
+  LEFT JOIN research_report report ON report.run_id = run.id
+ WHERE (run.number IS NOT NULL) <> (run.status IN ('succeeded', 'partial'))
+    OR (run.number IS NOT NULL) <> (report.id IS NOT NULL)
+"""
+_CITATIONS = """
+SELECT report.id, item.id, item.citations FROM research_deltaitem item
+  JOIN research_report report ON report.run_id = item.run_id
+ WHERE NOT item.citations <@ ARRAY(
+       SELECT (cited ->> 'n')::int FROM jsonb_array_elements(report.sources) AS cited)
+"""
+_OTHER_OWNERS = """
+SELECT 'report', report.id FROM research_report report JOIN research_run run ON run.id = report.run_id
+  JOIN memory_topic topic ON topic.id = run.topic_id WHERE topic.owner_id <> report.owner_id
+UNION ALL SELECT 'message', delivery.id FROM research_delivery delivery
+  JOIN research_channel channel ON channel.id = delivery.channel_id
+ WHERE channel.owner_id <> delivery.owner_id
+"""
+_NO_NEXT_RUN = """
+SELECT schedule.topic_id, schedule.cron FROM research_schedule schedule
+  JOIN memory_topic topic ON topic.id = schedule.topic_id
+  JOIN memory_user owner ON owner.id = topic.owner_id
+ WHERE schedule.next_run_at IS NULL AND NOT schedule.paused AND schedule.cron <> ''
+   AND topic.trashed_at IS NULL AND topic.archived_at IS NULL AND owner.is_active
+"""
+_UNREAD = """
+SELECT news.topic_id, news.told -> 'unread', counted.unread FROM research_topicnews news
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS unread FROM research_report report
+         JOIN research_run run ON run.id = report.run_id
+        WHERE run.topic_id = news.topic_id AND run.number IS NOT NULL
+          AND report.read_at IS NULL AND report.trashed_at IS NULL) counted
+ WHERE news.counted = news.changes
+   AND coalesce((news.told ->> 'unread')::int, 0) <> counted.unread
+"""
+# What a person edited or pinned stays, and so does what a report cites.
+_ORPHAN_CONTENT = """
+SELECT item.id, item.source FROM memory_contentitem item
+ WHERE item.trashed_at IS NULL AND item.kept_with LIKE 'run:%' AND item.source LIKE 'run:%'
+   AND NOT item.pinned AND item.lock = 'open' AND item.trust <> 'owner'
+   AND NOT EXISTS (SELECT 1 FROM research_run run WHERE item.source = 'run:' || run.id)
+   AND NOT EXISTS (SELECT 1 FROM research_hit hit WHERE hit.content_item_id = item.id)
+"""
+
+
+def _free_runs(rows: Rows) -> None:
+    """Do what the scheduler does with runs that lost their worker."""
+    keys = [row[0] for row in rows]
+    Run.objects.filter(pk__in=keys, lease_until=None).update(
+        lease_until=Now() - timedelta(minutes=1)
+    )
+    Run.objects.free_stalled()
+    outbox.dispatch()
+
+
+def _free_follow_ups(rows: Rows) -> None:
+    lost = Step.objects.filter(pk__in=[row[0] for row in rows], state=Step.State.RUNNING)
+    lost.update(state=Step.State.WAITING, not_before=Now(), lease_until=None)
+    outbox.dispatch()
+
+
+def _free_deliveries(rows: Rows) -> None:
+    """Let another worker take them. `sending` sends none twice."""
+    lost = Delivery.objects.filter(pk__in=[row[0] for row in rows], state=Delivery.State.SENDING)
+    lost.update(state=Delivery.State.WAITING, not_before=Now(), nudged_at=None, lease_until=None)
+    sending.dispatch()
+
+
+def _count_runs(rows: Rows) -> None:
+    for topic_id, _count, _last in rows:
+        last = Run.objects.filter(topic=topic_id).aggregate(last=Max("number"))["last"]
+        Topic.objects.filter(pk=topic_id, run_count__lt=last).update(run_count=last)
+
+
+def _look_ahead(rows: Rows) -> None:
+    for schedule in Schedule.objects.filter(pk__in=[row[0] for row in rows]).select_related(
+        "topic"
+    ):
+        with suppress(CronSimError):
+            scheduling.look_ahead(schedule.topic)
+
+
+def _trash_content(rows: Rows) -> None:
+    why = translate("the run that it was read for is gone")
+    items: Any = ContentItem.objects.filter(pk__in=[row[0] for row in rows])
+    clearing.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
+
+
+_OUTSIDE = _("These rows were changed outside Beacon. Restore a backup from before that.")
+
+INVARIANTS += [
+    Invariant(
+        "run-leases",
+        _("Each running run has a worker."),
+        _RUN_LEASES,
+        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, their topics can’t run."),
+        _free_runs,
+    ),
+    Invariant(
+        "follow-up-leases",
+        _("Each running follow-up step has a worker."),
+        _FOLLOW_UP_LEASES,
+        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, its notes are missing."),
+        _free_follow_ups,
+    ),
+    Invariant(
+        "message-leases",
+        _("Each notification that is being sent has a worker."),
+        _DELIVERY_LEASES,
+        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, it isn’t delivered."),
+        _free_deliveries,
+    ),
+    Invariant(
+        "waiting-research",
+        _("No run, follow-up step or notification is more than 30 minutes late."),
+        _WAITING,
+        _("Start Beacon. Its workers take this up by themselves. If they run, check their logs."),
+    ),
+    Invariant(
+        "run-numbers",
+        _("Each topic’s next run gets a number that no other run has."),
+        _RUN_NUMBERS,
+        _("Run “%(manage)s verify --fix”. Until then, the topic’s next run can’t be saved."),
+        _count_runs,
+    ),
+    Invariant(
+        "saved-runs",
+        _("Each run that succeeded has a number and a report, and no other run has."),
+        _SAVED_RUNS,
+        _OUTSIDE,
+    ),
+    Invariant(
+        "citations",
+        _("Each change in a report cites sources that the report lists."),
+        _CITATIONS,
+        _OUTSIDE,
+    ),
+    Invariant(
+        "research-owners",
+        _("Each report and notification belongs to the owner of its topic or channel."),
+        _OTHER_OWNERS,
+        _OUTSIDE,
+    ),
+    Invariant(
+        "schedules",
+        _("Each active schedule has a next run."),
+        _NO_NEXT_RUN,
+        _(
+            "Run “%(manage)s verify --fix”. If a schedule remains, its cron expression can’t be "
+            "read. Its owner sets a new one in the topic’s settings."
+        ),
+        _look_ahead,
+    ),
+    Invariant(
+        "unread-counts",
+        _("Lists show how many reports of a topic are unread."),
+        _UNREAD,
+        _("Run “%(manage)s verify --fix”, which counts them again."),
+        lambda rows: TopicNews.objects.update(counted=None),
+    ),
+    Invariant(
+        "run-content",
+        _("Each page stored for a run belongs to a run that exists."),
+        _ORPHAN_CONTENT,
+        _("Run “%(manage)s verify --fix”, which moves them to Trash."),
+        _trash_content,
+    ),
+]
