@@ -90,8 +90,10 @@ REPAIRED = {
     "a missing term": ("search-counts", "DELETE FROM memory_searchterm WHERE lexeme = 'kyoto'"),
     "a wrong number of documents": (
         "search-counts",
-        "UPDATE memory_searchspace SET documents = 99 WHERE record_type = 'note'"
-        " AND id IN (SELECT space_id FROM memory_searchterm WHERE lexeme = 'kyoto')",
+        (
+            "UPDATE memory_searchspace SET documents = 99 WHERE record_type = 'note'"
+            " AND id IN (SELECT space_id FROM memory_searchterm WHERE lexeme = 'kyoto')"
+        ),
     ),
     "an entry with other words": (
         "search-words",
@@ -103,8 +105,10 @@ REPAIRED = {
     ),
     "a wrong size": (
         "file-sizes",
-        "UPDATE memory_memoryfile SET size = 3 WHERE path = 'facts/user.md'"
-        " AND content LIKE '%Tea%'",
+        (
+            "UPDATE memory_memoryfile SET size = 3 WHERE path = 'facts/user.md'"
+            " AND content LIKE '%Tea%'"
+        ),
     ),
     "a missing trigger": (
         "triggers",
@@ -145,16 +149,20 @@ def test_what_breaks_an_invariant_is_reported_and_repaired(
         ("history", "UPDATE memory_topic SET title = 'Another title'"),
         (
             "history",  # version 3 is missing
-            "INSERT INTO memory_revision (owner_id, record_type, record_id, label, version, actor,"
-            " reason, source, before, after, created) SELECT owner_id, record_type, record_id,"
-            " label, 4, actor, reason, source, before, '{}', created FROM memory_revision"
-            " WHERE record_id = :note AND version = 2;"
-            " UPDATE memory_note SET version = 4 WHERE content LIKE 'Green%'",
+            (
+                "INSERT INTO memory_revision (owner_id, record_type, record_id, label, version, actor,"
+                " reason, source, before, after, created) SELECT owner_id, record_type, record_id,"
+                " label, 4, actor, reason, source, before, '{}', created FROM memory_revision"
+                " WHERE record_id = :note AND version = 2;"
+                " UPDATE memory_note SET version = 4 WHERE content LIKE 'Green%'"
+            ),
         ),
         (
             "waiting-work",
-            "INSERT INTO memory_publishdue (slug, owner_id, created)"
-            " SELECT 'tea', id, :old FROM memory_user WHERE is_staff",
+            (
+                "INSERT INTO memory_publishdue (slug, owner_id, created)"
+                " SELECT 'tea', id, :old FROM memory_user WHERE is_staff"
+            ),
         ),
     ],
 )
@@ -303,8 +311,10 @@ def test_the_command_says_what_is_wrong_what_to_do_and_what_it_fixed(
     [
         ("DELETE FROM django_migrations WHERE app = 'research'", "Migrations are missing"),
         (
-            "INSERT INTO django_migrations (app, name, applied)"
-            " VALUES ('memory', '9999_later', now())",
+            (
+                "INSERT INTO django_migrations (app, name, applied)"
+                " VALUES ('memory', '9999_later', now())"
+            ),
             "A newer version of Beacon has migrated this database: memory.9999_later.",
         ),
         (

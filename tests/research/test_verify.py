@@ -57,8 +57,10 @@ REPAIRED = {
     ),
     "a follow-up step whose worker is gone": (
         "follow-up-leases",
-        "UPDATE research_step SET state = 'running', attempt = 1, lease_until = :old"
-        " WHERE is_follow_up",
+        (
+            "UPDATE research_step SET state = 'running', attempt = 1, lease_until = :old"
+            " WHERE is_follow_up"
+        ),
     ),
     "a message whose worker is gone": (
         "message-leases",
