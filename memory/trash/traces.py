@@ -26,12 +26,12 @@ import pgtrigger
 from django.apps import apps
 from django.contrib.postgres.fields import ArrayField
 from django.db import models, transaction
-from django.db.models import Count, F, Q, Sum, TextField, Value
+from django.db.models import Count, Q, Sum, TextField, Value
 from django.db.models.functions import Cast, Coalesce
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from memory.actors import Actor
+from memory.actors import MAINTENANCE, Actor
 from memory.file_texts.purging import Purged
 from memory.models import (
     Activity,
@@ -365,7 +365,13 @@ def _forget_snapshot_copies(traces: Traces) -> None:
     for snapshot in Snapshot.objects.filter(pk__in=touched):
         rows = snapshot.items.all()
         counted = rows.aggregate(count=Count("pk"), size=Coalesce(Sum("size"), Value(0)))
-        Snapshot.objects.filter(pk=snapshot.pk).update(**counted, version=F("version") + 1)
+        version = snapshot.version + 1
+        Snapshot.objects.filter(pk=snapshot.pk).update(**counted, version=version)
+        before = {"count": snapshot.count, "size": snapshot.size}
+        why = _("an item was permanently deleted")
+        Revision.record(
+            snapshot, before=before, after=counted, by=MAINTENANCE, version=version, why=why
+        )
         for one in rows.filter(related_to__overlap=traces.ids):
             left = [key for key in one.related_to if str(key) not in traces.ids]
             SnapshotItem.objects.filter(pk=one.pk).update(related_to=left)

@@ -39,12 +39,12 @@ def test_a_backup_restored_into_another_database_is_the_same_row_for_row(
         there.manage("restore", file, "--replace", "--yes")
         took = time.monotonic() - began
         was, came = rows_of(here), rows_of(there)
-        there.manage("doctor")
+        there.manage("verify")
     count = sum(map(len, was.values()))
     same = sum(was[name] == came.get(name) for name in was)
     say(
-        "backup, restore into another database, compare; then the doctor looks",
-        "row for row equal, nothing drifted",
+        "backup, restore into another database, compare; then `verify`",
+        "row for row equal, every invariant holds",
         f"{same} of {len(was)} tables with {count} rows are equal, both commands took {took:.1f} s",
     )
 

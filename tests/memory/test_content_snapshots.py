@@ -26,7 +26,7 @@ from memory.content import (
 )
 from memory.content.snapshots import FIELDS
 from memory.errors import InvalidValue, Locked
-from memory.models import Agent, ContentItem, Snapshot, Topic
+from memory.models import Agent, ContentItem, Revision, Snapshot, Topic
 from memory.toolkit.types import ToolContext
 from tests.research.factories import make_topic
 
@@ -186,6 +186,18 @@ def test_what_a_topic_s_pages_said_goes_from_snapshots_with_the_topic(alice: Any
     Topic.objects.get(pk=topic.pk).purge(by=alice.actor)
 
     assert [one.content for one in snapshot.items.all()] == ["nothing of it"]
+
+
+def test_an_item_that_goes_from_a_snapshot_is_in_the_snapshot_s_history(alice: Any):
+    item = put(alice, "a page")
+    snapshot = take_snapshot(alice, RUN, by=AGENT)
+    item.trash(by=alice.actor)
+
+    item.purge(by=alice.actor)
+
+    snapshot.refresh_from_db()
+    last = Revision.objects.filter(record_id=snapshot.pk).latest("version")
+    assert (last.version, last.before["count"], last.after["count"]) == (snapshot.version, 1, 0)
 
 
 # --- as JSON --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Health, for staff: each part that Beacon stands on, what is wrong with it and what to do."""
+"""Health, for admins: each part that Beacon needs, what is wrong with it and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from beacon_site.providers.catalogue import CATALOGUE
-from memory.doctor import checkup
+from memory import system_status
 from memory.llm import connections
 from memory.models import Connection, MirroredFile, MirrorFolder, ModelCall, User
 from research.models import Step, Worker
@@ -47,7 +47,7 @@ def test_with_all_processes_alive_nothing_is_broken(browser: Client) -> None:
 
     assert "does not work" not in body
     assert "PostgreSQL" in body
-    assert "reports are extracts from the sources" in body
+    assert "Reports quote their sources" in body
 
 
 def test_over_htmx_the_list_comes_back_alone(browser: Client) -> None:
@@ -71,9 +71,9 @@ def test_a_silent_worker_and_a_closed_redis_are_named_with_what_to_do(
     body = page(browser)
 
     assert "4 parts do not work" in body
-    assert "Does not answer (ConnectionError)" in body
-    assert "Last spoke 60 min ago. Runs wait in the queue" in body
-    assert "“make up” starts it" in body
+    assert "Redis doesn’t answer (ConnectionError)" in body
+    assert "Last seen 60 min ago. Runs wait in the queue" in body
+    assert "Start it with “make up”" in body
 
 
 def called(owner: User, error: str = "", failure: str = "") -> None:
@@ -94,7 +94,7 @@ def test_a_models_last_failure_is_told_by_its_kind_alone(
 
     body = page(browser)
 
-    assert f"The last call of m1 (planning) came to nothing: {why}" in body
+    assert f"The last call of m1 (planning) failed: {why}" in body
     assert "secret plan" not in body
 
 
@@ -122,14 +122,14 @@ def test_a_key_that_cannot_be_read_any_more_is_named(browser: Client) -> None:
 
     body = page(browser)
 
-    assert "because SECRET_KEY has changed since: Tavily" in body
+    assert "can’t be read because SECRET_KEY has changed: Tavily" in body
 
 
 @pytest.mark.requirement("R234")
 def test_a_service_that_is_named_but_not_set_up_is_told(browser: Client, settings: Any) -> None:
     settings.BEACON_SEARCH = ["tavily", "library"]
 
-    assert "BEACON_SEARCH names what is not set up: Tavily." in page(browser)
+    assert "BEACON_SEARCH names services that aren’t set up: Tavily." in page(browser)
 
 
 def asked_last(owner: User, problems: dict[str, str]) -> None:
@@ -150,7 +150,7 @@ def test_services_that_failed_in_the_last_run_are_not_called_fine(
     for said in ("It did not answer before.", problem):
         asked_last(alice, {"hackernews": said})
 
-    assert ("asked them these failed: Hacker News." in page(browser)) is is_told
+    assert ("failed in the last run that asked them: Hacker News." in page(browser)) is is_told
 
 
 GONE = "It could not be reached."
@@ -185,7 +185,7 @@ def test_only_a_service_that_somebody_asked_for_is_broken_when_it_is_not_reached
     for name in keys:
         Connection.objects.create(kind="search", name=name)
 
-    (found,) = [one for one in checkup.checks() if one.name == "Search services"]
+    (found,) = [one for one in system_status.parts() if one.name == "Search services"]
 
     assert found.state == state, found
 
@@ -195,15 +195,15 @@ def test_a_library_folder_that_is_gone_is_told(
 ) -> None:
     settings.BEACON_LIBRARY_DIR = str(tmp_path / "gone")
 
-    assert "is gone, or cannot be read" in page(browser)
+    assert "is missing, or Beacon can’t read it" in page(browser)
 
 
 @pytest.mark.parametrize(
     ("folder_problem", "file_problem", "said"),
     [
-        ("", "", "holds 1 file."),
+        ("", "", "has 1 file."),
         ("It belongs to another Beacon.", "", "It belongs to another Beacon."),
-        ("", "It is not UTF-8: who knows", "The copy of 1 file is behind"),
+        ("", "It is not UTF-8: who knows", "1 file is out of date"),
     ],
 )
 def test_the_mirror_of_memory_files_says_how_it_is(

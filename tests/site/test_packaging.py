@@ -150,7 +150,7 @@ def test_the_installed_command_tells_its_version_and_where_the_data_lie(installe
 
 
 def test_without_anything_to_work_on_the_installed_command_speaks_of_itself(installed: Path):
-    told = beacon(installed, "beacon", "doctor", BEACON_DATA_DIR=str(installed / "none"))
+    told = beacon(installed, "beacon", "verify", BEACON_DATA_DIR=str(installed / "none"))
 
     assert told.returncode == 1
     assert "run `beacon up` first" in told.stderr
