@@ -74,7 +74,7 @@ class Invariant(NamedTuple):
             if not isinstance(self.find, str):
                 return list(self.find())
             cursor.execute(self.find)
-            return cursor.fetchall()
+            return list(cursor.fetchall())
 
 
 class Result(NamedTuple):
