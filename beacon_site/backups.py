@@ -334,6 +334,7 @@ def restore_database(backup: Backup) -> None:
         script, sql = _pipe(pg_restore.stdout), _pipe(psql.stdin)
         try:
             sql.write("\n".join(before).encode() + b"\n")
+            sql.flush()
             # Postgres before 17 doesn't know this setting, which the first lines of a script set.
             sql.write(script.read(CHUNK).replace(b"SET transaction_timeout = 0;\n", b"", 1))
             shutil.copyfileobj(script, sql, CHUNK)

@@ -172,9 +172,9 @@ def test_no_secret_stands_in_a_backup_as_it_is(full: User, file: Path) -> None:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("after", [0, 20_000, 60_000])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_restore_that_is_killed_leaves_what_was_there(
-    full: User, file: Path, after: int, say: Say
+    full: User, file: Path, share: float, say: Say
 ) -> None:
     backup(file)
     Note.objects.filter(owner=full).delete()
@@ -182,35 +182,53 @@ def test_a_restore_that_is_killed_leaves_what_was_there(
     connections.close_all()
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
-        _die_within(file, after)
+        _die_within(file, share)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
     assert not restore.is_in_use()
     now = rows()
     differ = [name for name in was if was[name] != now.get(name)]
     say(
-        f"kill -9 of a restore after {after:,} bytes of its database",
+        f"kill -9 of a restore after {share:.0%} of its dump",
         "all rows stand as they were",
         f"{sum(map(len, was.values()))} rows, {len(differ)} tables differ",
     )
 
+    assert int(file.with_name("dropped").read_text()) > 50
     assert now == was
 
 
-def _die_within(file: Path, after: int) -> None:
-    """Begin a restore and be killed once pg_restore was given so many bytes of the dump."""
+def _die_within(file: Path, share: float) -> None:
+    """Begin a restore, and be killed once tables are dropped and that much of the dump was read."""
 
     def dying(dump: IO[bytes], pipe: IO[bytes]) -> None:
-        pipe.write(dump.read(after))
-        pipe.flush()
-        time.sleep(0.3)  # psql runs what pg_restore makes of it
-        os.kill(os.getpid(), signal.SIGKILL)
+        with pipe:
+            data = dump.read()
+            pipe.write(data[: round(share * len(data))])
+            pipe.flush()
+            dropped, ends = 0, time.monotonic() + 20
+            while dropped <= 50 and time.monotonic() < ends:
+                time.sleep(0.2)
+                dropped = _exclusive_locks()
+            file.with_name("dropped").write_text(str(dropped))
+            if share == 1:
+                pipe.close()
+                time.sleep(1)  # pg_restore ends, and only the COMMIT is missing
+            os.kill(os.getpid(), signal.SIGKILL)
 
     backups._feed = dying
     try:
         backups.restore_database(backups.read(file))
     finally:
         os._exit(0)
+
+
+def _exclusive_locks() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(DISTINCT relation) FROM pg_locks WHERE mode = 'AccessExclusiveLock'"
+        )
+        return int(cursor.fetchone()[0])
 
 
 @pytest.mark.parametrize("program", ["psql", "pg_restore"])
