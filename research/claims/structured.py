@@ -330,11 +330,10 @@ def _is_collection(node: Node) -> bool:
     """Whether the values of a mapping are mappings that are alike: one record for each key."""
     if not isinstance(node.value, dict) or len(node.value) < 2:
         return False
-    if not all(isinstance(each.value, dict) for each in node.value.values()):
+    maps = [each.value for each in node.value.values() if isinstance(each.value, dict)]
+    if len(maps) < len(node.value):
         return False
-    counts: Counter[str] = Counter()
-    for each in node.value.values():
-        counts.update(key for key in each.value if _text(each.value[key]))  # type: ignore[index, union-attr]
+    counts = Counter(key for each in maps for key, value in each.items() if _text(value))
     return bool(counts) and counts.most_common(1)[0][1] > len(node.value) / 2
 
 

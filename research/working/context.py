@@ -338,7 +338,9 @@ class RunContext:
         batches = self._outcomes([call], 1, to_the_end=True, meanwhile=meanwhile)
         return next(batches)[0].get()
 
-    def each_of(self, calls: list[Callable[[], T]], *, at_once: int = 24) -> Iterator[Outcome[T]]:
+    def each_of(
+        self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
+    ) -> Iterator[Outcome[T]]:
         """Carry the calls out in parallel threads; yield outcomes as they come.
 
         Between outcomes it looks at what people ask for: when the run is to stop, calls that have
@@ -348,7 +350,7 @@ class RunContext:
         return chain.from_iterable(self.batches_of(calls, at_once=at_once))
 
     def batches_of(
-        self, calls: list[Callable[[], T]], *, at_once: int = 24
+        self, calls: Sequence[Callable[[], T]], *, at_once: int = 24
     ) -> Iterator[list[Outcome[T]]]:
         """Carry the calls out as `each_of` does; yield together what came at the same time."""
         if self.is_stopping:
@@ -357,7 +359,7 @@ class RunContext:
 
     def _outcomes(
         self,
-        calls: list[Callable[[], T]],
+        calls: Sequence[Callable[[], T]],
         threads: int,
         *,
         to_the_end: bool,

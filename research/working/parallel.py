@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -23,7 +23,7 @@ class Outcome(Generic[T]):
 
 
 def outcomes(
-    calls: list[Callable[[], T]], threads: int, look: Callable[[], bool]
+    calls: Sequence[Callable[[], T]], threads: int, look: Callable[[], bool]
 ) -> Iterator[list[Outcome[T]]]:
     """Carry the calls out in so many threads; yield together what came at the same time.
 
