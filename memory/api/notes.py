@@ -99,7 +99,7 @@ def write_note(request: ApiRequest, response: HttpResponse, note: NoteIn) -> Any
             **fields,
             **({"topic_id": str(topic.pk)} if topic else {}),
         },
-        texts=[note.content, *note.evidence, *note.tags],
+        texts=[note.content, *note.evidence, *note.tags, source],
     )
     if held is not None:
         return Status(202, held)

@@ -8,9 +8,10 @@ from typing import Any
 from memory.api.auth import Caller
 from memory.api.frame import Held
 from memory.models import Remembered, Topic
-from memory.observations.lines import Line, callers_source
-from memory.reviewing import refused, review
+from memory.observations.lines import Line
+from memory.reviewing import review
 from memory.toolkit import review as tool_review
+from memory.toolkit.types import ToolResult
 
 
 def reviewed(
@@ -24,12 +25,11 @@ def reviewed(
     why: str = "",
 ) -> Held | None:
     """Hold an agent's write that is to be held, and return the answer; None if it may be stored."""
-    waits = tool_review.reviewed(
-        caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
+    return _held(
+        tool_review.reviewed(
+            caller.context(), kind, after=after, texts=texts, before=before, target=target, why=why
+        )
     )
-    if waits is None:
-        return None
-    return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))
 
 
 def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
@@ -38,15 +38,8 @@ def check_unreviewed(caller: Caller, kind: str, act: str) -> None:
 
 
 def source_of(caller: Caller, named: str | None) -> str:
-    """Return the source of what is written: the one the caller named, else the caller.
-
-    Raises InvalidValue where an agent would pass for a person, a run or a session, Refused for a
-    source that the owner refuses.
-    """
-    if not named:
-        return caller.source
-    refused.check(caller.owner, caller.by, named)
-    return named if caller.by.is_person else callers_source(named)
+    """Return the source of what is written, as `memory.toolkit.review.named_source` does."""
+    return tool_review.named_source(caller.context(), named)
 
 
 def reviewed_lines(
@@ -58,17 +51,14 @@ def reviewed_lines(
     sensitivity: str = "normal",
 ) -> Held | None:
     """Hold a batch of observations whole if one of them is to be held."""
-    rows = [
-        {
-            "category": line.category,
-            "content": line.content,
-            "tags": list(line.tags),
-            "step_name": line.step_name,
-            "step_type": line.step_type,
-        }
-        for line in lines
-    ]
-    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
-    if topic is not None:
-        after["topic_id"] = str(topic.pk)
-    return reviewed(caller, "observation", after=after, texts=[line.content for line in lines])
+    return _held(
+        tool_review.reviewed_lines(
+            caller.context(), lines, source, topic=topic, sensitivity=sensitivity
+        )
+    )
+
+
+def _held(waits: ToolResult | None) -> Held | None:
+    if waits is None:
+        return None
+    return Held(proposal=str(waits.data["proposal"]), why=str(waits.data.get("why", "")))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from memory.actors import MAINTENANCE, REFLECTOR, RESEARCH, SYSTEM
 from memory.errors import InvalidValue
 from memory.models import Observation
 from memory.notes.checks import NoteChecks
@@ -134,13 +136,17 @@ def checked_source(source: str) -> str:
 
 
 # A caller may name where something came from, but not pass for a run, a session or somebody else.
-_NOT_TO_BE_NAMED = ("human:", "run:", "session:", "agent:", "import:")
+_NOT_TO_BE_NAMED = frozenset({"human", "run", "session", "agent", "import"})
+_BEACONS_OWN = frozenset({"disk", *map(str, (RESEARCH, REFLECTOR, MAINTENANCE, SYSTEM))})
 
 
 def callers_source(source: str) -> str:
     """Return the source that an agent named.  Raises InvalidValue for one that is not its to name."""
     source = checked_source(source)
-    if source.startswith(_NOT_TO_BE_NAMED):
+    # As a person reads it: in any case, and in letters of any width. AGENT:, GOAL: and RUN: are steps.
+    kind, colon, _name = unicodedata.normalize("NFKC", source).partition(":")
+    is_step = bool(colon) and source.startswith(("AGENT:", "GOAL:", "RUN:"))
+    if not is_step and kind.strip().casefold() in (_NOT_TO_BE_NAMED if colon else _BEACONS_OWN):
         problem = _(
             "A caller does not name “%(source)s” as the source: that is for Beacon to say. Name "
             "the task, such as GOAL:check-database, or leave it out."

@@ -20,7 +20,7 @@ SAID = "said"  # a sentence without a code: how callers outside this package exp
 _WORDS: dict[str, Any] = {
     "quarantined": _lazy("it comes from quarantined text"),
     "injection": _lazy("prompt injection: it %(smell)s"),
-    "persons-note": _lazy("it replaces a note you wrote or confirmed"),
+    "persons-note": _lazy("it replaces a note you wrote, confirmed or pinned"),
     "persons-record": _lazy("it changes a record you wrote or confirmed"),
     "rule": _lazy("it’s a rule, which every answer and run would follow"),
     "identity": _lazy("it changes who the agent is"),

@@ -135,14 +135,14 @@ def _quoted(line: str) -> str:
 
 
 def _takes_out(write: Write) -> Risk | None:
-    """Return that the write changes or takes out what a person wrote."""
+    """Return that the write changes or takes out what a person wrote, or pinned."""
     if isinstance(write.target, MemoryFile):
         lines = persons_lines_gone(write.target, write.after)
         if lines:
             return Risk("persons-lines", {"line": _quoted(lines[0]), "n": len(lines)})
     elif isinstance(write.target, Note) and write.target.kind not in Note.IDENTITY:
         note = write.target
-        if note.edited_by_person or note.trust == Trust.OWNER:
+        if note.edited_by_person or note.pinned or note.trust == Trust.OWNER:
             return Risk("persons-note")
     return None
 

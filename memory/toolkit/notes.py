@@ -19,7 +19,7 @@ from memory.models import AgentScope, Note, Observation, Session
 from memory.models.notes import MOST_EVIDENCE, MOST_TAGS
 from memory.notes.checks import usual_stability
 from memory.notes.writing import supersede, write_note
-from memory.observations import Line, Remembered, batch, remember_lines
+from memory.observations import Remembered, batch, remember_lines
 from memory.observations.consolidation import (
     Turn,
     keep_lines,
@@ -27,16 +27,10 @@ from memory.observations.consolidation import (
     source_of,
     trust_in_answers,
 )
-from memory.observations.lines import (
-    MOST_LINES,
-    callers_source,
-    checked,
-    checked_size,
-    checked_source,
-)
+from memory.observations.lines import MOST_LINES, checked, checked_size, checked_source
 from memory.texts.text import clean, one_line, shorten
 from memory.toolkit.recall import why_gone
-from memory.toolkit.review import reviewed
+from memory.toolkit.review import named_source, reviewed, reviewed_lines
 from memory.toolkit.types import Arguments, MemoryTool, ToolContext, ToolResult, named, refused
 
 MOST_MESSAGES = 1_000  # of a transcript
@@ -255,8 +249,10 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
     many = batch(asked.findings, asked.insights, asked.lessons)
     checked_size(many)
     lines = checked(many)
-    source = _source(context, asked.source)
-    waits = _held_lines(context, lines, source, leaves_topic=context.topic is None)
+    source = checked_source(named_source(context, asked.source))
+    waits = reviewed_lines(
+        context, lines, source, topic=context.topic, leaves_topic=context.topic is None
+    )
     if waits is not None:
         return waits
     stored = remember_lines(
@@ -269,29 +265,6 @@ def _remember_fil(context: ToolContext, asked: FilArguments) -> ToolResult:
         trust=context.write_trust,
     )
     return _stored(stored, stored.new)
-
-
-def _source(context: ToolContext, named_source: str | None) -> str:
-    if not named_source:
-        return checked_source(context.source)
-    return callers_source(named_source)
-
-
-def _held_lines(
-    context: ToolContext, lines: Sequence[Line], source: str, *, leaves_topic: bool
-) -> ToolResult | None:
-    """Hold a batch whole if one of its lines is to be held."""
-    rows = [
-        {"category": line.category, "content": line.content, "tags": list(line.tags)}
-        for line in lines
-    ]
-    return reviewed(
-        context,
-        "observation",
-        after={"lines": rows, "source": source, **_of_topic(context)},
-        texts=[line.content for line in lines],
-        leaves_topic=leaves_topic,
-    )
 
 
 def _stored(stored: Remembered, new: Sequence[Observation]) -> ToolResult:
@@ -323,7 +296,7 @@ def _consolidate(context: ToolContext, asked: ConsolidateArguments) -> ToolResul
     if asked.session_id:
         _claim_session(context, session_id)
     # A transcript's observations bear no topic: what comes of web text would leave the run's.
-    waits = _held_lines(context, lines, source_of(session_id), leaves_topic=True)
+    waits = reviewed_lines(context, lines, source_of(session_id))
     if waits is not None:
         return waits
     left = keep_lines(context.owner, session_id, lines, by=context.by)

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from memory.models import Remembered, Trust
-from memory.reviewing import review
+from memory.models import Remembered, Topic, Trust
+from memory.observations.lines import Line, callers_source
+from memory.reviewing import refused, review
 from memory.toolkit.types import ToolContext, ToolResult
 
 
@@ -91,3 +92,49 @@ def reviewed(
     if not held:
         return None
     return held_for_person(context, kind, held, after=after, before=before, target=target, why=why)
+
+
+def reviewed_lines(
+    context: ToolContext,
+    lines: Sequence[Line],
+    source: str,
+    *,
+    topic: Topic | None = None,
+    sensitivity: str = "normal",
+    leaves_topic: bool = True,
+) -> ToolResult | None:
+    """Hold a batch of observations whole if one of them is to be held.
+
+    Orders are looked for in every text that agents are shown of them: tags, steps and source, too.
+    """
+    rows = [
+        {
+            "category": line.category,
+            "content": line.content,
+            "tags": list(line.tags),
+            "step_name": line.step_name,
+            "step_type": line.step_type,
+        }
+        for line in lines
+    ]
+    after: dict[str, Any] = {"lines": rows, "source": source, "sensitivity": sensitivity}
+    if topic is not None:
+        after["topic_id"] = str(topic.pk)
+    beside = dict.fromkeys(text for line in lines for text in (*line.tags, line.step_name) if text)
+    texts = [*(line.content for line in lines), *beside, source]
+    return reviewed(context, "observation", after=after, texts=texts, leaves_topic=leaves_topic)
+
+
+def named_source(context: ToolContext, named: str | None) -> str:
+    """Return the source of what is written: the one that the caller named, else the caller.
+
+    Raises InvalidValue where an agent would pass for a person, a run or a session, Refused for a
+    source that the owner refuses.
+    """
+    if not named:
+        return context.source
+    if context.by.is_person:
+        return named
+    named = callers_source(named)
+    refused.check(context.owner, context.by, named)
+    return named

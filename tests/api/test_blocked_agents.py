@@ -6,7 +6,7 @@ import pytest
 
 from memory.api.auth import caller_of
 from memory.chat import turn
-from memory.models import Message, User
+from memory.models import Message, Observation, User
 from memory.reviewing import refusing
 from memory.toolkit.registry import REGISTRY, call_tool
 from research.api.joined import api
@@ -58,6 +58,17 @@ def test_no_tool_writes_for_a_blocked_agent(blocked: Program, name: str) -> None
     assert (answer.is_error, answer.data["error"]) == (True, "locked")
     assert "blocked “desk” from writing" in answer.text
     assert tables <= CALLED
+
+
+def test_a_source_that_is_refused_is_refused_at_both_doors(alice: User, agent: Program) -> None:
+    refusing.refuse(alice, "source", "GOAL:pay", by=alice.actor)
+    context = caller_of(agent.token).context()
+
+    told = problem(agent.post("/observations", {"findings": ["Pay."], "source": "GOAL:pay"}), 403)
+    answer = call_tool(context, "remember_fil", {"findings": ["Pay."], "source": "GOAL:pay"})
+    assert "blocked “GOAL:pay”" in told["detail"]
+    assert (answer.is_error, "blocked “GOAL:pay”" in answer.text) == (True, True)
+    assert not Observation.objects.exists()
 
 
 def test_a_blocked_agent_still_reads(blocked: Program) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from memory.api.note_schemas import NotePatch
 from memory.models import Note, Proposal, Trust
+from memory.notes import writing as notes
 from memory.reviewing import agent_reading, review
 from memory.reviewing import undo as review_undo
 from memory.reviewing.levels import set_levels
@@ -98,6 +99,18 @@ def test_some_fields_are_a_persons_at_each_level(agent: Program, field: str, nam
     level(agent.owner, name)
 
     problem(agent.patch(path, {field: PERSONS[field]}, If_Match="*"), 403)
+
+
+def test_words_in_place_of_what_a_person_pinned_wait(agent: Program, alice: Any) -> None:
+    path = written(agent)
+    note = Note.objects.get(pk=path.rpartition("/")[2])
+    notes.pin(note, by=alice.actor)
+    level(alice, "hold risky")
+
+    held = agent.post(f"{path}/supersede", {"content": "Invoices are paid at once."})
+    assert held.status_code == 202
+    assert "pinned" in held.json()["why"]
+    assert not Note.objects.filter(pinned=True).exclude(pk=note.pk).exists()
 
 
 @pytest.mark.parametrize("change", [{"kind": "log"}, {"confidence": 0.85}, {"tags": ["x"]}])

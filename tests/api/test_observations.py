@@ -69,6 +69,15 @@ def test_what_does_not_fit_is_refused_whole(agent: Program, body: Any) -> None:
     assert not Observation.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "source",
+    ["human:alice", "HUMAN:alice", "human :alice", "ｈuman:alice", "Run:1", "research", "disk"],
+)
+def test_an_agent_names_nobody_else_as_the_source(agent: Program, source: str) -> None:
+    assert problem(agent.post("/observations", {**LESSON, "source": source}), 422)["errors"]
+    assert not Observation.objects.exists()
+
+
 def test_agents_neither_correct_nor_trash_observations(agent: Program, person: Program) -> None:
     (key,) = agent.post("/observations", LESSON).json()["ids"]
     path = f"/observations/{key}"

@@ -36,7 +36,7 @@ from memory.models import (
     Trust,
     User,
 )
-from memory.notes.writing import lowest_trust, write_note
+from memory.notes.writing import lowest_trust, pin, write_note
 from memory.observations import Line, remember_lines
 from memory.scratchpads import entries as scratchpad
 from research.mcp import calls, resources
@@ -129,6 +129,7 @@ class World:
     note: Note
     other_note: Note
     persons_note: Note
+    pinned_note: Note
     outside_note: Note
     observation: Observation
     outside_observation: Observation
@@ -204,6 +205,9 @@ def made_world(owner: User) -> World:
         note=write_note(owner, "log", f"The {SECRET} tram leaves at seven.", by=agent),
         other_note=write_note(owner, "log", f"The {SECRET} ferry leaves at noon.", by=agent),
         persons_note=write_note(owner, "log", f"My {SECRET} aunt lives in Ulm.", by=owner.actor),
+        pinned_note=pin(
+            write_note(owner, "log", f"The {SECRET} ferry is free.", by=agent), by=owner.actor
+        ),
         outside_note=write_note(owner, "log", f"Read on {words}.", **web),
         observation=remember_lines(owner, lines, by=agent).observations[0],
         outside_observation=remember_lines(owner, found, **web).observations[0],
