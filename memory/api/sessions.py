@@ -158,6 +158,7 @@ def say(request: ApiRequest, session_id: UUID, message: MessageIn) -> Any:
     session = _session(caller, session_id)
     answer = conversation.ask(session, message.content, by=caller.by, trust=caller.write_trust)
     said = session.messages.get(position=answer.position - 1)
+    shows(session)
     return Status(201, SaidOut(message=MessageOut.of(said), answer=MessageOut.of(answer)))
 
 

@@ -262,6 +262,19 @@ def test_a_kept_answer_does_not_repeat_what_was_hidden_since(agent: Program, how
     assert Note.objects.filter(content=NOTE["content"]).count() == 1
 
 
+def test_a_kept_answer_of_a_conversation_is_hidden_with_it(alice: User, agent: Program) -> None:
+    path = f"/sessions/{agent.post('/sessions', {}).json()['id']}"
+    said = {"content": OUTSIDE}
+    assert OUTSIDE in agent.post(f"{path}/messages", said, Idempotency_Key="k").content.decode()
+    Session.objects.get().change(by=alice.actor, sensitivity="sensitive")
+
+    again = agent.post(f"{path}/messages", said, Idempotency_Key="k")
+
+    assert again.status_code == 201
+    assert OUTSIDE not in again.content.decode()
+    assert Message.objects.filter(content=OUTSIDE).count() == 1
+
+
 def test_a_post_that_only_reads_is_answered_as_things_are_now(alice: User, agent: Program) -> None:
     note = notes.write_note(alice, "summary", OUTSIDE, by=alice.actor)
     assert OUTSIDE in agent.post("/context", {}, Idempotency_Key="k").json()["text"]
