@@ -84,7 +84,7 @@ def query_content(
     if before is not None:
         rows = rows.filter(created__lte=before)
     if not caller.by.is_person:
-        rows = rows.readable()
+        rows = rows.for_agents()
     return listing(rows.defer("content"), wanted, name="content", out=ItemOut.about)
 
 
@@ -99,7 +99,7 @@ def show_content(
     item = querying.retrieve(caller.owner, item_id, scopes=None)
     if item is None or not scopes.is_open(caller, item.scope):
         raise not_found()
-    if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).readable().exists():
+    if not caller.by.is_person and not ContentItem.objects.filter(pk=item.pk).for_agents().exists():
         raise Problem(403, _("It is shown to people only."))
     view = transforms.transform(
         item.content, wanted.transform, n=wanted.n, q=wanted.q, unit=wanted.unit

@@ -40,7 +40,7 @@ from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
 from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
 from memory.files.writing import rows_held
-from memory.models import MemoryFile, Trust
+from memory.models import MemoryFile
 from memory.records import history as record_history
 from memory.toolkit.registry import call_tool
 
@@ -56,7 +56,7 @@ def list_files(request: ApiRequest, page: Paged = PAGE) -> Listing[FileListed]:
     take_in(caller.owner)
     rows = MemoryFile.objects.of(caller.owner).live().defer("content", "blame")
     if not caller.by.is_person:
-        rows = rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+        rows = rows.for_agents()
     return listing(rows, page, name="files", out=FileListed.of, by="path")
 
 

@@ -52,7 +52,7 @@ def open_to_agents(caller: Caller, rows: Rows) -> Rows:
     """Keep the rows that the caller may see, of whatever scope it named."""
     if caller.by.is_person:
         return rows
-    return rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+    return rows.for_agents()
 
 
 def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
@@ -67,8 +67,7 @@ def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:
         raise not_found(_("It lies in the trash, from which a person can restore it."))
     if not scopes.is_open(caller, getattr(row, "scope", "owner")):
         raise not_found()
-    is_hidden = row.sensitivity == "sensitive" or row.trust == Trust.QUARANTINED
-    if caller.by.is_person or not is_hidden:
+    if caller.by.is_person or row.is_for_agents:
         shows(row)  # also where the answer is a refusal, which may name it
         return row
     words = _(

@@ -60,7 +60,7 @@ def query(
         problem = _("“after” is later than “before”, so nothing can lie between them.")
         raise InvalidValue(problem, errors={"after": [problem]})
     if for_agent:
-        found = found.readable()
+        found = found.for_agents()
     return list(found.order_by("-created", "-id").defer("content")[:limit])
 
 

@@ -67,8 +67,8 @@ def _recalled(owner: Any, task: str, topic: Topic | None, depth: int) -> list[Re
 
 def still_offered(owner: Any, ids: Iterable[Any]) -> list[Observation]:
     """Return those of the observations that may enter a prompt now, in the order of `ids`."""
-    found = Observation.objects.of(owner).active().exclude(sensitivity="sensitive")
-    by_id = {str(one.pk): one for one in found.exclude(trust=Trust.QUARANTINED).filter(pk__in=ids)}
+    found = Observation.objects.of(owner).active().for_agents()
+    by_id = {str(one.pk): one for one in found.filter(pk__in=ids)}
     return [by_id[str(key)] for key in ids if str(key) in by_id]
 
 

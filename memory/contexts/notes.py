@@ -65,6 +65,8 @@ class _Asked:
             return _("marked sensitive: it enters no context")
         if note.trust == Trust.QUARANTINED:
             return _("quarantined: it enters no context")
+        if not note.is_for_agents:
+            return _("its topic is sensitive or quarantined: it enters no context")
         if note.scope not in self.scopes:
             return _("kept for %(scope)s alone") % {"scope": note.scope}
         if self.topic is not None and note.topic_id not in (None, self.topic.pk):
@@ -75,7 +77,7 @@ class _Asked:
         """Return the notes of this kind that may enter, the newest first."""
         rows = Note.objects.of(self.owner).active(self.now)
         rows = rows.filter(kind=self.kind, scope__in=self.scopes)
-        rows = rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+        rows = rows.for_agents()
         if self.topic is not None:
             rows = rows.filter(Q(topic=None) | Q(topic=self.topic))
         return rows.order_by("-created", "-id")
@@ -140,7 +142,8 @@ def _why_near(hit: RecallHit) -> str:
 
 def _left_out(asked: _Asked, entered: Iterable[Any], most: int) -> list[LeftOut]:
     """Return the newest that did not enter, each with why, and how many more there are."""
-    rows = Note.objects.of(asked.owner).live().filter(kind=asked.kind).exclude(pk__in=entered)
+    rows = Note.objects.of(asked.owner).live().select_related("topic")
+    rows = rows.filter(kind=asked.kind).exclude(pk__in=entered)
     found = list(rows.order_by("-created", "-id")[: MOST_LEFT_OUT + 1])
     beyond = _("not among the %(most)d that are nearest to the message or newest") % {"most": most}
     told = [

@@ -83,6 +83,16 @@ class RememberedQuerySet(models.QuerySet[Any]):
         """Keep what is in the trash."""
         return self.exclude(trashed_at=None)
 
+    def for_agents(self) -> Self:
+        """Keep what agents are shown: nothing sensitive or quarantined, by itself or by its topic."""
+        rows = self.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
+        columns = {column.name for column in self.model._meta.concrete_fields}
+        topic = getattr(self.model, "TOPIC_PATH", "topic" if "topic" in columns else "")
+        if not topic:
+            return rows
+        rows = rows.exclude(**{f"{topic}__sensitivity": Sensitivity.SENSITIVE})
+        return rows.exclude(**{f"{topic}__trust": Trust.QUARANTINED})
+
 
 class Remembered(models.Model):
     """A stored thing that says whose it is, where it came from, and how far to believe it.
@@ -124,6 +134,16 @@ class Remembered(models.Model):
     def snapshot(self, *fields: str) -> dict[str, Any]:
         """Return the named fields (default: all revised ones) as they are in memory."""
         return {name: getattr(self, name) for name in fields or self.REVISED}
+
+    @property
+    def is_for_agents(self) -> bool:
+        """Whether agents are shown it: neither it nor its topic is sensitive or quarantined."""
+        topic = getattr(getattr(self, "run", None) or self, "topic", None)
+        return not any(
+            one.sensitivity == Sensitivity.SENSITIVE or one.trust == Trust.QUARANTINED
+            for one in (self, topic)
+            if one is not None
+        )
 
     def check_may_change(self, by: Actor) -> None:
         """Raise Locked if `by` may not change the record as it stands."""

@@ -57,10 +57,6 @@ class ContentQuerySet(RememberedQuerySet):
         """Keep what one of these scopes holds; None takes all, for the owner's pages."""
         return self if scopes is None else self.filter(scope__in=list(scopes))
 
-    def readable(self) -> Self:
-        """Keep what may be shown to agents: nothing sensitive or quarantined."""
-        return self.filter(sensitivity=Sensitivity.NORMAL).exclude(trust=Trust.QUARANTINED)
-
 
 class ContentItem(Remembered, Kept):
     """A full action result; nothing of it enters a prompt unless it is asked for.

@@ -240,7 +240,7 @@ def _is_outside(record: Any) -> bool:
 
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     rows = Note.objects.of(context.owner).active().filter(scope__in=context.scopes)
-    rows = rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+    rows = rows.for_agents()
     if asked.kind:
         rows = rows.filter(kind=asked.kind)
     if asked.tags:

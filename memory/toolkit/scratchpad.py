@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from pydantic import Field
 
 from memory.errors import NoSuchKey
-from memory.models import ScratchpadEntry, Sensitivity, Trust
+from memory.models import ScratchpadEntry
 from memory.models.base import OWNER_SCOPE
 from memory.reviewing.review import check_unreviewed
 from memory.scratchpads import entries as scratchpad
@@ -99,7 +99,7 @@ def _hidden(context: ToolContext, asked: SetArguments) -> ToolResult | None:
 def _list(context: ToolContext, asked: ListArguments) -> ToolResult:
     scope = _scope(context, only_here=asked.only_here)
     rows = scratchpad.entries(context.owner, asked.prefix, scope=scope)
-    rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
+    rows = rows.for_agents()
     found = list(rows.only("key", "trust")[: MOST_LISTED + 1])
     context.shown(*found[:MOST_LISTED])
     keys = [entry.key for entry in found]

@@ -160,9 +160,8 @@ class ToolContext:
 
     def may_read(self, record: Any) -> bool:
         """Whether an agent may see the record: nothing sensitive, quarantined or of others' scope."""
-        is_open = record.sensitivity != "sensitive" and record.trust != Trust.QUARANTINED
         scopes = self.content_scopes if isinstance(record, ContentItem) else self.scopes
-        return is_open and getattr(record, "scope", OWNER_SCOPE) in scopes
+        return record.is_for_agents and getattr(record, "scope", OWNER_SCOPE) in scopes
 
     def shown(self, *records: Any, trust: str = Trust.OWNER) -> None:
         """Lower the trust to that of these records, and to `trust`, of which the caller sees some text."""

@@ -41,8 +41,6 @@ from memory.models import (
     PutAway,
     Remembered,
     Revision,
-    Sensitivity,
-    Trust,
     Use,
     User,
 )
@@ -227,7 +225,7 @@ def trashed(
 
 def _readable(rows: QuerySet[Any], scopes: Sequence[str]) -> QuerySet[Any]:
     """Keep what `ToolContext.may_read` lets through."""
-    rows = rows.exclude(sensitivity=Sensitivity.SENSITIVE).exclude(trust=Trust.QUARANTINED)
+    rows = rows.for_agents()
     has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)
     return rows.filter(scope__in=scopes) if has_scope else rows
 

@@ -136,7 +136,7 @@ def _topic(request: ApiRequest, slug: str) -> Any:
     caller = request.auth
     topics = topic_page.topics_of(caller.owner).filter(slug=slug)
     if not caller.by.is_person:
-        topics = topics.exclude(sensitivity="sensitive").exclude(trust="quarantined")
+        topics = topics.for_agents()
     topic = topics.first()
     if topic is None:
         raise not_found(_("There is no such topic outside the trash, or it is not yours."))

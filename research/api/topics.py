@@ -194,7 +194,7 @@ def _topics(caller: Caller) -> TopicQuerySet:
     rows = Topic.objects.of(caller.owner).live().select_related("settings", "schedule", "owner")
     if caller.by.is_person:
         return rows
-    return rows.exclude(sensitivity="sensitive").exclude(trust=Trust.QUARANTINED)
+    return rows.for_agents()
 
 
 def topic_of(caller: Caller, slug: str) -> Topic:

@@ -40,8 +40,8 @@ def page_of(caller: Caller, cursor: str | None) -> types.ListResourcesResult:
     with caller.entered() as (context, scopes):
         _check_may_read(scopes)
         reports = Report.objects.of(context.owner).with_number().live()
-        reports = reports.filter(run__topic__trashed_at=None).exclude(sensitivity="sensitive")
-        reports = reports.exclude(trust=Trust.QUARANTINED).select_related("run__topic")
+        reports = reports.filter(run__topic__trashed_at=None).for_agents()
+        reports = reports.select_related("run__topic")
         number = int(cursor or 0)
         rows = list(reports[number : number + MOST_REPORTS + 1])
         context.shown(*rows[:MOST_REPORTS])  # by titles and summaries

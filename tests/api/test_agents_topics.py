@@ -8,11 +8,16 @@ import pytest
 
 from memory.accounts import tokens
 from memory.api.auth import caller_of
+from memory.content.storing import store
 from memory.models import Topic, Trust
+from memory.notes.writing import write_note
+from memory.observations.writing import write_observation
 from memory.reviewing import agent_reading
 from memory.reviewing.levels import set_levels
 from memory.toolkit.registry import call_tool
 from research.api.topic_schemas import TopicPatch
+from research.mcp import resources
+from research.mcp.callers import Caller
 from research.models import Run, Schedule, TopicSettings
 from research.running import agents_topics
 from tests.api.cast import Program, problem
@@ -195,3 +200,36 @@ def test_tools_research_and_report_no_hidden_topic(agent: Program, alice: Any) -
         told = call_tool(context, "get_report", asked)
         assert (told.is_error, topic.slug in str(told.data)) == (True, "topic" in asked)
     assert Run.objects.count() == 1
+
+
+def test_nothing_of_a_hidden_topic_is_shown_at_either_door(agent: Program, alice: Any) -> None:
+    topic = factories.make_topic(alice, "The diagnosis", sensitivity="sensitive")
+    run = factories.make_run(topic)
+    words = "The quokka has hay fever."
+    report = factories.make_report(run, title="The diagnosis", body=words)
+    factories.make_fact(topic, words, run)
+    rows = {
+        "notes": write_note(alice, "summary", words, by=alice.actor, topic=topic),
+        "observations": write_observation(alice, "finding", words, by=alice.actor, topic=topic),
+        "content": store(alice, words, by=alice.actor, topic=topic),
+    }
+
+    for path in (*map("/{}".format, rows), "/recall?q=quokka"):
+        assert words not in agent.get(path).content.decode(), path
+    for kind, row in rows.items():
+        problem(agent.get(f"/{kind}/{row.pk}"), 403)
+    assert words not in agent.post("/context", {"message": "quokka"}).json()["text"]
+    context = caller_of(agent.token).context()
+    for name, asked in {
+        "recall": {"query": "quokka"},
+        "list_memory": {},
+        "query_memory": {},
+        "get_context": {"query": "quokka"},
+        "retrieve": {"id": str(report.pk)},
+    }.items():
+        assert "diagnosis" not in (text := call_tool(context, name, asked).text), text
+        assert words not in text
+    caller = Caller(find=lambda: tokens.find(agent.text))
+    assert not any("diagnosis" in str(one.uri) for one in resources.page_of(caller, None).resources)
+    with pytest.raises(resources.NoSuchResource):
+        resources.read(caller, f"beacon://reports/{topic.slug}")
