@@ -5,7 +5,9 @@ its earlier versions) and the rare words it brought -> the row is deleted -> `fo
 and deletes or redacts them, in the same transaction.
 
 Looking for every word in every log would take minutes, so a copy is known by one of these: the
-record's id, five words in a row, or a rare word (one that nothing else the owner remembers has).
+record's id, a few of its lines' five words in a row, or a rare word (one that nothing else the owner
+remembers has).  Where the record was read (`Use`), each text is compared with all of its lines: any
+five words in a row, a whole line of three, a number or a name.
 What people wrote themselves stays: their messages, other records, reports.  `what_stays` lists it,
 and the page that asks for the deletion links to it.
 """
@@ -15,12 +17,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import pgtrigger
 from django.apps import apps
@@ -62,7 +65,9 @@ from memory.texts.text import one_line, plain, shorten
 
 MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
 MOST_RARE, SHORTEST_RARE = 12, 4
-MOST_READ = 5_000  # characters of a text in which rare words are looked for
+MOST_READ = 100_000  # characters of texts in which rare words are looked for
+MOST_RUNS = 200_000  # words in a row that are compared with what was written where it was read
+SHORTEST_RUN = 3  # words of a line that is compared whole
 AT_ONCE = 20  # records of a longer act, whose copies are looked for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
@@ -74,6 +79,7 @@ _NOT_WORDS = frozenset(
         "related_to", "step_type", "created",
     }
 )  # fmt: skip
+_ANY_WORD = re.compile(r"\w+")
 _WORD = re.compile(rf"\w{{{SHORTEST_RARE},}}")
 
 
@@ -87,6 +93,8 @@ class Traces:
     probes: list[str] = field(default_factory=list)
     rare: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=set)  # prompts that a record entered
+    runs: set[tuple[str, ...]] = field(default_factory=set)  # its words in a row
+    names: set[str] = field(default_factory=set)  # all rare words with a digit or a capital letter
 
     def find(self, *columns: str, ids: bool = True, rare: bool = True) -> Q:
         """Return the condition that one of these columns, cast to text, holds a trace."""
@@ -106,11 +114,27 @@ class Traces:
 
     def is_in(self, text: str) -> bool:
         """Whether a text holds a trace."""
-        if any(one in text for one in [*self.ids, *self.probes]):
+        if any(one in text for one in [*self.ids, *self.probes]) or self._quotes(text):
             return True
         return bool(self.rare) and bool(
             re.search(rf"\b({'|'.join(map(re.escape, self.rare))})\b", text, re.IGNORECASE)
         )
+
+    def _quotes(self, text: str) -> bool:
+        """Whether a text repeats words of the records in a row, or one of their names and numbers."""
+        words = _ANY_WORD.findall(text.casefold())
+        if not self.names.isdisjoint(words):
+            return True
+        return any(
+            tuple(words[first : first + length]) in self.runs
+            for length in range(SHORTEST_RUN, PROBE_WORDS + 1)
+            for first in range(len(words) - length + 1)
+        )
+
+    def read_in(self, kind: str) -> list[str]:
+        """Return the names of the sessions or runs (`kind`) in which a record was read."""
+        found = (place.partition(":") for place in self.places)
+        return [name for which, _colon, name in found if which == kind]
 
     def without(self, value: Any) -> Any:
         """Return a JSON value in which each string with a trace is redacted, line by line."""
@@ -201,7 +225,12 @@ def _forget_all(gone: Sequence[_Gone]) -> None:
         traces.ids += one.traces.ids
         traces.probes += one.traces.probes
         traces.places |= one.traces.places
-        traces.rare += _rare(one.texts, owner_id)
+        traces.runs |= one.traces.runs
+        rare = _rare(one.texts, owner_id)
+        traces.rare += rare[:MOST_RARE]
+        traces.names |= {
+            word.casefold() for word in rare if word != word.lower() or _has_digit(word)
+        }
         one.drafts()
     _forget_here(traces)
     if any(one.is_asked for one in gone):
@@ -221,6 +250,7 @@ def traces_of(records: Sequence[Remembered]) -> Traces:
         since=min(_first_written(record) for record in records),
         ids=[str(key) for key in every],
         probes=_probes(_texts(records)),
+        runs=_runs(_texts(records)),
         places=set(Use.objects.filter(record_id__in=every).values_list("place", flat=True)),
     )
 
@@ -283,6 +313,24 @@ def _pieces(line: str) -> Iterator[str]:
         yield line[spans[first][0] : spans[first + PROBE_WORDS - 1][1]]
 
 
+def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
+    """Return each five words in a row of the texts' lines, and the lines that are shorter, whole."""
+    found: set[tuple[str, ...]] = set()
+    for text in texts:
+        for line in text.splitlines():
+            words = _ANY_WORD.findall(line.casefold())
+            if len(words) >= SHORTEST_RUN:
+                length = min(len(words), PROBE_WORDS)
+                found.update(zip(*(words[first:] for first in range(length)), strict=False))
+            if len(found) > MOST_RUNS:
+                return found
+    return found
+
+
+def _has_digit(word: str) -> bool:
+    return any(sign.isdigit() for sign in word)
+
+
 def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
     """Return words of the texts that nothing else has which the owner remembers.
 
@@ -299,8 +347,8 @@ def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:
     mine = SearchTerm.objects.filter(space__owner_id=owner_id, lexeme__in=wanted, documents__gt=0)
     known = set(mine.values_list("lexeme", flat=True))
     rare = [word for key, word in words.items() if terms[key] and not terms[key] & known]
-    rare.sort(key=lambda word: (not any(sign.isdigit() for sign in word), -len(word)))
-    return rare[:MOST_RARE]
+    rare.sort(key=lambda word: (not _has_digit(word), -len(word)))
+    return rare
 
 
 # --- deleting and redacting -----------------------------------------------------------------------
@@ -314,7 +362,7 @@ def _forget_terms(owner_id: Any) -> None:
 def _forget_here(traces: Traces) -> None:
     _forget_snapshot_copies(traces)
     mine = Q(owner_id=traces.owner_id)
-    Proposal.forget(mine & Q(pk__in=_with(Proposal, traces, "before", "after", "edited", "reason")))
+    Proposal.forget(mine & Q(pk__in=_proposals_with(traces)))
     _forget_why_held(traces)
     answers = ApiAnswer.objects.filter(token__agent__owner_id=traces.owner_id)
     answers.filter(traces.find("body")).delete()
@@ -328,29 +376,47 @@ def _forget_here(traces: Traces) -> None:
     _blank(Activity, found, label="", detail={})
     acts = BulkAct.objects.filter(mine).annotate(said=as_text("arguments"))
     _blank(BulkAct, acts.filter(traces.find("said", "query")), query="", arguments={})
-    redact(Reflection.objects.filter(mine), traces, "assessment", "why", "calls", "changes")
+    looked_back = Reflection.objects.filter(mine)
+    read = Q(source__in=traces.places)
+    redact(looked_back, traces, "assessment", "why", "calls", "changes", read=read)
     _forget_reasons(traces)
     _forget_in_talk(traces)
 
 
-def _with(model: Any, traces: Traces, *columns: str) -> list[Any]:
-    rows = model.objects.filter(owner_id=traces.owner_id)
-    rows = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
-    wanted = traces.find(*(f"said_{name}" for name in columns))
-    return list(rows.filter(wanted).values_list("pk", flat=True))
+def _proposals_with(traces: Traces) -> list[Any]:
+    """Return the proposals that hold a trace; those by who read the record are compared in full."""
+    columns = ("before", "after", "edited", "reason")
+    rows = Proposal.objects.filter(owner_id=traces.owner_id)
+    told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
+    found = traces.find(*(f"said_{name}" for name in columns))
+    keys = list(told.filter(found).values_list("pk", flat=True))
+    near = rows.filter(Q(actor__in=traces.places) | Q(source__in=traces.places))
+    near = near.filter(created__gte=traces.since).exclude(pk__in=keys)
+    for key, *values in near.values_list("pk", *columns).iterator(chunk_size=50):
+        if traces.without(values) != values:
+            keys.append(key)
+    return keys
 
 
 def _blank(model: Any, rows: models.QuerySet[Any], **fields: Any) -> None:
     model.objects.filter(pk__in=list(rows.values_list("pk", flat=True))).update(**fields)
 
 
-def redact(rows: models.QuerySet[Any], traces: Traces, *columns: str) -> None:
-    """Redact these text or JSON columns of the rows that hold a trace, each row by itself."""
+def redact(
+    rows: models.QuerySet[Any], traces: Traces, *columns: str, read: Q | None = None
+) -> None:
+    """Redact these text or JSON columns of the rows that hold a trace, each row by itself.
+
+    `read` says which rows were written where the record was read: they are compared in full.
+    """
     told = rows.annotate(**{f"said_{name}": as_text(name) for name in columns})
-    wanted = told.filter(traces.find(*(f"said_{name}" for name in columns)))
+    found = traces.find(*(f"said_{name}" for name in columns))
+    wanted = told.filter(found if read is None else found | read)
     for row in wanted.order_by("pk").only("pk", *columns).iterator(chunk_size=50):
-        fresh = {name: traces.without(getattr(row, name)) for name in columns}
-        rows.model.objects.filter(pk=row.pk).update(**fresh)
+        said = {name: getattr(row, name) for name in columns}
+        fresh = {name: traces.without(value) for name, value in said.items()}
+        if fresh != said:
+            rows.model.objects.filter(pk=row.pk).update(**fresh)
 
 
 def _forget_snapshot_copies(traces: Traces) -> None:
@@ -398,7 +464,9 @@ def _forget_in_talk(traces: Traces) -> None:
     """Redact what agents said and read in conversations; a person's own messages stay."""
     rows = Message.objects.filter(session__owner_id=traces.owner_id, created__gte=traces.since)
     told = rows.annotate(calls=as_text("tool_calls"), cited=as_text("cites"))
-    for message in told.filter(traces.find("content", "notice", "calls", "cited")):
+    sessions = [name for name in traces.read_in("session") if _is_id(name)]
+    found = traces.find("content", "notice", "calls", "cited") | Q(session__in=sessions)
+    for message in told.filter(found):
         fields = {
             "tool_calls": [_call_without(call, traces) for call in message.tool_calls],
             "cites": [
@@ -412,6 +480,12 @@ def _forget_in_talk(traces: Traces) -> None:
                 name: traces.without(getattr(message, name)) for name in ("content", "notice")
             }
         Message.objects.filter(pk=message.pk).update(**fields)
+
+
+def _is_id(name: str) -> bool:
+    with suppress(ValueError):
+        return bool(UUID(name))
+    return False  # a conversation elsewhere
 
 
 def _is_persons(message: Message) -> bool:
@@ -461,7 +535,7 @@ def what_stays(record: Remembered) -> list[tuple[str, str]]:
     These are a person's own messages, and other records that say the same.
     """
     traces = traces_of([record])
-    traces.rare = _rare(_texts([record]), record.owner_id)
+    traces.rare = _rare(_texts([record]), record.owner_id)[:MOST_RARE]
     if isinstance(record, Topic):
         traces.rare += _only_in_topic(record)
     messages = Message.objects.filter(session__owner_id=record.owner_id, role="user")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -26,8 +27,9 @@ def forget(gone: Traces) -> None:
     runs = Run.objects.filter(topic__owner_id=gone.owner_id)
     redact(runs, gone, "manifest", "warnings", "error", "stop_reason")
     recent = {"run__topic__owner_id": gone.owner_id}
-    redact(Step.objects.filter(**recent), gone, "output", "detail", "warning")
-    redact(ToolCall.objects.filter(**recent), gone, "arguments", "result")
+    read = Q(run__in=[number for number in gone.read_in("run") if number.isdecimal()])
+    redact(Step.objects.filter(**recent), gone, "output", "detail", "warning", read=read)
+    redact(ToolCall.objects.filter(**recent), gone, "arguments", "result", read=read)
     sent = Delivery.objects.filter(owner_id=gone.owner_id, created__gte=gone.since)
     redact(sent, gone, "subject", "message", "request", "response", "error", "tries")
     news = TopicNews.objects.filter(topic__owner_id=gone.owner_id)

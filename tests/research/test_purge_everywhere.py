@@ -34,10 +34,12 @@ from memory.models import (
     Message,
     ModelCall,
     Note,
+    Proposal,
     Reflection,
     Remembered,
     Session,
     Topic,
+    Use,
     User,
 )
 from memory.notes.writing import write_note
@@ -51,6 +53,7 @@ from memory.scratchpads.entries import set_value
 from memory.toolkit.registry import call_tool
 from memory.toolkit.types import ToolContext
 from memory.trash import page as trash_page
+from memory.trash import traces
 from research.models import Channel, Delivery, Step
 from research.models import ToolCall as RunToolCall
 from research.topics import memory_acts
@@ -377,3 +380,40 @@ def test_why_another_proposal_is_held_no_longer_quotes_what_was_deleted(
     proposal.refresh_from_db()
     assert [risk["code"] for risk in proposal.risks] == ["contradiction", "every-write"]
     assert found() - STAYS == set()
+
+
+def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
+    alice: User, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:  # fmt: skip
+    """No id beside the quote, none of its words rare, and no piece that the text is sampled by."""
+    settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
+    monkeypatch.setattr(connections, "language_model", lambda: None)
+    said = "the boat of my brother was sold to pay for it"
+    lines = [f"- On day {number} we talked about the weather again." for number in range(900)]
+    text = "\n".join([*lines[:437], f"- As you know, {said}.", *lines[437:]])
+    document = add_document(alice, title="Diary", text=text, by=alice.actor)
+    write_note(alice, "log", f"Words: {' '.join(reversed(said.split()))}.", by=alice.actor)
+    session = conversation.start(alice, "Boats")
+    waiting = conversation.ask(session, "What of the boat?", by=alice.actor)
+    Message.objects.filter(pk=waiting.pk).update(
+        state="done", content=f"I see.\n\nThere, {said.upper()}!\n\nNothing else."
+    )
+    run = make_run(make_topic(alice, "Ships"))
+    Step.objects.create(run=run, name="plan", output={"note": f"It says {said}"}, detail=said)
+    proposal = review.hold(
+        alice, "note", by=AGENT, source="agent:claude", before={}, why="", held="risky",
+        after={"content": f"It seems {said}."},
+    )  # fmt: skip
+    for place in (f"session:{session.pk}", run.source, str(AGENT)):
+        Use.note_records(alice, [document], place)
+    assert not any(probe in said for probe in traces.traces_of([document]).probes)
+    document.trash(by=alice.actor)
+
+    _purge(document, alice, django_capture_on_commit_callbacks)
+
+    assert found("my brother was sold") == set()
+    waiting.refresh_from_db()
+    assert waiting.content == "I see.\n\n[deleted]\n\nNothing else."
+    assert not Proposal.objects.filter(pk=proposal.pk).exists()
+    assert Step.objects.get().output == {"note": "[deleted]"}
