@@ -30,7 +30,7 @@ MOST_LABELS = 300  # terms of one record's labels
 VECTOR_BYTES = 1_000_000  # a tsvector holds 1,048,575 bytes of terms and positions
 
 # Scripts written without spaces between words (Han, kana, Hangul, Thai, Lao, Burmese, Khmer).
-_UNSPACED = (
+UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u1049\u1100-\u11ff\u1780-\u17d3"
     "\u2e80-\u2fd5\u3005-\u3007\u3021-\u3029\u3041-\u3096\u309d-\u309f\u30a1-\u30fa"
     "\u30fc-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c"
@@ -44,12 +44,12 @@ def _marks() -> str:
     return "".join(re.escape(chr(code)) for code in codes)
 
 
-_LETTER = rf"[^\W_{_UNSPACED}]"
+_LETTER = rf"[^\W_{UNSPACED}]"
 # One mark at a time: were each round free to take several, a pile of marks could be shared out among
 # the rounds in so many ways that looking through them takes longer than the world is old.
 _RUN = rf"{_LETTER}+(?:[{_marks()}]{_LETTER}*)*"
 _TERM = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}]+)"
+    rf"(?P<unspaced>[{UNSPACED}]+)"
     r"|(?P<number>\d+(?:\.\d+)+(?!\w))"
     rf"|(?P<named>{_RUN}(?:\+\+|\#))(?!\w)"
     rf"|(?P<word>{_RUN}(?:['’]{_RUN})*)"
@@ -58,7 +58,7 @@ _TERM = re.compile(
 # of a large text looks at thousands of such.
 _PLAIN = re.compile(r"[0-9A-Za-z]+")
 _JOINED = re.compile(r"[0-9A-Za-z](?:\+\+|[#'])|[0-9]\.[0-9]")
-_UNSPACED_CHAR = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_CHAR = re.compile(f"[{UNSPACED}]")
 _ENGLISH = re.compile(r"[a-z']+")
 # Han, kana and Hangul characters that neither case folding nor a normal form changes.
 _FOLDED_ALREADY = re.compile("[\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")

@@ -5,9 +5,10 @@ its earlier versions) and the rare words it brought -> the row is deleted -> `fo
 and deletes or redacts them, in the same transaction.
 
 Looking for every word in every log would take minutes, so a copy is known by one of these: the
-record's id, a few of its lines' five words in a row, or a rare word (one that nothing else the owner
-remembers has).  Where the record was read (`Use`), each text is compared with all of its lines: any
-five words in a row, a whole line of three, a number or a name.
+record's id, five words in a row (eight signs of scripts without spaces) of some of its lines, or a
+rare word (one that nothing else the owner remembers has).  Where the record was read (`Use`), each
+text is compared with all of its lines: any five words in a row, a whole line of three, a number or a
+code.
 What people wrote themselves stays: their messages, other records, reports.  `what_stays` lists it,
 and the page that asks for the deletion links to it.
 """
@@ -60,7 +61,7 @@ from memory.models import (
     Use,
 )
 from memory.models.history import APPEND_ONLY
-from memory.texts.terms import search_terms, tsquery_of
+from memory.texts.terms import UNSPACED, is_unspaced, search_terms, tsquery_of
 from memory.texts.text import one_line, plain, shorten
 
 MOST_PROBES, PROBE_WORDS, SHORTEST_PROBE = 24, 5, 8
@@ -68,6 +69,7 @@ MOST_RARE, SHORTEST_RARE = 12, 4
 MOST_READ = 100_000  # characters of texts in which rare words are looked for
 MOST_RUNS = 200_000  # words in a row that are compared with what was written where it was read
 SHORTEST_RUN = 3  # words of a line that is compared whole
+PROBE_SIGNS, SHORTEST_SIGNS = 8, 4  # the same of scripts without spaces, in signs
 AT_ONCE = 20  # records of a longer act, whose copies are looked for together
 MOST_LISTED = 10  # of each kind of what stays
 # Fields that say where a record is from or where it belongs, not what it says.
@@ -79,7 +81,8 @@ _NOT_WORDS = frozenset(
         "related_to", "step_type", "created",
     }
 )  # fmt: skip
-_ANY_WORD = re.compile(r"\w+")
+_TOKEN = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+_ANY_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 _WORD = re.compile(rf"\w{{{SHORTEST_RARE},}}")
 
 
@@ -94,7 +97,7 @@ class Traces:
     rare: list[str] = field(default_factory=list)
     places: set[str] = field(default_factory=set)  # prompts that a record entered
     runs: set[tuple[str, ...]] = field(default_factory=set)  # its words in a row
-    names: set[str] = field(default_factory=set)  # all rare words with a digit or a capital letter
+    codes: set[str] = field(default_factory=set)  # all its rare words that are numbers or codes
 
     def find(self, *columns: str, ids: bool = True, rare: bool = True) -> Q:
         """Return the condition that one of these columns, cast to text, holds a trace."""
@@ -121,13 +124,13 @@ class Traces:
         )
 
     def _quotes(self, text: str) -> bool:
-        """Whether a text repeats words of the records in a row, or one of their names and numbers."""
+        """Whether a text repeats words of the records in a row, or one of their numbers and codes."""
         words = _ANY_WORD.findall(text.casefold())
-        if not self.names.isdisjoint(words):
+        if not self.codes.isdisjoint(words):
             return True
         return any(
             tuple(words[first : first + length]) in self.runs
-            for length in range(SHORTEST_RUN, PROBE_WORDS + 1)
+            for length in range(SHORTEST_RUN, PROBE_SIGNS + 1)
             for first in range(len(words) - length + 1)
         )
 
@@ -228,9 +231,7 @@ def _forget_all(gone: Sequence[_Gone]) -> None:
         traces.runs |= one.traces.runs
         rare = _rare(one.texts, owner_id)
         traces.rare += rare[:MOST_RARE]
-        traces.names |= {
-            word.casefold() for word in rare if word != word.lower() or _has_digit(word)
-        }
+        traces.codes |= {word.casefold() for word in rare if _is_code(word)}
         one.drafts()
     _forget_here(traces)
     if any(one.is_asked for one in gone):
@@ -304,23 +305,35 @@ def _probes(texts: Iterable[str]) -> list[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    spans = [found.span() for found in re.finditer(r"\S+", line)]
-    if len(spans) <= PROBE_WORDS:
-        if len(line) >= SHORTEST_PROBE and len(spans) > 1:
+    spans = [found.span() for found in _TOKEN.finditer(line)]
+    size, shortest = _in_a_row([line[first:last] for first, last in spans])
+    if len(spans) <= size:
+        if len(line) >= (SHORTEST_PROBE if size == PROBE_WORDS else shortest) and len(spans) > 1:
             yield line
         return
-    for first in range(0, len(spans) - PROBE_WORDS + 1, PROBE_WORDS):
-        yield line[spans[first][0] : spans[first + PROBE_WORDS - 1][1]]
+    for first in range(0, len(spans) - size + 1, size):
+        yield line[spans[first][0] : spans[first + size - 1][1]]
+
+
+def _in_a_row(words: Sequence[str]) -> tuple[int, int]:
+    """Return how many of a line's words make a piece, and how many it has at least as a whole.
+
+    Where no spaces part words, each sign is one.
+    """
+    if 2 * sum(map(is_unspaced, words)) > len(words):
+        return PROBE_SIGNS, SHORTEST_SIGNS
+    return PROBE_WORDS, SHORTEST_RUN
 
 
 def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
-    """Return each five words in a row of the texts' lines, and the lines that are shorter, whole."""
+    """Return each piece of the texts' lines, wherever it begins, and whole lines that are shorter."""
     found: set[tuple[str, ...]] = set()
     for text in texts:
         for line in text.splitlines():
             words = _ANY_WORD.findall(line.casefold())
-            if len(words) >= SHORTEST_RUN:
-                length = min(len(words), PROBE_WORDS)
+            size, shortest = _in_a_row(words)
+            if len(words) >= shortest:
+                length = min(len(words), size)
                 found.update(zip(*(words[first:] for first in range(length)), strict=False))
             if len(found) > MOST_RUNS:
                 return found
@@ -329,6 +342,11 @@ def _runs(texts: Iterable[str]) -> set[tuple[str, ...]]:
 
 def _has_digit(word: str) -> bool:
     return any(sign.isdigit() for sign in word)
+
+
+def _is_code(word: str) -> bool:
+    """Whether it is no word of a language, which may be in any sentence: `hunter2`, `VoltCell`."""
+    return _has_digit(word) or word[1:] != word[1:].lower()
 
 
 def _rare(texts: Iterable[str], owner_id: Any) -> list[str]:

@@ -382,22 +382,34 @@ def test_why_another_proposal_is_held_no_longer_quotes_what_was_deleted(
     assert found() - STAYS == set()
 
 
+def _other_order(said: str) -> str:
+    """Return a text that has all the words, so that none of them is rare."""
+    pairs = [said[first : first + 2] for first in range(len(said))]
+    return " ".join(reversed(said.split() if " " in said else pairs))
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        ("the boat of my brother was sold to pay for it", "of my brother was sold to"),
+        ("我哥哥的船卖掉了所以我们有钱付房租", "的船卖掉了所以我们有钱"),
+    ],
+)
 def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
     alice: User, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    django_capture_on_commit_callbacks: Any,
+    django_capture_on_commit_callbacks: Any, said: str, part: str,
 ) -> None:  # fmt: skip
     """No id beside the quote, none of its words rare, and no piece that the text is sampled by."""
     settings.DATA_DIR, settings.BEACON_MIRROR_DIR = tmp_path, ""
     monkeypatch.setattr(connections, "language_model", lambda: None)
-    said = "the boat of my brother was sold to pay for it"
     lines = [f"- On day {number} we talked about the weather again." for number in range(900)]
     text = "\n".join([*lines[:437], f"- As you know, {said}.", *lines[437:]])
     document = add_document(alice, title="Diary", text=text, by=alice.actor)
-    write_note(alice, "log", f"Words: {' '.join(reversed(said.split()))}.", by=alice.actor)
+    write_note(alice, "log", _other_order(said), by=alice.actor)
     session = conversation.start(alice, "Boats")
     waiting = conversation.ask(session, "What of the boat?", by=alice.actor)
     Message.objects.filter(pk=waiting.pk).update(
-        state="done", content=f"I see.\n\nThere, {said.upper()}!\n\nNothing else."
+        state="done", content=f"I see.\n\nThere, {part.upper()} X!\n\nNothing else."
     )
     run = make_run(make_topic(alice, "Ships"))
     Step.objects.create(run=run, name="plan", output={"note": f"It says {said}"}, detail=said)
@@ -412,7 +424,7 @@ def test_a_short_quote_of_a_long_text_is_gone_where_the_text_was_read(
 
     _purge(document, alice, django_capture_on_commit_callbacks)
 
-    assert found("my brother was sold") == set()
+    assert found(part) == set()
     waiting.refresh_from_db()
     assert waiting.content == "I see.\n\n[deleted]\n\nNothing else."
     assert not Proposal.objects.filter(pk=proposal.pk).exists()
