@@ -15,9 +15,10 @@ from django.utils.translation import gettext as _
 
 from memory.actors import Actor
 from memory.errors import Locked
-from memory.models import Revision, Topic, Trust, User
+from memory.models import Activity, Revision, Topic, Trust, User
 from memory.reviewing import review
 from research.models import Run, Schedule
+from research.models.runs import RETRIED
 from research.running.allowance import NotNow
 
 HOUR = timedelta(hours=1)
@@ -50,13 +51,24 @@ def check_own(topic: Topic, by: Actor) -> None:
 
 
 def check_own_run(run: Run, by: Actor) -> None:
-    """Raise Locked where an agent would cancel, stop or retry a run that it didn't start."""
-    if not by.is_person and run.actor != str(by):
+    """Raise Locked where an agent would change a run that it didn't start, or a person retried."""
+    if by.is_person:
+        return
+    told = Activity.objects.filter(owner=run.topic.owner_id, kind=RETRIED, created__gt=run.created)
+    told = told.filter(subject_type="run", subject_id=str(run.pk), actor__startswith="human:")
+    if run.actor != str(by):
         words = _(
             "This agent didn’t start run %(run)d, so only a person cancels, stops or retries it. "
             "Nothing was changed."
         )
-        raise Locked(words % {"run": run.pk})
+    elif told.exists():
+        words = _(
+            "A person retried run %(run)d, so only a person cancels, stops or retries it. Nothing "
+            "was changed."
+        )
+    else:
+        return
+    raise Locked(words % {"run": run.pk})
 
 
 def check_fields(named: Iterable[str], by: Actor) -> None:

@@ -166,6 +166,19 @@ def test_a_run_that_someone_else_started_is_left_alone(
     assert (run.stop_requested_at, run.cancel_requested_at) == (None, None)
 
 
+def test_a_run_that_a_person_retried_is_theirs(
+    agent: Program, person: Program, topic: Topic
+) -> None:
+    run = factories.make_run(topic, saved=False, status="failed", actor="agent:desk")
+    assert person.post(f"/runs/{run.pk}/retry").status_code == 202
+
+    for act in ("cancel", "stop", "retry"):
+        assert "A person retried" in problem(agent.post(f"/runs/{run.pk}/{act}"), 403)["detail"]
+    run.refresh_from_db()
+    assert (run.status, run.cancel_requested_at) == ("queued", None)
+    assert person.post(f"/runs/{run.pk}/cancel").status_code == 200
+
+
 # --- what it wrote --------------------------------------------------------------------------------
 
 

@@ -483,6 +483,10 @@ def _every_agents_topic(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, agents_topics.check_own, lambda *_args: None)
 
 
+def _every_run(patch: pytest.MonkeyPatch) -> None:
+    everywhere(patch, agents_topics.check_own_run, lambda *_args: None)
+
+
 def _every_field(patch: pytest.MonkeyPatch) -> None:
     everywhere(patch, agents_topics.check_fields, lambda *_args: None)
 
@@ -566,6 +570,11 @@ GUARDS = {
         _every_field,
         at(ACCEPT, "nothing", "edit_topic", "make_topic"),
         ("edit_topic: month_money", "edit_topic: max_tokens", "make_topic: schedule"),
+    ),
+    "an agent's own runs": Guard(
+        _every_run,
+        at(ACCEPT, "nothing", "cancel_run", "stop_run", "retry_run"),
+        ("cancel_run: a person's", "stop_run: a person's", "retry_run: a person's"),
     ),
     "the scope of a token": Guard(
         _every_scope,
