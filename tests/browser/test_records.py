@@ -125,6 +125,24 @@ def test_the_panel_beside_a_list_pins_a_note(visit: Visit, newcomer: str) -> Non
     assert not visitor.violations()
 
 
+@pytest.mark.parametrize("scripts", [True, False], ids=["htmx", "no-javascript"])
+def test_a_person_writes_and_edits_a_rule_without_evidence(
+    visit: Visit, newcomer: str, scripts: bool
+) -> None:
+    visitor = signed_in(visit, newcomer, java_script_enabled=scripts)
+    visitor.goto("/notes/new/")
+    visitor.page.locator("[name=kind]").select_option("rule")
+    visitor.page.locator(CONTENT).fill("Fares are checked on Mondays.")
+    visitor.press("Remember it")
+    expect(visitor.page.locator(".record-words").first).to_contain_text("on Mondays")
+
+    page = visitor.page.url
+    visitor.goto(f"{page}edit/")
+    visitor.page.locator(CONTENT).fill("Fares are checked on Fridays.")
+    visitor.press("Save")
+    expect(visitor.page.locator(".record-words").first).to_contain_text("on Fridays")
+
+
 def test_a_button_pressed_twice_in_a_hurry_makes_one_note(visit: Visit, newcomer: str) -> None:
     visitor = visit()
     visitor.sign_in(newcomer)
