@@ -10,7 +10,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from research.forms.fields import LinesField
 from research.intent.telling import MOST_ALSO
 
@@ -59,7 +58,7 @@ class AlsoField(LinesField):
         return line
 
 
-class IntentFields(Form):
+class IntentFields(forms.Form):
     """What is told of a run's changes; all of it is remembered in any case."""
 
     intent = IntentField(

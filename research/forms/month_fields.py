@@ -7,7 +7,6 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from memory.forms.own_words import Form
 from research.forms.fields import UsualChoiceField
 from research.models import TopicSettings
 
@@ -15,7 +14,7 @@ MOST_TOKENS = 2_000_000_000  # what the column holds, in round figures
 LONGEST_DAYS = 3650
 
 
-class MonthFields(Form):
+class MonthFields(forms.Form):
     """Limits of a topic's month, and its staleness."""
 
     month_tokens = forms.IntegerField(

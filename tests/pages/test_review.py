@@ -354,7 +354,7 @@ def test_over_htmx_the_levels_are_saved_in_place(browser: Client, alice: User):
 def test_a_level_that_does_not_exist_is_explained(browser: Client, alice: User):
     answer = browser.post(LEVELS, {"default": "never", "file": "\x00"})
     assert answer.status_code == 200
-    assert "is not among the choices" in text_of(answer)
+    assert "is not one of the available choices" in text_of(answer)
     assert not ReviewLevel.objects.exists()
 
 
