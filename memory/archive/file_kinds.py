@@ -14,8 +14,8 @@ from memory.file_texts.sections import locked_text
 from memory.file_texts.summaries import by_rule, summary_of, with_summary
 from memory.files import limits
 from memory.files.blame import carried
-from memory.files.cleaning import cleaned
 from memory.files.reading import facts_budget
+from memory.files.services import cleaned
 from memory.models import FileEntry, MemoryFile, Remembered, Revision, Section
 
 

@@ -15,7 +15,7 @@ from django.db.models import F, Func, JSONField
 from django.utils.translation import gettext as _
 
 from memory import origins
-from memory.files.joining import content_at
+from memory.files.three_way_merge import content_at
 from memory.models import MemoryFile, Revision
 from memory.paging import page_of
 from memory.records import history as record_history

@@ -18,7 +18,7 @@ from beacon_site.providers.catalogue import CATALOGUE
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.doctor import examining
 from memory.doctor.checkup import GOOD, WARN
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.llm import connections
 from memory.models import (
     Activity,

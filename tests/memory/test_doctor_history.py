@@ -8,7 +8,7 @@ import pytest
 
 from memory.doctor.checkup import GOOD, WARN
 from memory.files.limits import MOST_EPISODES, MOST_FACTS
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Note, Revision, User
 from memory.notes.writing import write_note
 from tests.doctor_cast import _no_word_is_left, asked, is_found_and_mended  # noqa: F401

@@ -16,7 +16,7 @@ from memory.archive import jobs
 from memory.doctor import examining
 from memory.doctor.checkup import BAD, GOOD, WARN
 from memory.files import mirror
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import (
     CallReservation,
     MemoryFile,

@@ -10,7 +10,7 @@ from django.test import Client
 
 from memory.file_texts.entries import entries_of
 from memory.files.reading import read_file
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.models import MemoryFile
 from tests.pages.record_cast import HTMX, text_of
 

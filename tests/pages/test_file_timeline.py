@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from memory.file_pages.timeline import PAGE
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from tests.pages.record_cast import text_of
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from django.urls import reverse
 from memory.actors import REFLECTOR
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
 from memory.reviewing import review
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
