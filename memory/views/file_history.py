@@ -15,9 +15,9 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
-from memory.file_pages import blame as file_blame
+from memory.file_pages import history as file_blame
 from memory.file_pages import history as file_history
-from memory.file_pages import timeline as file_timeline
+from memory.file_pages import history as file_timeline
 from memory.file_pages.answers import file_or_404, number, say_with_undo
 from memory.file_texts.paths import is_fact
 from memory.files.errors import FileConflict
