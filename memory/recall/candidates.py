@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from memory.recall.bm25 import relevance
+from memory.recall.bm25_sql import Space
 from memory.recall.filters_sql import Narrowing, rows_of
 from memory.recall.kinds import RecallKind
-from memory.recall.ranking import Space
 
 WORDS, MEANING = "words", "meaning"  # the lanes
 

@@ -9,12 +9,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from memory.recall import fusion, ranking, vectors
+from memory.recall import bm25_sql, fusion, vectors
 from memory.recall.bm25 import relevance
+from memory.recall.bm25_sql import Job, Ranked, Space
 from memory.recall.candidates import MEANING, WORDS, Candidate, Found, successors_of
 from memory.recall.filters_sql import Narrowing, among_of, rows_of
 from memory.recall.kinds import KINDS, RecallKind
-from memory.recall.ranking import Job, Ranked, Space
 from memory.texts.terms import LABEL, label_terms, query_terms
 
 SUPERSEDED_LOOKED_AT = 50  # of the superseded records, the best, for which others stand in
@@ -35,7 +35,7 @@ class Answer:
 
 def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int) -> None:
     """Find what holds the words, scored by them."""
-    formula = ranking.EXACT if mode == "exact" else ranking.LEXICAL
+    formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
     spaces = _spaces([one.asked for one in answers], words)
     jobs: list[Job] = []
     of: list[Answer] = []  # whose each of the jobs is
@@ -43,7 +43,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
         depth = limit if one.near is None else max(limit, fusion.DEPTH)
         jobs += _jobs(one.asked, spaces, words, formula, depth, before=len(jobs))
         of += [one] * (len(jobs) - len(of))
-    for answer, job, ranked in zip(of, jobs, ranking.ranked(jobs), strict=True):
+    for answer, job, ranked in zip(of, jobs, bm25_sql.ranked(jobs), strict=True):
         asked, found = answer.asked, answer.found
         kind = KINDS[job.space.record_type]
         found.spaces[kind.type] = job.space
@@ -63,7 +63,7 @@ def _jobs(
     asked: Narrowing,
     spaces: Sequence[Space],
     words: list[str],
-    formula: ranking.Formula,
+    formula: bm25_sql.Formula,
     limit: int,
     *,
     before: int,
@@ -72,7 +72,7 @@ def _jobs(
 
     They come after `before` others, which their places in the list count.
     """
-    language = ranking.language_of(asked.owner)
+    language = bm25_sql.language_of(asked.owner)
     wanted = {kind.type for kind in asked.kinds}
     jobs, superseded = [], []
     for space in spaces:
@@ -95,12 +95,12 @@ def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
     """Return the spaces with the terms' figures; ones in another language are asked again."""
     owner, text = narrowed[0].owner, narrowed[0].question.words
     types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
-    spaces = ranking.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
-    others = {space.language for space in spaces} - {ranking.language_of(owner)}
+    spaces = bm25_sql.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
+    others = {space.language for space in spaces} - {bm25_sql.language_of(owner)}
     for other in others:
         terms = query_terms(text, other)
         lexemes = [*terms, *label_terms(text, other)]
-        again = ranking.spaces_of(
+        again = bm25_sql.spaces_of(
             owner, [s.record_type for s in spaces if s.language == other], lexemes
         )
         spaces = [s for s in spaces if s.language != other] + again
@@ -194,4 +194,4 @@ def with_meaning(answer: Answer, words: list[str]) -> None:
 def _shape(space: Space | None, words: Sequence[str]) -> fusion.Shape:
     if space is None:
         return fusion.Shape()
-    return fusion.Shape(ranking.best_possible(space, words), space.average)
+    return fusion.Shape(bm25_sql.best_possible(space, words), space.average)

@@ -13,7 +13,7 @@ from beacon_site.http import zone_of
 from memory import origins
 from memory.models import Observation, Revision, User
 from memory.paging import PAGE_SIZE, Page, page_of
-from memory.recall import ranking
+from memory.recall import bm25_sql
 from memory.recall.filters import holding, narrowed
 from memory.records.list_query import BEST, EXPIRES, NOTES, SORTS, Listed, ListQuery
 from memory.records.row import UNFOLDED, Row
@@ -43,7 +43,7 @@ def records_wanted(user: User, wanted: ListQuery) -> QuerySet[Any]:
         records = records.exclude(expires_at=None)
     if wanted.is_trash:
         return _in_trash_saying(records, wanted)
-    return holding(records, wanted.question, ranking.language_of(user), user)
+    return holding(records, wanted.question, bm25_sql.language_of(user), user)
 
 
 def _standing(notes: Any, states: Collection[str]) -> Any:
@@ -77,7 +77,7 @@ def page_wanted(user: User, wanted: ListQuery, *, cursor: str = "", size: int = 
     else:
         by, falling, _label = SORTS[wanted.sort]
         page = page_of(records, by=by, falling=falling, cursor=cursor, size=size)
-    language = ranking.language_of(user)
+    language = bm25_sql.language_of(user)
     told = _told_of(user, page.rows)
     rows = [_row(one, wanted, language, told) for one in page.rows]
     return Page(rows, page.next_cursor)
@@ -161,9 +161,9 @@ def _in_order(records: QuerySet[Any], keys: Sequence[Any], *, others: int = 0) -
 
 def _ranked(user: User, wanted: ListQuery) -> list[Any]:
     """Return the ids of those that fit the words best, best first: two queries."""
-    terms = query_terms(wanted.question.words, ranking.language_of(user))
+    terms = query_terms(wanted.question.words, bm25_sql.language_of(user))
     if not terms:
         return []
-    spaces = ranking.spaces_of(user, [wanted.listed.type], terms)
-    jobs = [ranking.Job(space, terms, ranking.LEXICAL, MOST_RANKED) for space in spaces]
-    return [one.record_id for found in ranking.ranked(jobs) for one in found]
+    spaces = bm25_sql.spaces_of(user, [wanted.listed.type], terms)
+    jobs = [bm25_sql.Job(space, terms, bm25_sql.LEXICAL, MOST_RANKED) for space in spaces]
+    return [one.record_id for found in bm25_sql.ranked(jobs) for one in found]
