@@ -16,11 +16,10 @@ from memory.errors import InvalidValue
 from memory.models.history import Use
 from memory.recall import bm25_sql, fusion, retrievers
 from memory.recall.bm25 import relevance
-from memory.recall.candidates import MEANING, WORDS, Candidate, Found, Key
 from memory.recall.filters_sql import Narrowing, narrowing_of, rows_of
 from memory.recall.kinds import KINDS
 from memory.recall.operators import Filter, Question, parse
-from memory.recall.retrievers import Answer
+from memory.recall.retrievers import MEANING, WORDS, Answer, Candidate, Found, Key
 from memory.texts.terms import LABEL, query_terms
 from memory.texts.text import shorten
 
