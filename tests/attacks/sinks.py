@@ -65,7 +65,7 @@ MADE_SAFE = {
     "memory/reviewing/marks.py": "review",
     "memory/recall/snippets.py": "search: hits and snippets",
     "memory/chat/page.py": "Ask: conversations and answers",
-    "research/reports/compare_facts.py": "two runs compared",
+    "research/reports/compare.py": "two runs compared",
     "research/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/forms/topic_choices.py": "topic: forms that hold what was typed",
