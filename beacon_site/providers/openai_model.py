@@ -51,7 +51,7 @@ from beacon_site.providers.structured import (
 )
 
 if TYPE_CHECKING:
-    from beacon_site.providers.openai_wire import ChatWire
+    from beacon_site.providers.openai_client import ChatWire
 
 logger = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class OpenAIModel:
     @cached_property
     def _wire(self) -> ChatWire:
         # Put off: 0.6 s and 50 MB, which a process without a model never pays.
-        from beacon_site.providers.openai_wire import wire_for
+        from beacon_site.providers.openai_client import wire_for
 
         return wire_for(self.profile)
 
