@@ -1,6 +1,6 @@
 """What stands in the search index already learns which terms a record says several times.
 
-The ranking leaves records out by these levels (`recall/pruning.py`), so one that lacked its own
+The ranking leaves records out by these levels (`recall/bm25_sql.py`), so one that lacked its own
 would be lost.  The triggers count them as they count any term.
 """
 

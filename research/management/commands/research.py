@@ -138,5 +138,5 @@ def _whom_it_waits_for(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     told = _("%(what)s Look at it on %(address)s; the report comes after that.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
-        what = page.plan_in_words(run)
+        what = run_page.plan_in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}
