@@ -34,8 +34,8 @@ from research.reports import page as report_page
 from research.responses import not_now
 from research.running import allowance, starting
 from research.running.allowance import NotNow
-from research.runs import presenters
 from research.runs import page as run_page
+from research.runs import presenters
 from research.runs import trash as run_trash
 from research.steps import plan_review
 from research.steps.plan_review import PlanWentOn

@@ -24,6 +24,7 @@ from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
 from research.running import allowance, executor, following_up, starting
 from research.running.allowance import NotNow
+from research.runs import page as run_page
 
 POLL_SECONDS = 0.5
 WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be looked at first
