@@ -36,8 +36,13 @@ from beacon_site.providers.http import (
 )
 from beacon_site.providers.llm import LlmProfile, OnText
 from beacon_site.providers.openai_errors import error_of, failure_for
-from beacon_site.providers.openai_reply import CallFailed, Completion, read_reply
-from beacon_site.providers.openai_stream import StreamReading, WroteTooMuch
+from beacon_site.providers.openai_reply import (
+    CallFailed,
+    Completion,
+    StreamReading,
+    WroteTooMuch,
+    read_reply,
+)
 from beacon_site.providers.results import text_of_html
 from beacon_site.providers.timed import timed
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.providers import openai_client, openai_stream
+from beacon_site.providers import openai_client, openai_reply
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import LlmProfile, Message, Tool, ToolCall, Usage
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
@@ -51,7 +51,7 @@ def model(chat: ScriptedChatServer) -> OpenAIModel:
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What on_text was told, with no pause between two of its calls."""
-    monkeypatch.setattr(openai_stream, "EVERY", 0.0)
+    monkeypatch.setattr(openai_reply, "EVERY", 0.0)
     return []
 
 
