@@ -13,7 +13,7 @@ from django.urls import reverse
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Activity, ModelCall, Topic
 from memory.usage.month_budget import MonthLimits
-from research.budgets import warnings as budget_warnings
+from research.budgets import budget as budget_warnings
 from research.forms.topic_form import initial_of
 from research.models import Run, TopicSettings
 from tests.api.cast import Program
