@@ -69,7 +69,6 @@ MADE_SAFE = {
     "research/reports/delta_rows.py": "report: body, summary, title, delta, citations",
     "research/reports/exporting.py": "report: exports as HTML, Markdown, CSV, JSON",
     "research/forms/topic_form.py": "topic: forms that hold what was typed",
-    "research/forms/topic_form.py": "topic: forms that hold what was typed",
     "research/reports/page.py": "report: body, summary, title, delta, citations",
     "research/reporting/sentences.py": "report: one sentence, its checks and corrections",
     "research/unread/since_page.py": "topic: title, description, labels",
