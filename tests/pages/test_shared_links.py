@@ -214,7 +214,7 @@ def test_a_stranger_finds_neither_the_page_nor_the_acts(
     [
         ({"days": "3"}, "is not one of the available choices"),
         ({"days": ""}, "This field is required."),
-        ({"note": "x" * 151}, "at most 150 fit"),
+        ({"note": "x" * 151}, "at most 150 characters"),
     ],
 )
 def test_bad_input_is_explained_and_what_was_typed_stays(
