@@ -66,7 +66,7 @@ def _log_as_django_does(**kwargs: Any) -> None:
 def _warm_up(**kwargs: Any) -> None:
     """Load what the first run would otherwise wait for: the model client, and the reader's child."""
     if settings.BEACON_LLM_MODEL:
-        import_module("beacon_site.providers.openai_wire")
+        import_module("beacon_site.providers.openai_client")
     extract.get_extractor().warm_up()
 
 

@@ -20,8 +20,7 @@ from beacon_site.providers.endpoint_kinds import kind_of
 from beacon_site.providers.endpoints import PATIENCE, missing_model
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, OnText, Tool, Usage
-from beacon_site.providers.openai_errors import is_final, is_missing_model
-from beacon_site.providers.openai_learning import (
+from beacon_site.providers.openai_capabilities import (
     BROKE_ON_FORMAT,
     PROMPT,
     REFUSED_FORMAT,
@@ -31,6 +30,7 @@ from beacon_site.providers.openai_learning import (
     in_form,
     learned_about,
 )
+from beacon_site.providers.openai_errors import is_final, is_missing_model
 from beacon_site.providers.openai_reply import (
     CallFailed,
     ChatReply,
@@ -51,7 +51,7 @@ from beacon_site.providers.structured import (
 )
 
 if TYPE_CHECKING:
-    from beacon_site.providers.openai_wire import ChatWire
+    from beacon_site.providers.openai_client import ChatWire
 
 logger = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class OpenAIModel:
     @cached_property
     def _wire(self) -> ChatWire:
         # Put off: 0.6 s and 50 MB, which a process without a model never pays.
-        from beacon_site.providers.openai_wire import wire_for
+        from beacon_site.providers.openai_client import wire_for
 
         return wire_for(self.profile)
 

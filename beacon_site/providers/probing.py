@@ -16,7 +16,7 @@ from beacon_site.providers.endpoints import (
 )
 from beacon_site.providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import JSON_MODES, Answer, LlmProfile, Message, Tool, Usage
-from beacon_site.providers.openai_learning import Learned
+from beacon_site.providers.openai_capabilities import Learned
 from beacon_site.providers.openai_model import OpenAIModel
 
 PROBE_TOKENS = 512  # a thinking model spends some hundred before its one word

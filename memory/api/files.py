@@ -36,10 +36,10 @@ from memory.api.tool_answers import problem_of
 from memory.api.versions import IF_MATCH, IF_MATCH_OR_NONE, expected_version, tag_of, tagged
 from memory.errors import InvalidValue
 from memory.file_texts.paths import checked_path
+from memory.files.errors import FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import read_file as read_file_at
-from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
-from memory.files.writing import rows_held
+from memory.files.services import Saved, append_to, patch_file, rows_held, save_file
 from memory.models import MemoryFile
 from memory.records import history as record_history
 from memory.toolkit.registry import call_tool

@@ -22,8 +22,8 @@ from pydantic import BaseModel
 from beacon_site.database_errors import GONE, Failure, failure_of
 from beacon_site.http import Respond
 from memory.errors import InvalidValue, Locked, MemoryRefused, NoSuchKey, StaleWrite
-from memory.files.refusals import NoSuchFile
-from memory.files.saving import OverBudget
+from memory.files.errors import NoSuchFile
+from memory.files.limits import OverBudget
 from memory.texts.text import clean, shorten
 
 MEDIA_TYPE = "application/problem+json"

@@ -26,7 +26,7 @@ from memory.file_texts.paths import FACTS, month_of
 from memory.files import mirror
 from memory.files.mirror_copy import text_of
 from memory.files.mirror_disk import LARGEST, Disk, Found
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, User
 from memory.texts.diff import Row, diff, folded
 

@@ -1,4 +1,4 @@
-"""What of memory's models an archive holds, and what not, with the reason."""
+"""Record types of memory in an archive: how each is exported and imported, and why some are left out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,161 @@ from django.utils.translation import gettext_lazy
 
 from memory import models as memory
 from memory.actors import SYSTEM
-from memory.archive import content_kinds, file_kinds, session_records
+from memory.archive import session_records
 from memory.archive.kinds import Kind, register
+from memory.archive.zips import ImportRejected
+from memory.content.limits import MOST_BYTES, check_size
+from memory.content.relations import check_no_circle
+from memory.errors import InvalidValue, MemoryRefused
+from memory.file_texts.paths import checked_path, is_fact
+from memory.file_texts.sections import locked_text
+from memory.file_texts.summaries import by_rule, summary_of, with_summary
+from memory.files import limits
+from memory.files.blame import carried
+from memory.files.reading import facts_budget
+from memory.files.services import cleaned
+from memory.models import ContentItem, FileEntry, MemoryFile, Remembered, Revision, Section
+from memory.models.content import SNAPSHOT_FORMAT
 from memory.models.notes import MOST_CONTENT
+
+# --- content items and snapshots ---------------------------------------------------------------
+
+
+def item_problem(row: Any) -> str:
+    """Return why a row cannot be an item, of the store or of a snapshot; empty where it can."""
+    try:
+        check_size(row.content)
+    except InvalidValue:
+        return _("it has more than %(most)d bytes, which are the most of one item") % {
+            "most": MOST_BYTES
+        }
+    return ""
+
+
+def measure(row: Any, _taking_in: Any) -> None:
+    """Say of an item how long it is: what an archive claims is not what it holds."""
+    row.size = len(row.content)
+
+
+def snapshot_problem(row: Any) -> str:
+    """Return why a snapshot cannot be read here; empty where it can."""
+    if row.format > SNAPSHOT_FORMAT:
+        told = {"theirs": row.format, "ours": SNAPSHOT_FORMAT}
+        return _("its format is %(theirs)d, and this Beacon reads up to %(ours)d") % told
+    return ""
+
+
+def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
+    """Refuse an archive whose items lead back to themselves.  Raises NotTaken."""
+    through = ContentItem.related_to.through.objects
+    links: dict[Any, list[Any]] = {item.pk: [] for item in items}
+    rows = through.filter(from_contentitem_id__in=links)
+    for here, there in rows.values_list("from_contentitem_id", "to_contentitem_id"):
+        links[here].append(there)
+    try:
+        check_no_circle(links, {item.pk: str(item) for item in items})
+    except InvalidValue as exc:
+        raise ImportRejected(_("%(why)s Nothing was imported.") % {"why": exc}) from exc
+
+
+# --- memory files ------------------------------------------------------------------------------
+
+
+def problem(file: MemoryFile) -> str:
+    """Return why a row cannot be one of the owner's files; empty where it can."""
+    try:
+        checked_path(file.path)
+        text = _text(file)
+        limits.check_lines(text)
+        limits.check_size(file.path, limits.size_of(text), _others(file))
+    except MemoryRefused as exc:
+        return str(exc)
+    if is_fact(file.path) and file.trashed_at is not None:
+        return _("a fact file cannot lie in the trash")
+    return ""
+
+
+def make_room(file: MemoryFile, taking_in: Any) -> None:
+    """Work out anew what follows from the text; an untouched first file of this name gives way."""
+    text = _text(file)
+    if not _fits(file.blame, text):
+        file.blame = carried([], "", text, file.version)
+    file.content, file.summary = text, summary_of(text) or ""
+    if file.summary_by not in MemoryFile.SummaryBy.values or file.summary == by_rule(
+        file.path, text
+    ):
+        file.summary_by = MemoryFile.SummaryBy.BEACON
+    file.size = limits.size_of(text)
+    file.section_locks = _locks(file)
+    if file.trashed_at is not None:
+        return
+    here = MemoryFile.objects.of(taking_in.owner).live().filter(path=file.path, version=1)
+    for standing in here.exclude(pk=file.pk):
+        first = Revision.objects.filter(record_id=standing.pk, version=1, actor=str(SYSTEM))
+        if first.exists():
+            Remembered.purge(standing, by=taking_in.by)
+
+
+def finish(taking_in: Any, files: list[MemoryFile]) -> None:
+    """Let sections and mirror follow what came in.  Raises NotTaken beyond the budget of facts."""
+    budget = facts_budget(taking_in.owner)
+    if budget.used > budget.most:
+        told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}
+        raise ImportRejected(
+            _(
+                "With the archive's fact files there would be %(have)s bytes of facts, and there "
+                "may be %(most)s. Nothing was imported."
+            )
+            % told
+        )
+    for file in files:
+        Section.follow_file(file)
+        file.tell()
+
+
+def entry_problem(entry: FileEntry) -> str:
+    """Return why a row cannot be a section that a file lost; empty where it can."""
+    try:
+        checked_path(entry.path)
+    except MemoryRefused as exc:
+        return str(exc)
+    if (size := limits.size_of(entry.content)) > limits.MOST_EPISODES:
+        told = {"have": f"{size:,}", "most": f"{limits.MOST_EPISODES:,}"}
+        return _("it has %(have)s bytes, and at most %(most)s are kept in one file") % told
+    if not isinstance(entry.heading, list) or not all(isinstance(s, str) for s in entry.heading):
+        return _("its heading is no list of words")
+    if cleaned(entry.content).text != entry.content:
+        return _("it holds characters that cannot be stored")
+    return ""
+
+
+def _text(file: MemoryFile) -> str:
+    text = cleaned(file.content).text
+    return text if summary_of(text) else with_summary(text, by_rule(file.path, text))
+
+
+def _others(file: MemoryFile) -> int:
+    """Return the bytes of the other fact file, if anybody wrote into it."""
+    rows = MemoryFile.objects.of(file.owner).live().facts().exclude(path=file.path)
+    return sum(rows.filter(version__gt=1).values_list("size", flat=True))
+
+
+def _fits(blame: Any, text: str) -> bool:
+    """Whether it is a blame of this text: a line somebody wrote by hand may say anything."""
+    try:
+        lines = sum(int(number) for number, _version in blame)
+    except (TypeError, ValueError):
+        return False
+    return lines == sum(number for number, _version in carried([], "", text, 1))
+
+
+def _locks(file: MemoryFile) -> list[list[str]]:
+    given = file.section_locks if isinstance(file.section_locks, list) else []
+    paths = [one for one in given if isinstance(one, list) and all(isinstance(s, str) for s in one)]
+    return [path for path in paths if path and locked_text(file.content, path) is not None]
+
+
+# --- all record types --------------------------------------------------------------------------
 
 
 def _too_long(row: Any) -> str:
@@ -136,15 +288,15 @@ MEMORY_KINDS = [
         gettext_lazy("content items"),
         memory.ContentItem,
         many=("related_to",),
-        problem=content_kinds.item_problem,
-        prepare=content_kinds.measure,
-        finish=content_kinds.check_relations,
+        problem=item_problem,
+        prepare=measure,
+        finish=check_relations,
     ),
     Kind(
         "snapshots",
         gettext_lazy("snapshots of the content store"),
         memory.Snapshot,
-        problem=content_kinds.snapshot_problem,
+        problem=snapshot_problem,
     ),
     Kind(
         "snapshot-items",
@@ -153,8 +305,8 @@ MEMORY_KINDS = [
         owner="snapshot__owner",
         key=("snapshot_id", "item_id"),
         citing=("item_id", "related_to"),
-        problem=content_kinds.item_problem,
-        prepare=content_kinds.measure,
+        problem=item_problem,
+        prepare=measure,
     ),
     Kind(
         "notes",
@@ -169,15 +321,15 @@ MEMORY_KINDS = [
         "files",
         gettext_lazy("memory files"),
         memory.MemoryFile,
-        problem=file_kinds.problem,
-        prepare=file_kinds.make_room,
-        finish=file_kinds.finish,
+        problem=problem,
+        prepare=make_room,
+        finish=finish,
     ),
     Kind(
         "file-entries",
         gettext_lazy("sections in the trash"),
         memory.FileEntry,
-        problem=file_kinds.entry_problem,
+        problem=entry_problem,
     ),
     Kind(
         "file-drafts",

@@ -10,8 +10,12 @@ from memory.content.clearing import clear, put_back
 from memory.content.limits import MOST_BYTES
 from memory.content.querying import query, retrieve
 from memory.content.relations import relate
-from memory.content.snapshot_json import snapshot_as_json, snapshot_from_json
-from memory.content.snapshots import restore_snapshot, take_snapshot
+from memory.content.snapshots import (
+    restore_snapshot,
+    snapshot_as_json,
+    snapshot_from_json,
+    take_snapshot,
+)
 from memory.content.storing import store
 from memory.content.transforms import TRANSFORMS, View, transform
 

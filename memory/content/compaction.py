@@ -1,27 +1,250 @@
-"""The short form of a content item: what it is, how much of how much is shown, how to get the rest.
+"""Compact forms of content items: what the item is, how much is shown, and how to get the rest.
 
-Data flow: item -> the first compactor of the registry that knows it (or a model, where the agent's
-settings say so; each is the other's fallback) -> a frame with the item's id.  A short form that
-would not be shorter than the text is the text (R137).  What comes from outside stands between marks.
+The first compactor that knows the shape of the text writes it, or a model if the agent's settings
+say so; each is the other's fallback. A compact form that isn't shorter than the text is replaced by
+the text (R137). External text is put between marks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
+from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from pydantic import BaseModel, Field
 
 from beacon_site.providers.errors import ProviderError
-from memory.content import shapes
-from memory.content.model_written import Ask, Written, question
-from memory.content.shapes import Short
+from beacon_site.providers.llm import Message
 from memory.models import Agent, ContentItem, Sensitivity, Trust
 from memory.texts import injection
-from memory.texts.text import as_data, for_prompt, shorten
+from memory.texts.text import as_data, for_prompt, one_line, shorten
 from memory.usage.meter import BudgetReached
+
+# --- shapes of text ----------------------------------------------------------------------------
+
+READ_BY_MODEL = 5_000  # characters that a model is shown to make a text short (R130)
+LOOKED_AT = 65_536  # characters in which the columns of a table are found
+MOST_HITS, LONGEST_HIT = 8, 140
+MOST_COLUMNS, LONGEST_COLUMN = 30, 40
+LONGEST_SHAPE = 600
+ROWS_SHOWN, LONGEST_ROW = 1, 160
+_LEAST_ROWS = 3  # lines of one shape that make a table
+_DEEPEST = 3
+_ENTRY = re.compile(r"^(?:\[?p?\d{1,4}[\].:)]+|[-*•])\s+\S")
+_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A short form before it is framed: what the item is, what is shown, of how much."""
+
+    about: str
+    text: str
+    shown: str
+
+
+# --- search results -------------------------------------------------------------------------------
+
+
+def is_search(item: ContentItem) -> bool:
+    """Whether the item is what a search returned, and its hits can be told apart."""
+    return "search" in item.action.casefold() and bool(hits_of(item.content))
+
+
+def search_results(item: ContentItem) -> Short:
+    """Return the first hits by their titles, and how many there are."""
+    hits = hits_of(item.content)
+    told = {"shown": f"{min(len(hits), MOST_HITS):,}", "of": f"{len(hits):,}"}
+    return Short(
+        _("search results"),
+        "\n".join(shorten(hit, LONGEST_HIT) for hit in hits[:MOST_HITS]),
+        _("%(shown)s of %(of)s hits are shown, by their titles; %(size)s characters in all.")
+        % (told | {"size": f"{item.size:,}"}),
+    )
+
+
+def hits_of(text: str) -> list[str]:
+    """Return the hits of a list, a line each: numbered or marked lines, or JSON with titles."""
+    rows = _loaded(text)
+    if isinstance(rows, dict):
+        rows = next((value for value in rows.values() if isinstance(value, list)), None)
+    if isinstance(rows, list):
+        told = [
+            " — ".join(str(row[key]) for key in ("title", "url") if row.get(key))
+            for row in rows
+            if isinstance(row, dict)
+        ]
+        return [one_line(hit) for hit in told if hit]
+    return [one_line(line) for line in text.split("\n") if _ENTRY.match(line)]
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def is_json(item: ContentItem) -> bool:
+    """Whether the content looks like a JSON object or list."""
+    return _looks_like_json(item.content)
+
+
+def json_shape(item: ContentItem) -> Short:
+    """Return the keys, and how long lists and texts are, without the values."""
+    value = _loaded(item.content)
+    if value is None:
+        raise ValueError("the content is no JSON")
+    shape = _shape(value, 0)
+    told = {"size": f"{item.size:,}"}
+    return Short(
+        _("JSON"),
+        shorten(shape, LONGEST_SHAPE),
+        _("Its shape is shown, and 0 of %(size)s characters of its values.") % told,
+    )
+
+
+def _looks_like_json(text: str) -> bool:
+    begins, ends = text[:64].lstrip()[:1], text[-64:].rstrip()[-1:]
+    return f"{begins}{ends}" in ("{}", "[]")
+
+
+def _loaded(text: str) -> Any:
+    if not _looks_like_json(text):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shape(value: Any, depth: int) -> str:
+    if isinstance(value, dict):
+        if depth >= _DEEPEST:
+            return ngettext("%(n)d key", "%(n)d keys", len(value)) % {"n": len(value)}
+        inside = ", ".join(
+            f"{shorten(key, LONGEST_COLUMN)}: {_shape(one, depth + 1)}"
+            for key, one in islice(value.items(), MOST_COLUMNS)
+        )
+        more = ", …" if len(value) > MOST_COLUMNS else ""
+        return "{" + inside + more + "}"
+    if isinstance(value, list):
+        number = ngettext("list of %(n)s", "list of %(n)s", len(value)) % {"n": f"{len(value):,}"}
+        return f"{number} × {_shape(value[0], depth + 1)}" if value else number
+    if isinstance(value, str):
+        return _("text of %(n)s") % {"n": f"{len(value):,}"}
+    return {bool: _("yes or no"), type(None): _("nothing")}.get(type(value), _("number"))
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    columns: Sequence[str]
+    first: Sequence[str]  # rows as they stand
+    rows: int
+
+
+def is_table(item: ContentItem) -> bool:
+    """Whether the content is a table: Markdown, or comma, tab or semicolon separated."""
+    return _table(item.content) is not None
+
+
+def table_shape(item: ContentItem) -> Short:
+    """Return the names of the columns, the first row, and how many rows there are."""
+    table = _table(item.content)
+    if table is None:
+        raise ValueError("the content is no table")
+    names = [shorten(name, LONGEST_COLUMN) or "-" for name in table.columns]
+    listed = ", ".join(names[:MOST_COLUMNS]) + (", …" if len(names) > MOST_COLUMNS else "")
+    first = [shorten(row, LONGEST_ROW) for row in table.first]
+    told = {"shown": len(first), "of": f"{table.rows:,}", "size": f"{item.size:,}"}
+    return Short(
+        _("table"),
+        "\n".join([_("Columns: %(names)s") % {"names": listed}, *first]),
+        _("%(shown)d of %(of)s rows shown; %(size)s characters in all.") % told,
+    )
+
+
+def _table(text: str) -> _Table | None:
+    lines = [line for line in text[:LOOKED_AT].split("\n") if line.strip()]
+    if len(lines) < _LEAST_ROWS:
+        return None
+    if "|" in lines[0] and _RULE.match(lines[1]):
+        rows = sum(line.lstrip().startswith("|") or "|" in line for line in text.split("\n")) - 2
+        return _Table(_cells(lines[0]), lines[2 : 2 + ROWS_SHOWN], rows)
+    for mark in ("\t", ",", ";"):
+        parsed = _parsed(lines, mark)
+        if parsed is not None:
+            rows = sum(1 for line in text.split("\n") if line.strip()) - 1
+            return _Table(parsed, lines[1 : 1 + ROWS_SHOWN], rows)
+    return None
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _parsed(lines: Iterable[str], mark: str) -> list[str] | None:
+    """Return the header if the first lines have the same number of cells, and of short names."""
+    some = list(islice(lines, 12))
+    try:
+        rows = list(csv.reader(some, delimiter=mark))
+    except csv.Error:
+        return None
+    wide = {len(row) for row in rows}
+    if len(rows) < _LEAST_ROWS or len(wide) != 1 or wide <= {0, 1}:
+        return None
+    header = [cell.strip() for cell in rows[0]]
+    is_header = all(0 < len(cell) <= LONGEST_COLUMN for cell in header)
+    return header if is_header and not header[-1].endswith((".", "!", "?")) else None
+
+
+# --- written by a model (R130) -----------------------------------------------------------------
+
+LONGEST_SUMMARY, LONGEST_FACT, MOST_FACTS = 1_200, 400, 5
+MOST_TOKENS = 700
+
+
+class Written(BaseModel):
+    """What the model gives back."""
+
+    summary: str = Field(max_length=LONGEST_SUMMARY, description="2 or 3 sentences")
+    facts: list[str] = Field(
+        default_factory=list, max_length=MOST_FACTS, description="3 to 5 facts for the goal"
+    )
+    id: str = Field("", max_length=80, description="the memory id that you were given")
+
+
+Ask = Callable[[Sequence[Message]], Written | None]
+
+
+def question(item: ContentItem, goal: str, prompt: str = "") -> list[Message]:
+    """Return what is asked: the goal, the action, the first 5,000 characters, the id.
+
+    `prompt` stands in for Beacon's own words about what to keep.
+    """
+    told = {
+        "goal": for_prompt(goal),
+        "action": item.action or item.type,
+        "text": for_prompt(item.content[:READ_BY_MODEL]),
+        "read": f"{min(item.size, READ_BY_MODEL):,}",
+        "size": f"{item.size:,}",
+        "id": item.pk,
+        "prompt": prompt,
+    }
+    return [
+        Message("system", render_to_string("prompts/compact_system.txt", told)),
+        Message("user", render_to_string("prompts/compact_user.txt", told)),
+    ]
+
+
+# --- the compact form --------------------------------------------------------------------------
 
 logger = structlog.get_logger(__name__)
 
@@ -168,7 +391,7 @@ def _written(item: ContentItem, written: Written) -> Short | None:
     facts = [fact.strip() for fact in written.facts if fact.strip()]
     if not summary:
         return None
-    told = {"read": f"{min(item.size, shapes.READ_BY_MODEL):,}", "of": f"{item.size:,}"}
+    told = {"read": f"{min(item.size, READ_BY_MODEL):,}", "of": f"{item.size:,}"}
     return Short(
         _("%(name)s, in a model's words") % {"name": _name(item)},
         "\n".join([summary, *(f"- {fact}" for fact in facts)]),
@@ -207,9 +430,9 @@ DEFAULT = Compactor("default", lambda _item: True, _default)
 
 _BUILT_IN: tuple[tuple[str, Any, Any], ...] = (
     ("web page", _is_web_page, _web_page),
-    ("search results", shapes.is_search, _named(shapes.search_results)),
-    ("json", shapes.is_json, _named(shapes.json_shape)),
-    ("table", shapes.is_table, _named(shapes.table_shape)),
+    ("search results", is_search, _named(search_results)),
+    ("json", is_json, _named(json_shape)),
+    ("table", is_table, _named(table_shape)),
 )
 for _one in reversed(_BUILT_IN):
     register_compactor(Compactor(*_one))

@@ -1,20 +1,24 @@
-"""What an agent is given before it is asked anything: six layers (seed 004, "Agent Context").
+"""The context that an agent gets before the first question: six layers (seed 004, "Agent Context").
 
-Data flow: the owner's identity notes, this machine, and the rules and summaries that are nearest
-to the message, filled with the newest -> six layers in a fixed order, each line with why it is in
-it, and what was left out with why -> one system prompt within a budget of characters.  The list of
-memory files stands beside it: it is the first user message, not a layer (seed 003).
+The owner's identity notes, this machine, and the rules and summaries nearest to the message, filled up
+with the newest -> six layers in a fixed order, each line with the reason why it is included, and what
+was left out with the reason -> one system prompt within a budget of characters. The list of memory
+files is the first user message, not a layer (seed 003).
 
-Nothing sensitive, quarantined, expired, superseded or trashed ever enters, whichever way it was
-found.  What came from the web stands between marks that say that it is data.
+Sensitive, quarantined, expired, superseded and trashed records never enter. Text from the web is put
+between marks that call it data. The machine's layer holds nothing that identifies it: no host name,
+paths, accounts or addresses.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -22,12 +26,52 @@ from django.utils.translation import gettext as _
 
 from memory.contexts import identity
 from memory.contexts.notes import Chosen, LeftOut, chosen_notes
-from memory.contexts.place import place_lines
 from memory.files.reading import files_of, index_of
 from memory.models import MemoryFile, Note, Topic, Trust, Use, User
 from memory.models.base import OWNER_SCOPE
 from memory.texts.text import for_prompt, shorten
+from memory.texts.time_zones import named
 from memory.texts.token_count import Size, counted
+
+# --- the machine and the time ------------------------------------------------------------------
+
+
+def place_lines(owner: User, now: datetime) -> list[str]:
+    """Return the lines of the layer of the environment (R217)."""
+    zone = ZoneInfo(named(owner.time_zone or "") or "UTC")
+    local = now.astimezone(zone)
+    offset = f"{local:%z}"
+    told = {
+        "now": f"{local:%A, %Y-%m-%d %H:%M}",
+        "offset": f"{offset[:3]}:{offset[3:5]}",
+        "zone": zone.key,
+        "system": system_in_words(),
+    }
+    return [
+        _("- Time: %(now)s (UTC%(offset)s), time zone %(zone)s") % told,
+        _("- Machine: %(system)s") % told,
+        _("- Software: Beacon, on this person's own machine; what you remember stays there"),
+    ]
+
+
+@cache
+def system_in_words() -> str:
+    """Return the operating system and the kind of processor, such as Linux (Debian 12), x86_64."""
+    return ", ".join(part for part in (_system(), platform.machine()) if part) or _("unknown")
+
+
+def _system() -> str:
+    name = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    try:
+        known = platform.freedesktop_os_release()
+    except OSError:
+        release = platform.mac_ver()[0]
+        return f"{name} {release}".strip()
+    distribution = f"{known.get('NAME', '')} {known.get('VERSION_ID', '')}".strip()
+    return f"{name} ({distribution})" if distribution else name
+
+
+# --- the layers --------------------------------------------------------------------------------
 
 MOST_RULES, MOST_SUMMARIES = 10, 5  # R218
 MOST_CHARACTERS = 60_000  # of all layers together, about 15,000 tokens

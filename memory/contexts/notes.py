@@ -13,9 +13,9 @@ from django.utils.translation import ngettext
 
 from memory.models import Note, Topic, Trust, User
 from memory.models.notes import NoteQuerySet
-from memory.recall.candidates import MEANING
 from memory.recall.operators import Filter, Question
 from memory.recall.recalling import RecallHit, recall_each
+from memory.recall.retrievers import MEANING
 from memory.texts.text import clean
 
 NEAREST = 15  # R219: the hits among which those for the prompt are chosen

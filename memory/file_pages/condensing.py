@@ -26,8 +26,8 @@ from memory.errors import MemoryRefused
 from memory.file_texts.sections import locked_text
 from memory.file_texts.summaries import summary_span, with_line
 from memory.files import limits
-from memory.files.cleaning import cleaned
 from memory.files.condensing import condensed
+from memory.files.services import cleaned
 from memory.llm import connections
 from memory.llm.asking import ask_model
 from memory.models import MemoryFile, ModelCall, Sensitivity, User

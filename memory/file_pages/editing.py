@@ -1,6 +1,6 @@
 """Editing a memory file by hand: what the editor begins with, its bytes, two edits put together.
 
-Data flow: the file that stands, or a draft -> form -> `memory.files.saving.save_file` on the
+Data flow: the file that stands, or a draft -> form -> `memory.files.services.save_file` on the
 version that was seen -> stored, or a `FileConflict` -> the merge screen, whose form is on the newer
 version -> saved, or another conflict.
 """
@@ -19,12 +19,12 @@ from memory.actors import Actor
 from memory.file_texts.entries import entries_of
 from memory.file_texts.paths import FACTS, is_fact, path_of_month
 from memory.file_texts.sections import sections_of
-from memory.files import putting_back
-from memory.files.cleaning import cleaned
-from memory.files.joining import content_at, put_together
+from memory.files import section_restore
+from memory.files.errors import FileConflict
 from memory.files.limits import MOST_EPISODES, MOST_FACTS, OverBudget, size_of
 from memory.files.reading import Budget, NoSuchFile, read_file
-from memory.files.saving import FileConflict, Saved, append_to
+from memory.files.services import Saved, append_to, cleaned
+from memory.files.three_way_merge import content_at, put_together
 from memory.models import FileEntry, MemoryFile, User
 from memory.records import history as record_history
 from memory.texts import diff as text_diff
@@ -149,7 +149,7 @@ def entry_of(file: MemoryFile, key: str) -> FileEntry | None:
 
 def entry_clash(entry: FileEntry, file: MemoryFile) -> Clash:
     """Return the merge screen of a section that comes back from the trash: both stand at first."""
-    back = putting_back.returning(entry, file)
+    back = section_restore.returning(entry, file)
     merge = put_together(back.base, back.text, str(file.content))
     both = dict.fromkeys(range(len(merge.conflicts)), "both")
     hunks = hunks_of(merge, both)

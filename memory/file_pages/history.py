@@ -1,25 +1,28 @@
-"""The history of a memory file: its changes as people read them, and any two versions of its text.
-
-Data flow: a page of revisions by id -> what each says without its text -> words for who, why, by
-which run and how many bytes.  Two versions: their texts, one query each -> rows of a diff.  The
-list of 2,000 versions of the largest file never loads a text.
-"""
+"""A memory file's history, blame and timeline, as its pages show them."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from django.db.models import F, Func, JSONField
 from django.utils.translation import gettext as _
 
 from memory import origins
-from memory.files.joining import content_at
+from memory.file_texts.entries import Entry, entries_of
+from memory.file_texts.sections import anchor_of, sections_of
+from memory.file_texts.summaries import summary_place
+from memory.files.blame import BlameLine, Runs, lines_blamed
+from memory.files.three_way_merge import content_at
 from memory.models import MemoryFile, Revision
 from memory.paging import page_of
 from memory.records import history as record_history
 from memory.texts import diff as text_diff
+
+# --- history -----------------------------------------------------------------------------------
 
 PAGE = 25
 MOST_ROWS = 2_000  # of a diff on a page
@@ -214,3 +217,164 @@ def _maker(file: MemoryFile, version: int) -> Change | None:
     found = record_history.revisions_of(file).filter(version=version)
     ids = list(found.values_list("pk", flat=True)[:1])
     return next(iter(changes_of(file, ids)), None)
+
+
+# --- blame -------------------------------------------------------------------------------------
+
+BLAME_LINES = 1_000  # lines of a page
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Lines that stand together and are from one version, with the change that made them.
+
+    `revision` is None where the change is not known any more.  `is_generated` marks the summary
+    line that Beacon generated during a save, whoever saved.
+    """
+
+    version: int
+    lines: list[BlameLine]
+    revision: Revision | None
+    who: str
+    via: origins.Origin | None
+    is_generated: bool = False
+
+    @property
+    def before(self) -> int:
+        """Return the version before the change, 0 if there was none."""
+        return self.version - 1
+
+    @property
+    def is_persons(self) -> bool:
+        """Whether a person wrote the lines."""
+        if self.is_generated:
+            return False
+        return self.revision is not None and self.revision.actor.startswith("human")
+
+
+@dataclass(frozen=True, slots=True)
+class BlamePage:
+    """A part of a file's lines in groups; `version` is that which is looked at."""
+
+    version: int
+    groups: list[Group]
+    first: int
+    last: int
+    count: int
+
+    @property
+    def earlier(self) -> int:
+        """Return a line of the part before, 0 if there is none."""
+        return max(1, self.first - BLAME_LINES) if self.first > 1 else 0
+
+    @property
+    def later(self) -> int:
+        """Return a line of the next part, 0 if there is none."""
+        return self.last + 1 if self.last < self.count else 0
+
+
+@dataclass(slots=True)
+class _Version:
+    """An older version of a file's text with the blame that was kept with it."""
+
+    content: str
+    blame: Runs
+    version: int
+
+
+def blame_of(file: MemoryFile, *, version: int = 0, line: int = 1) -> BlamePage:
+    """Return the part of the file that holds `line`, in `version` (0 or none such: the newest)."""
+    looked_at = _older(file, version) if 0 < version < file.version else None
+    lines = lines_blamed(looked_at or file)
+    first = (min(max(line, 1), max(1, len(lines))) - 1) // BLAME_LINES * BLAME_LINES
+    shown = lines[first : first + BLAME_LINES]
+    at = looked_at.version if looked_at else file.version
+    groups = _groups(file, shown, _generated_line(file, looked_at or file))
+    return BlamePage(at, groups, first + 1, first + len(shown), len(lines))
+
+
+def _older(file: MemoryFile, version: int) -> _Version | None:
+    """Return the file's text as it was, from the last change of the text up to `version`."""
+    told = record_history.revisions_of(file).filter(
+        version__lte=version, after__has_keys=["content", "blame"]
+    )
+    found = told.values_list("after__content", "after__blame").first()
+    return _Version(found[0], found[1], version) if found else None
+
+
+def _generated_line(file: MemoryFile, looked_at: MemoryFile | _Version) -> int:
+    """Return the number of the summary line if Beacon generated it, else 0."""
+    if file.summary_by_at(looked_at.version) != MemoryFile.SummaryBy.BEACON:
+        return 0
+    place = summary_place(looked_at.content)
+    return 0 if place is None else place + 1
+
+
+def _groups(file: MemoryFile, lines: list[BlameLine], generated: int) -> list[Group]:
+    versions = {one.version for one in lines}
+    revisions = {
+        one.version: one
+        for one in record_history.revisions_of(file)
+        .filter(version__in=versions)
+        .defer("before", "after")
+    }
+    named = named_of(file, revisions.values())
+    groups = []
+    keyed = groupby(lines, key=lambda one: (one.version, one.number == generated))
+    for (version, is_generated), together in keyed:
+        made = revisions.get(version)
+        who = named[made.actor].words if made and made.actor else ""
+        via = via_of(made, named) if made else None
+        groups.append(Group(version, list(together), made, who, via, is_generated))
+    return groups
+
+
+# --- timeline ----------------------------------------------------------------------------------
+
+TIMELINE_ENTRIES = 50  # entries of a page
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One entry: `anchor` is where it stands on its file's page."""
+
+    entry: Entry
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The entries of one day, the last written first; None are those without a date."""
+
+    day: datetime.date | None
+    cards: list[Card]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A part of the timeline; `later` is the place of the next part, 0 if there is none."""
+
+    days: list[Day]
+    count: int
+    problems: int
+    begin: int
+    later: int
+
+
+def timeline_of(file: MemoryFile, *, begin: int = 0) -> Timeline:
+    """Return the entries by day, the newest first, those without a date at the end."""
+    anchors = {one.first_line: anchor_of(one.heading) for one in sections_of(file.content)}
+    found = sorted(entries_of(file.content), key=_place, reverse=True)
+    begin = begin if begin < len(found) else 0
+    cards = [
+        Card(one, anchors.get(one.first_line, ""))
+        for one in found[begin : begin + TIMELINE_ENTRIES]
+    ]
+    later = begin + TIMELINE_ENTRIES if begin + TIMELINE_ENTRIES < len(found) else 0
+    days = [Day(day, list(some)) for day, some in groupby(cards, key=lambda card: card.entry.day)]
+    problems = sum(bool(one.problems) for one in found)
+    return Timeline(days, len(found), problems, begin, later)
+
+
+def _place(entry: Entry) -> tuple[datetime.date, int]:
+    return entry.day or datetime.date.min, entry.first_line

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.file_texts.sections import anchor_of, sections_of
-from memory.files.saving import lock_section
+from memory.files.services import lock_section
 from memory.models import MemoryFile
 
 PAGE = 200  # sections of a page

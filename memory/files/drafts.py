@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import checked_path
 from memory.file_texts.summaries import NOTHING, with_summary
-from memory.files.cleaning import cleaned
+from memory.files.services import cleaned
 from memory.models import FileDraft, MemoryFile, User
 from memory.texts.text import shorten
 

@@ -7,9 +7,9 @@ from django.utils import timezone
 from memory.actors import SYSTEM
 from memory.file_texts.paths import FACTS
 from memory.file_texts.summaries import by_rule, with_summary
-from memory.files.appending import first_text
 from memory.files.blame import carried
 from memory.files.limits import size_of
+from memory.files.services import first_text
 from memory.models import MemoryFile, Revision, User
 
 SOURCE = "explicit"

@@ -19,11 +19,11 @@ from django.utils.translation import gettext as _
 from memory.errors import MemoryRefused
 from memory.file_texts.paths import is_fact
 from memory.files.drafts import DraftTaken, keep_draft
+from memory.files.errors import FileConflict
 from memory.files.limits import MOST_EPISODES
 from memory.files.mirror_disk import Disk, Found, digest_of
 from memory.files.mirror_folder import DISK
-from memory.files.refusals import FileConflict
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, MirroredFile, User
 
 logger = structlog.get_logger(__name__)

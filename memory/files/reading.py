@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from memory.file_texts.paths import FACTS, checked_path, place_of
 from memory.files import mirror
+from memory.files.errors import NoSuchFile
 from memory.files.limits import MOST_FACTS
-from memory.files.refusals import NoSuchFile
 from memory.models import MemoryFile, Sensitivity, User
 
 __all__ = [

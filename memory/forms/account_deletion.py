@@ -8,11 +8,10 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from memory.forms.own_words import Form
 from memory.models import User
 
 
-class AccountDeletionForm(Form):
+class AccountDeletionForm(forms.Form):
     """The account's username, and the password of whoever deletes it."""
 
     name = forms.CharField(

@@ -17,8 +17,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.accounts import languages, usernames
-from memory.forms.fields import TOO_LONG
-from memory.forms.own_words import Form, OwnWords
 from memory.models import User
 from memory.texts import time_zones
 
@@ -64,7 +62,7 @@ class ListsTimeZones:
     time_zone_names = staticmethod(time_zones.names)
 
 
-class SignInForm(OwnWords, AuthenticationForm):
+class SignInForm(AuthenticationForm):
     """Username and password."""
 
     error_messages = {
@@ -85,7 +83,7 @@ class SignInForm(OwnWords, AuthenticationForm):
         return username
 
 
-class NewAccountForm(OwnWords, ListsTimeZones, _NewUser):
+class NewAccountForm(ListsTimeZones, _NewUser):
     """What a one-time link asks for: the account to make."""
 
     error_messages = {
@@ -141,7 +139,7 @@ class NewAccountForm(OwnWords, ListsTimeZones, _NewUser):
         }
 
 
-class ProfileForm(OwnWords, ListsTimeZones, _OfUser):
+class ProfileForm(ListsTimeZones, _OfUser):
     """What a person says about themselves."""
 
     time_zone = TimeZoneField(
@@ -176,15 +174,6 @@ class ProfileForm(OwnWords, ListsTimeZones, _OfUser):
             "interests": gettext_lazy("What you follow, in your own words."),
             "shortcuts": gettext_lazy("Single keys such as / and g t. The ? key lists them."),
         }
-        error_messages: ClassVar[dict[str, Any]] = {
-            "display_name": {"max_length": TOO_LONG},
-            "email": {
-                "invalid": gettext_lazy(
-                    "This is no e-mail address. Type one such as ada@example.org, or none."
-                ),
-                "max_length": TOO_LONG,
-            },
-        }
         widgets: ClassVar[dict[str, Any]] = {
             "display_name": forms.TextInput(attrs={"autocomplete": "name"}),
             "email": forms.EmailInput(attrs={"autocomplete": "email"}),
@@ -197,7 +186,7 @@ class ProfileForm(OwnWords, ListsTimeZones, _OfUser):
         return self.instance
 
 
-class NewPasswordForm(OwnWords, PasswordChangeForm):
+class NewPasswordForm(PasswordChangeForm):
     """A new password, which the old one allows."""
 
     error_messages = {
@@ -218,7 +207,7 @@ class NewPasswordForm(OwnWords, PasswordChangeForm):
         self.fields["new_password2"].error_messages["required"] = _NOT_AGAIN
 
 
-class InvitationForm(Form):
+class InvitationForm(forms.Form):
     """For whom a link is, and what it allows."""
 
     note = forms.CharField(

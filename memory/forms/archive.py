@@ -8,14 +8,13 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from memory.archive.foreign_formats import Shape
-from memory.forms.own_words import Form
 from memory.models import Note, Observation
 
 ENDINGS = ".zip,.jsonl,.ndjson,.json,.md,.markdown,.txt"
 _FROM_ELSEWHERE = (Note.Kind.LOG, Note.Kind.SUMMARY)
 
 
-class UploadForm(Form):
+class UploadForm(forms.Form):
     """The file that is to be looked through."""
 
     file = forms.FileField(
@@ -29,7 +28,7 @@ class UploadForm(Form):
     )
 
 
-class ReadingForm(Form):
+class ReadingForm(forms.Form):
     """How a file is read; which fields there are depends on what it is."""
 
     own = forms.BooleanField(

@@ -10,10 +10,9 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.chat.conversation import LONGEST_TITLE
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 
 
-class MessageForm(Form):
+class MessageForm(forms.Form):
     """One message; its length is checked where it is stored.
 
     `key` is the id of the session that a first message begins, so that the form sent twice begins
@@ -38,7 +37,7 @@ class MessageForm(Form):
         super().__init__(data, initial={"key": uuid.uuid4(), **(initial or {})})
 
 
-class TitleForm(Form):
+class TitleForm(forms.Form):
     """A session's title, on the version that was seen."""
 
     title = CleanTextField(

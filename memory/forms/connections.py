@@ -13,7 +13,6 @@ from django.utils.translation import gettext_lazy
 from beacon_site.providers.addresses import problem_of, surplus_in
 from beacon_site.providers.catalogue import ADDRESS, KEY, SearchService
 from beacon_site.providers.serpapi import ENGINE_NAMES, ENGINES
-from memory.forms.own_words import Form
 from memory.llm import connections
 from memory.models import Connection, User
 
@@ -37,7 +36,7 @@ class BaseUrlField(forms.CharField):
         return url.rstrip("/")
 
 
-class ConnectionForm(Form):
+class ConnectionForm(forms.Form):
     """What all connections have: an address and a key.  The environment's fields are fixed."""
 
     PLAIN: tuple[str, ...] = ("base_url",)
@@ -279,7 +278,7 @@ def service_form(name: str, data: Any = None, *, row: Connection | None = None) 
     return kind(name, data, row=row)
 
 
-class FeedTestForm(Form):
+class FeedTestForm(forms.Form):
     """A feed's address to try."""
 
     url = forms.CharField(

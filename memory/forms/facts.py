@@ -12,7 +12,6 @@ from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models import TopicFact
 from memory.models.library import ADDRESS
 
@@ -27,7 +26,7 @@ def _is_foreign(char: str) -> bool:
     return char in '"<>\\`“”' or unicodedata.category(char) in ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
-class FactForm(Form):
+class FactForm(forms.Form):
     """A new fact and where it stands."""
 
     text = CleanTextField(
@@ -84,7 +83,7 @@ class CorrectionForm(FactForm):
     version = forms.IntegerField(widget=forms.HiddenInput, min_value=1)
 
 
-class StrikeForm(Form):
+class StrikeForm(forms.Form):
     """Why a fact is struck; it may be left out."""
 
     why = CleanTextField(

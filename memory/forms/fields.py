@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext_lazy as _
 
 from memory.texts.text import clean
-
-TOO_LONG = _("It has %(show_value)d characters, and at most %(limit_value)d fit. Shorten it.")
 
 
 class CleanTextField(forms.CharField):

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.files.drafts import MOST_NOTE
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 
 
 class _AsTyped(forms.CharField):
@@ -22,7 +21,7 @@ class _AsTyped(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class FileForm(Form):
+class FileForm(forms.Form):
     """The whole text of a file, with the version it was made from (0: there was no file)."""
 
     content = _AsTyped(
@@ -47,7 +46,7 @@ class FileForm(Form):
     window = forms.UUIDField(widget=forms.HiddenInput)
 
 
-class EpisodeForm(Form):
+class EpisodeForm(forms.Form):
     """One entry of a month's file, in the format that agents write (seed 003)."""
 
     title = CleanTextField(

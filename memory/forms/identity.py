@@ -11,11 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from memory.contexts.identity import LONGEST_NAME, Persona
 from memory.errors import MemoryRefused
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models import Note
 
 
-class _NoteForm(Form):
+class _NoteForm(forms.Form):
     """A form that says which note was seen when it was opened."""
 
     SEEN = "version"

@@ -12,14 +12,13 @@ from django.utils.translation import gettext_lazy
 
 from memory.documents.reading import LARGEST, LONGEST_TITLE
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 
 ENDINGS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".pdf")
 LONGEST_TEXT = 2_000_000  # characters, in a form
 _NO_TEXT = gettext_lazy("A document needs some text. To be rid of it, move it to the trash.")
 
 
-class AddDocumentForm(Form):
+class AddDocumentForm(forms.Form):
     """A new document: pasted text or a file, not both."""
 
     title = CleanTextField(
@@ -75,7 +74,7 @@ class AddDocumentForm(Form):
         return data
 
 
-class EditDocumentForm(Form):
+class EditDocumentForm(forms.Form):
     """A document's title and text, and which version they were made from."""
 
     title = CleanTextField(

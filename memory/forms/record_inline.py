@@ -6,14 +6,13 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.forms.records import NOTHING
 from memory.models.notes import LONGEST_TAG, MOST_TAGS
 
 LONGEST = 200_000  # characters that are read at all; the record's own limit is told by its rules
 
 
-class InlineForm(Form):
+class InlineForm(forms.Form):
     """Text and tags of one record; its own rules check them."""
 
     content = CleanTextField(

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models import Note, Observation, Sensitivity, Topic, User
 from memory.notes.checks import TYPICAL, NoteChecks
 
@@ -29,7 +28,7 @@ class _Typed(forms.CharField):
         self.validators = [one for one in self.validators if not isinstance(one, nul)]
 
 
-class RecordForm(Form):
+class RecordForm(forms.Form):
     """What notes and observations have in common."""
 
     CHECKED: ClassVar[tuple[str, ...]] = ("content", "tags", "sensitivity")
@@ -194,7 +193,7 @@ class NewObservationForm(ObservationForm):
         self.fields["topic"].queryset = Topic.objects.of(owner).live().order_by("title")  # type: ignore[attr-defined]
 
 
-class _Editing(Form):
+class _Editing(forms.Form):
     """Which version was edited, and why."""
 
     why = CleanTextField(label=_("Why, for the history"), max_length=300, required=False)
@@ -224,7 +223,7 @@ class EditObservationForm(_Editing, ObservationForm):
         super().__init__(*args, **kwargs)
 
 
-class SupersedeForm(Form):
+class SupersedeForm(forms.Form):
     """The note that stands in for another."""
 
     content = _Typed(

@@ -8,7 +8,6 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy as _lazy
 
-from memory.forms.own_words import Form
 from memory.models import ReviewLevel
 from memory.reviewing.levels import DEFAULT, KINDS
 
@@ -20,7 +19,7 @@ LABELS = {
 }
 
 
-class LevelsForm(Form):
+class LevelsForm(forms.Form):
     """A level for each kind of write; a kind may go by the default."""
 
     def __init__(self, *args: object, own: Mapping[str, str], **kwargs: object) -> None:

@@ -8,11 +8,10 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models.scratchpad import MOST_KEY
 
 
-class EntryForm(Form):
+class EntryForm(forms.Form):
     """A key with its value, in a scope; what may be stored is checked where it is stored."""
 
     key = CleanTextField(
@@ -40,7 +39,7 @@ class EntryForm(Form):
     )
 
 
-class EditEntryForm(Form):
+class EditEntryForm(forms.Form):
     """The same entry's key and value, on the version that was seen."""
 
     key = EntryForm.base_fields["key"]

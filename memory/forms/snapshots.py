@@ -10,13 +10,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 
 LARGEST = 64 * 1024 * 1024  # bytes of a file that a page takes
 _SCOPE = {"autocomplete": "off", "spellcheck": "false", "list": "scopes", "class": "mono"}
 
 
-class TakeForm(Form):
+class TakeForm(forms.Form):
     """A scope whose items are kept as they are now, under a name."""
 
     scope = CleanTextField(
@@ -35,7 +34,7 @@ class TakeForm(Form):
     )
 
 
-class RestoreForm(Form):
+class RestoreForm(forms.Form):
     """Where a snapshot is brought back to: empty means the scope that it was taken of."""
 
     scope = CleanTextField(
@@ -46,7 +45,7 @@ class RestoreForm(Form):
     )
 
 
-class UploadSnapshotForm(Form):
+class UploadSnapshotForm(forms.Form):
     """A snapshot that was downloaded as JSON."""
 
     file = forms.FileField(

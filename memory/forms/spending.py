@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from django import forms
 from django.utils.translation import gettext_lazy
 
-from memory.forms.own_words import OwnWords
 from memory.models import User
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _NEGATIVE = gettext_lazy(
 )
 
 
-class LimitsForm(OwnWords, _OfUser):
+class LimitsForm(_OfUser):
     """A person's own limits of tokens and money for each month."""
 
     monthly_tokens = forms.IntegerField(

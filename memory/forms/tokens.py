@@ -11,8 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.accounts.agent_settings import LONGEST_PROMPT
 from memory.errors import InvalidValue
-from memory.forms.fields import TOO_LONG, CleanTextField
-from memory.forms.own_words import Form, OwnWords
+from memory.forms.fields import CleanTextField
 from memory.models import Agent
 from memory.models.agents import LONGEST_NAME
 
@@ -35,7 +34,7 @@ class _TakesRefusals(forms.BaseForm):
                 self.add_error(name if name in self.fields else None, problem)
 
 
-class TokenForm(Form, _TakesRefusals):
+class TokenForm(forms.Form, _TakesRefusals):
     """A token for a program: its name, what it may do, and for how long."""
 
     name = CleanTextField(
@@ -46,7 +45,6 @@ class TokenForm(Form, _TakesRefusals):
                 "A token is made for a program, whose name says who wrote what. Type its name, "
                 "such as claude."
             ),
-            "max_length": TOO_LONG,
         },
         help_text=_(
             "It acts as an agent of this name: what it writes says so. A second token of the same "
@@ -95,7 +93,7 @@ class TokenForm(Form, _TakesRefusals):
         return None if days == NEVER else timezone.now() + timedelta(days=int(days))
 
 
-class AgentForm(OwnWords, _OfAgent, _TakesRefusals):
+class AgentForm(_OfAgent, _TakesRefusals):
     """The four settings of an agent; the view stores them."""
 
     class Meta:

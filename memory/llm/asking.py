@@ -25,7 +25,7 @@ from beacon_site.redaction import redact
 from memory.llm import connections
 from memory.models import ModelCall, Topic, User
 from memory.texts.text import clean
-from memory.usage import booking, reserving
+from memory.usage import booking
 from memory.usage.meter import Meter
 
 logger = structlog.get_logger(__name__)
@@ -91,11 +91,11 @@ def _reserved(
     """Hold back what the call may cost, if its meter lets it be made."""
     held = None
     if meter is not None:
-        held = reserving.reserve(call, most, price(most, profile), meter.check)
+        held = booking.reserve(call, most, price(most, profile), meter.check)
     try:
         yield
     finally:
-        reserving.settle(held)
+        booking.settle(held)
 
 
 def _called_a_tool(answer: Answer) -> ProviderNonsense:

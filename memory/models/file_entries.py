@@ -19,7 +19,7 @@ from memory.texts.text import plain, shorten
 class FileEntry(Remembered):
     """What a change of a file took away as a whole: its path of headings, and its text.
 
-    Made in the transaction that saves the file (`memory.files.removing`).  `removed_in` is the
+    Made in the transaction that saves the file (`memory.files.section_trash`).  `removed_in` is the
     file's version that has it no more: from the one before it is known where it stood.  Outside the
     trash the row only remembers that it was put back; the file holds the words.
     """

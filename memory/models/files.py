@@ -74,7 +74,7 @@ class MemoryFile(Remembered):
 
     # Called with owner id and path once a change is stored for good (the mirror writes it out).
     ON_CHANGE: ClassVar[list[Callable[[int, str], object]]] = []
-    is_appended = False  # set by `memory.files.saving` for a write that only adds at the end
+    is_appended = False  # set by `memory.files.services` for a write that only adds at the end
 
     class Meta:
         ordering = ("path",)
@@ -123,7 +123,7 @@ class MemoryFile(Remembered):
     def change(self, *, by: Actor, **kwargs: Any) -> Self:
         """Change the file as Remembered.change does; its sections follow, then the mirror.
 
-        Its text is changed by `memory.files.saving` alone, which knows the limits.  Raises Locked
+        Its text is changed by `memory.files.services` alone, which knows the limits.  Raises Locked
         if anybody but a person would lock or unlock it.
         """
         if not by.is_person and kwargs.keys() & {"lock", "section_locks"}:

@@ -29,7 +29,7 @@ from memory.observations.store import (
     StoredObservation,
 )
 from memory.recall.bm25 import relevance
-from memory.recall.ranking import MOST_TERMS
+from memory.recall.bm25_sql import MOST_TERMS
 from memory.recall.recalling import MOST_HITS
 from memory.scratchpads import entries as scratchpad
 from memory.texts.terms import counts_of, query_terms

@@ -15,7 +15,7 @@ from rapidfuzz import fuzz
 
 from memory.models import Observation
 from memory.recall import bm25
-from memory.recall.ranking import language_of
+from memory.recall.bm25_sql import language_of
 from memory.texts.terms import query_terms
 from memory.texts.text import match_key
 

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from memory.models.indexing import Searchable, index
 from memory.models.search import SearchEntry, SearchSpace, SearchTerm
-from memory.recall import ranking
+from memory.recall import bm25_sql
 from memory.texts.terms import query_terms
 
 BATCH = 100  # records of a rebuild that are held at a time
@@ -32,7 +32,7 @@ def rebuild(owner: Any, search_type: str, records: Iterable[Searchable]) -> int:
             SearchEntry.objects.filter(space=space).delete()
             SearchTerm.objects.filter(space=space).delete()
             SearchSpace.objects.filter(pk=space.pk).update(
-                documents=0, length=0, language=ranking.language_of(owner)
+                documents=0, length=0, language=bm25_sql.language_of(owner)
             )
         for some in _batches(records):
             count += len(some)
@@ -64,12 +64,12 @@ def search_each(
     """Return for each query what `search` does, in a few statements for all of them."""
     if limit < 1:
         return [[] for _query in queries]
-    language = ranking.language_of(owner)
+    language = bm25_sql.language_of(owner)
     asked = [query_terms(query, language) for query in queries]
 
-    def space_of(*, with_levels: bool = True) -> ranking.Space | None:
+    def space_of(*, with_levels: bool = True) -> bm25_sql.Space | None:
         words = chain.from_iterable(asked)
-        found = ranking.spaces_of(owner, [search_type], words, with_levels=with_levels)
+        found = bm25_sql.spaces_of(owner, [search_type], words, with_levels=with_levels)
         return found[0] if found else None  # an owner has one of each type
 
     space = space_of(with_levels=most_terms is None)
@@ -82,14 +82,14 @@ def search_each(
         space = space_of()
     if space is None:
         return [[] for _query in queries]
-    jobs = [ranking.Job(space, words, ranking.EXACT, limit) for words in asked]
+    jobs = [bm25_sql.Job(space, words, bm25_sql.EXACT, limit) for words in asked]
     found = chain.from_iterable(
-        ranking.ranked(jobs[start : start + AT_ONCE]) for start in range(0, len(jobs), AT_ONCE)
+        bm25_sql.ranked(jobs[start : start + AT_ONCE]) for start in range(0, len(jobs), AT_ONCE)
     )
     return [[(one.record_id, one.score) for one in some] for some in found]
 
 
-def _rarest(space: ranking.Space, words: Iterable[str], most: int) -> list[str]:
+def _rarest(space: bm25_sql.Space, words: Iterable[str], most: int) -> list[str]:
     known = {word for word in words if word in space.terms}
     return sorted(known, key=lambda word: (space.terms[word].documents, word))[:most]
 

@@ -21,11 +21,10 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models.topics import Topic
+from memory.recall.bm25_sql import Among, language_of
 from memory.recall.filters import holding, named_topic, narrowed
 from memory.recall.kinds import KINDS, RecallKind
-from memory.recall.looking import Among
 from memory.recall.operators import Filter, Question, moment, parse
-from memory.recall.ranking import language_of
 from memory.texts.terms import ENGLISH, phrase_query
 from memory.texts.time_zones import named
 

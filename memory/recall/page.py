@@ -21,8 +21,8 @@ from django.utils.translation import gettext_lazy
 from memory import origins
 from memory.errors import InvalidValue
 from memory.models import Topic, Use, User
+from memory.recall.bm25_sql import language_of
 from memory.recall.operators import MOST_TEXT
-from memory.recall.ranking import language_of
 from memory.recall.recalling import MODES, How, RecallHit, RecallPage, recall_page
 from memory.recall.snippets import marked, passage
 from memory.texts.days import day_of

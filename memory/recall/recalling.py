@@ -14,13 +14,12 @@ from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue
 from memory.models.history import Use
-from memory.recall import fusion, ranking, retrievers
+from memory.recall import bm25_sql, fusion, retrievers
 from memory.recall.bm25 import relevance
-from memory.recall.candidates import MEANING, WORDS, Candidate, Found, Key
 from memory.recall.filters_sql import Narrowing, narrowing_of, rows_of
 from memory.recall.kinds import KINDS
 from memory.recall.operators import Filter, Question, parse
-from memory.recall.retrievers import Answer
+from memory.recall.retrievers import MEANING, WORDS, Answer, Candidate, Found, Key
 from memory.texts.terms import LABEL, query_terms
 from memory.texts.text import shorten
 
@@ -159,7 +158,7 @@ def _find(answers: Sequence[Answer], mode: str, limit: int) -> tuple[str, ...]:
     text = answers[0].asked.question.words
     if any(one.asked.question.words != text for one in answers):
         raise ValueError("only questions of the same words are asked together")
-    words = query_terms(text, ranking.language_of(answers[0].asked.owner))
+    words = query_terms(text, bm25_sql.language_of(answers[0].asked.owner))
     if not any(character.isalnum() for character in text):
         for one in answers:
             if text:  # signs alone mean nothing, and lie near anything

@@ -1,6 +1,6 @@
-"""The lanes of recall: what holds a question's words, and what lies near to its meaning.
+"""The retrievers of recall: by words (BM25) and by meaning (vectors), and the candidates that they find.
 
-Several questions of the same words share each look at an index.
+Several questions of the same words share each query of an index.
 """
 
 from __future__ import annotations
@@ -9,13 +9,69 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from memory.recall import fusion, ranking, vectors
+from memory.recall import bm25_sql, fusion, vectors
 from memory.recall.bm25 import relevance
-from memory.recall.candidates import MEANING, WORDS, Candidate, Found, successors_of
+from memory.recall.bm25_sql import Job, Ranked, Space
 from memory.recall.filters_sql import Narrowing, among_of, rows_of
 from memory.recall.kinds import KINDS, RecallKind
-from memory.recall.ranking import Job, Ranked, Space
 from memory.texts.terms import LABEL, label_terms, query_terms
+
+# --- candidates --------------------------------------------------------------------------------
+
+WORDS, MEANING = "words", "meaning"  # the lanes
+
+Key = tuple[str, uuid.UUID]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One record that a lane found: what each says of it, and what it stands in for."""
+
+    key: Key
+    raw: float = 0.0  # of the words
+    distance: float | None = None
+    score: float = 0.0
+    matched: tuple[str, ...] = ()
+    replaces: list[uuid.UUID] = field(default_factory=list)
+    stands_in_for: set[str] = field(default_factory=set)  # the lanes that found what it replaced
+    ranks: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Found:
+    """All that the lanes found, by type and id, with the figures of the spaces asked."""
+
+    candidates: dict[Key, Candidate] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
+
+    def of(self, key: Key) -> Candidate:
+        """Return the candidate of a record, a new one if no lane found it before."""
+        return self.candidates.setdefault(key, Candidate(key))
+
+    def rank(self, lane: str) -> None:
+        """Number what a lane found, the best first."""
+        figures = [
+            ((-relevance(one.raw) if lane == WORDS else one.distance or 0.0), one.key)
+            for one in self.candidates.values()
+            if (one.raw > 0 if lane == WORDS else one.distance is not None)
+        ]
+        for rank, (_figure, key) in enumerate(sorted(figures), start=1):
+            self.candidates[key].ranks[lane] = rank
+
+
+def successors_of(
+    asked: Narrowing, kind: RecallKind, ids: Sequence[uuid.UUID]
+) -> dict[uuid.UUID, uuid.UUID | None]:
+    """Return for those that are superseded what stands in; None where that is not asked for."""
+    found = kind.successors(ids) if kind.successors is not None and ids else {}
+    if not found:
+        return {}
+    allowed = rows_of(kind, asked).filter(pk__in=set(found.values()))
+    kept = set(allowed.values_list("pk", flat=True))
+    return {old: new if new in kept else None for old, new in found.items()}
+
+
+# --- retrievers --------------------------------------------------------------------------------
 
 SUPERSEDED_LOOKED_AT = 50  # of the superseded records, the best, for which others stand in
 
@@ -35,7 +91,7 @@ class Answer:
 
 def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int) -> None:
     """Find what holds the words, scored by them."""
-    formula = ranking.EXACT if mode == "exact" else ranking.LEXICAL
+    formula = bm25_sql.EXACT if mode == "exact" else bm25_sql.LEXICAL
     spaces = _spaces([one.asked for one in answers], words)
     jobs: list[Job] = []
     of: list[Answer] = []  # whose each of the jobs is
@@ -43,7 +99,7 @@ def by_words(answers: Sequence[Answer], words: list[str], mode: str, limit: int)
         depth = limit if one.near is None else max(limit, fusion.DEPTH)
         jobs += _jobs(one.asked, spaces, words, formula, depth, before=len(jobs))
         of += [one] * (len(jobs) - len(of))
-    for answer, job, ranked in zip(of, jobs, ranking.ranked(jobs), strict=True):
+    for answer, job, ranked in zip(of, jobs, bm25_sql.ranked(jobs), strict=True):
         asked, found = answer.asked, answer.found
         kind = KINDS[job.space.record_type]
         found.spaces[kind.type] = job.space
@@ -63,7 +119,7 @@ def _jobs(
     asked: Narrowing,
     spaces: Sequence[Space],
     words: list[str],
-    formula: ranking.Formula,
+    formula: bm25_sql.Formula,
     limit: int,
     *,
     before: int,
@@ -72,7 +128,7 @@ def _jobs(
 
     They come after `before` others, which their places in the list count.
     """
-    language = ranking.language_of(asked.owner)
+    language = bm25_sql.language_of(asked.owner)
     wanted = {kind.type for kind in asked.kinds}
     jobs, superseded = [], []
     for space in spaces:
@@ -95,12 +151,12 @@ def _spaces(narrowed: Sequence[Narrowing], words: list[str]) -> list[Space]:
     """Return the spaces with the terms' figures; ones in another language are asked again."""
     owner, text = narrowed[0].owner, narrowed[0].question.words
     types = list(dict.fromkeys(kind.type for asked in narrowed for kind in asked.kinds))
-    spaces = ranking.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
-    others = {space.language for space in spaces} - {ranking.language_of(owner)}
+    spaces = bm25_sql.spaces_of(owner, types, [*words, *(LABEL + word for word in words)])
+    others = {space.language for space in spaces} - {bm25_sql.language_of(owner)}
     for other in others:
         terms = query_terms(text, other)
         lexemes = [*terms, *label_terms(text, other)]
-        again = ranking.spaces_of(
+        again = bm25_sql.spaces_of(
             owner, [s.record_type for s in spaces if s.language == other], lexemes
         )
         spaces = [s for s in spaces if s.language != other] + again
@@ -194,4 +250,4 @@ def with_meaning(answer: Answer, words: list[str]) -> None:
 def _shape(space: Space | None, words: Sequence[str]) -> fusion.Shape:
     if space is None:
         return fusion.Shape()
-    return fusion.Shape(ranking.best_possible(space, words), space.average)
+    return fusion.Shape(bm25_sql.best_possible(space, words), space.average)

@@ -21,8 +21,8 @@ from django.utils.translation import ngettext_lazy
 
 from memory.actors import Actor
 from memory.content.relations import relate
-from memory.files import putting_back
-from memory.files.saving import put_back as put_file_back
+from memory.files import section_restore
+from memory.files.services import put_back as put_file_back
 from memory.models import Message, Remembered, Section, SnapshotItem
 from memory.notes.writing import check_put_back
 from memory.records.cascade import Along, Hanging
@@ -177,8 +177,8 @@ _KINDS: dict[str, RecordKind] = {
     ),
     "fileentry": RecordKind(
         _("file entry"),
-        trash=putting_back.trash,
-        restore=putting_back.restore,
+        trash=section_restore.trash,
+        restore=section_restore.restore,
         many=ngettext_lazy("%(n)s file entry", "%(n)s file entries", "n"),
         stays=_("Older versions of its file show [purged] in its place."),
     ),

@@ -11,7 +11,8 @@ from memory.actors import Actor
 from memory.errors import InvalidValue
 from memory.file_texts.paths import checked_path
 from memory.file_texts.summaries import summary_of
-from memory.files.saving import FileConflict, Saved, append_to, save_file
+from memory.files.errors import FileConflict
+from memory.files.services import Saved, append_to, save_file
 from memory.models import MemoryFile, Proposal
 from memory.reviewing.types import Applied, Applier, Overtaken, why_of
 

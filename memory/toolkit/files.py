@@ -14,9 +14,10 @@ from django.utils.translation import gettext as _
 from pydantic import AliasChoices, Field
 
 from memory.file_texts.paths import FACTS, checked_path, is_fact
+from memory.files.errors import FileConflict
 from memory.files.mirror import take_in
 from memory.files.reading import facts_budget, files_of, index_text, read_file, size_in_words
-from memory.files.saving import FileConflict, Saved, append_to, patch_file, save_file
+from memory.files.services import Saved, append_to, patch_file, save_file
 from memory.models import MemoryFile, Trust
 from memory.reviewing.own_words import adds_only_own
 from memory.texts.diff import lines_of

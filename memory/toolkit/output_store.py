@@ -21,8 +21,8 @@ from django.utils.translation import gettext as _
 from beacon_site.providers.llm import Answer, Message
 from memory.advisory_locks import LockId, lock_until_commit
 from memory.content import compaction
+from memory.content.compaction import MOST_TOKENS, Ask, Written
 from memory.content.limits import LONGEST_ACTION, LONGEST_TITLE, LONGEST_URL
-from memory.content.model_written import MOST_TOKENS, Ask, Written
 from memory.content.querying import retrieve
 from memory.content.storing import store
 from memory.errors import MemoryRefused

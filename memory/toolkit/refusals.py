@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.utils.translation import gettext as _
 
 from memory.errors import InvalidValue, LimitReached, Locked, MemoryRefused, NoSuchKey, StaleWrite
-from memory.files.refusals import NoSuchFile
-from memory.files.saving import OverBudget
+from memory.files.errors import NoSuchFile
+from memory.files.limits import OverBudget
 from memory.toolkit.types import ToolResult, refused
 
 

@@ -1,22 +1,70 @@
-"""Calls of a model stay booked where the transaction in which they were made is rolled back.
+"""Reserve what a model call may cost before it is made, and book what it cost after it.
 
-What was spent is spent: budgets and the accounts are counted from these rows.  Data flow:
-`kept_booked` round a transaction -> `ask_model` notes each call that it stores -> the transaction
-fails -> the calls are stored once more, outside of it.
+`reserve` holds the owner's lock while it checks the budget and adds a row that other checks count, so
+calls that begin at the same time can't all pass a limit with room for one. When the call is stored
+with its cost, the row goes. `kept_booked` stores the calls again if their transaction is rolled back,
+since the money is spent anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
+from typing import Any
 
 import structlog
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, transaction
+from django.db.models import QuerySet
 
-from memory.models import ModelCall, Topic
+from beacon_site.providers.llm import Usage
+from memory.advisory_locks import LockId, advisory_lock
+from memory.models import CallReservation, ModelCall, Topic, User
+
+# --- before the call ---------------------------------------------------------------------------
 
 logger = structlog.get_logger(__name__)
+
+
+def reserve(
+    call: ModelCall, most: Usage, money: Decimal | None, check: Callable[[], object]
+) -> CallReservation:
+    """Reserve `most` for a call that is about to be made, if `check` lets it.
+
+    Raises what `check` raises; nothing is reserved then.  One after the other for each owner: the
+    lock isn't the transaction's, which can stay open for as long as the model takes to answer.
+    """
+    with advisory_lock(LockId.SPENDING, str(call.owner_id), wait=True), transaction.atomic():
+        check()
+        return CallReservation.objects.create(
+            owner_id=call.owner_id,
+            topic_id=call.topic_id,
+            source=call.source,
+            tokens=most.total,
+            money=money or Decimal(0),
+        )
+
+
+def settle(row: CallReservation | None) -> None:
+    """Take a reservation back: its call stands among the calls now."""
+    if row is None:
+        return
+    try:
+        with transaction.atomic():
+            CallReservation.objects.filter(pk=row.pk).delete()
+    except DatabaseError:
+        # It runs out by itself; what the call itself met is the error to tell of.
+        logger.exception("reservation not settled", source=row.source)
+
+
+def held_by(user: User, topic: Topic | None = None) -> QuerySet[Any]:
+    """Return what the user's calls, or those of one topic, hold of budgets."""
+    rows: QuerySet[Any] = CallReservation.objects.of(user).held()
+    return rows if topic is None else rows.filter(topic=topic)
+
+
+# --- after the call ----------------------------------------------------------------------------
 
 _noted: ContextVar[list[ModelCall] | None] = ContextVar("calls_made", default=None)
 

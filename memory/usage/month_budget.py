@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers.llm import Usage
 from memory.models import Topic, User
-from memory.usage import reserving, spending
+from memory.usage import booking, spending
 from memory.usage.meter import BudgetReached
 
 
@@ -69,7 +69,7 @@ def check_topics_month(topic: Topic, limits: MonthLimits) -> None:
 def _used(user: User, topic: Topic | None = None) -> tuple[int, Decimal]:
     """Return the tokens and money of the month: what is spent, and what is under way; one query."""
     spent = _sums(spending.calls_of_month(user, topic), F("prompt_tokens") + F("completion_tokens"))
-    held = _sums(reserving.held_by(user, topic), F("tokens"))
+    held = _sums(booking.held_by(user, topic), F("tokens"))
     rows = list(spent.union(held, all=True))
     return sum(row[0] or 0 for row in rows), sum((row[1] or Decimal(0) for row in rows), Decimal(0))
 

@@ -18,8 +18,9 @@ from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
 from memory.file_pages import editing as file_editing
 from memory.files import drafts as file_drafts
-from memory.files.refusals import NoSuchFile
-from memory.files.saving import FileConflict, OverBudget, Saved, save_file
+from memory.files.errors import FileConflict, NoSuchFile
+from memory.files.limits import OverBudget
+from memory.files.services import Saved, save_file
 from memory.forms.files import FileForm
 from memory.models import FileDraft, FileEntry, MemoryFile
 from memory.records import history as record_history

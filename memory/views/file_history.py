@@ -15,12 +15,13 @@ from django.views.decorators.vary import vary_on_headers
 
 from beacon_site.http import BeaconRequest
 from memory.errors import MemoryRefused
-from memory.file_pages import blame as file_blame
+from memory.file_pages import history as file_blame
 from memory.file_pages import history as file_history
-from memory.file_pages import timeline as file_timeline
+from memory.file_pages import history as file_timeline
 from memory.file_pages.answers import file_or_404, number, say_with_undo
 from memory.file_texts.paths import is_fact
-from memory.files.saving import FileConflict, restore_version
+from memory.files.errors import FileConflict
+from memory.files.services import restore_version
 from memory.responses import go_to, refused
 
 

@@ -1,9 +1,8 @@
-"""The tools that belong to a run alone: its tracks search the web and open what the searches found.
+"""The tools of a deep run's tracks: search the web, and open pages that the searches found.
 
-Data flow of `web_search`: words -> the topic's services, through the same machinery as the step
-`search` -> hits, told new from known -> a numbered list.  Of `open_page`: one of those numbers ->
-the guarded fetch -> a content item -> its text.  A model opens no address that it made up itself:
-what it read in memory could be sent anywhere in one.
+`web_search`: words -> the topic's services, through the same code as the step `search` -> hits, new or
+known -> a numbered list. `open_page`: one of those numbers -> the guarded fetch -> a content item ->
+its text. A model opens no URL that it wrote itself: it could send what it read in memory anywhere.
 """
 
 from __future__ import annotations
@@ -27,13 +26,67 @@ from memory.texts import injection
 from memory.texts.canonical import canonical_url
 from memory.texts.text import as_data, clean, for_prompt, one_line, shorten
 from memory.toolkit.types import Arguments, Full, MemoryTool, ToolContext, ToolResult, refused
-from research.deep import page_text
+from research.claims.duplicates import near_duplicates
+from research.claims.selection import Reading
 from research.models import Hit
 from research.search import gathering, hits, reading, searching
 from research.search.gathering import Service
 from research.search.searching import Asked, Gate, Network
 from research.working import applied_rules, inputs
 from research.working.context import RunContext
+
+# --- the text of a page ------------------------------------------------------------------------
+
+
+def answer(context: ToolContext, hit: Hit) -> ToolResult:
+    """Return the text of a page that was read, or why there is none."""
+    told = {"n": hit.place, "why": hit.reason}
+    if hit.reading == Hit.Reading.FAILED:
+        words = _("p%(n)d could not be read: %(why)s Open another one.")
+        return refused("unreadable", words % told)
+    if hit.reading == Hit.Reading.QUARANTINED:
+        return refused("quarantined", _("p%(n)d is set aside: %(why)s.") % told)
+    if hit.reading == Hit.Reading.NEAR_DUPLICATE:
+        return refused("repeated", _("p%(n)d %(why)s; open another one.") % told)
+    item = hit.content_item
+    if item is None:
+        return refused("unreadable", _("The text of p%(n)d is no longer kept.") % told)
+    context.read([item])
+    about = ", ".join(filter(None, [hit.domain, str(hit.published_at or "")]))
+    text = f"{item.title}\n\n{item.content}"
+    return ToolResult(
+        f"p{hit.place} ({about})\n{as_data(text)}",
+        data={
+            "page": f"p{hit.place}",
+            "url": hit.link,
+            "title": item.title,
+            "characters": len(item.content),
+            "content_item": str(item.pk),
+        },
+    )
+
+
+def set_aside_if_repeated(work: RunContext, hit: Hit) -> None:
+    """Mark a page that carries the text of one read before, so that it counts as one source."""
+    if hit.reading != Hit.Reading.READ:
+        return
+    rows = work.run.hits.filter(reading=Hit.Reading.READ).select_related("content_item")
+    # By order of reading, not by date: what was cited already stays a source.
+    read = [*rows.exclude(pk=hit.pk).order_by("place"), hit]
+    repeated = near_duplicates([_page(one, n) for n, one in enumerate(read)])
+    original = repeated.get(len(read) - 1)
+    if original is not None:
+        hit.reading = Hit.Reading.NEAR_DUPLICATE
+        hit.reason = _("carries the same text as %(domain)s") % {"domain": read[original].domain}
+        hit.save(update_fields=["reading", "reason"])
+
+
+def _page(hit: Hit, number: int) -> Reading:
+    text = hit.content_item.content if hit.content_item else ""
+    return Reading(number, hit.link, hit.title, hit.domain, text)
+
+
+# --- the tools ---------------------------------------------------------------------------------
 
 MOST_SEARCHES = 30  # of one run's tracks together
 SLOW_TWICE = 2  # a service with a limit of its own is asked so many times that in a deep run
@@ -185,7 +238,7 @@ class Desk:
             if refusal := self._beyond():
                 return refusal
             self._fetch(hit)
-        return page_text.answer(context, hit)
+        return answer(context, hit)
 
     def _hit(self, page: str) -> Hit | None:
         rows = self._work.run.hits.select_related("content_item")
@@ -207,7 +260,7 @@ class Desk:
         with transaction.atomic():  # the page is kept only while the run is held
             reading.keep(work, hit, got)
             work.run.put(read_count=work.run.hits.filter(reading=Hit.Reading.READ).count())
-        page_text.set_aside_if_repeated(work, hit)
+        set_aside_if_repeated(work, hit)
 
 
 def _outcome(call: Callable[[], WebPage]) -> Callable[[], WebPage]:

@@ -9,7 +9,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models import Topic, User
 from research.models import Channel, DigestSettings, TopicNotices
 from research.models.channels import LONGEST_NAME, Reports
@@ -38,7 +37,7 @@ _REPORTS = _("What it is told")
 _HOURS = [(hour, f"{hour:02}:00") for hour in range(24)]
 
 
-class _TakesRefusals(Form):
+class _TakesRefusals(forms.Form):
     def take(self, exc: InvalidValue) -> None:
         """Show what was refused at the fields that it names."""
         if not exc.errors:
@@ -96,7 +95,7 @@ class ChannelForm(_TakesRefusals):
             del self.fields["enabled"]
 
 
-class TopicNoticesForm(Form):
+class TopicNoticesForm(forms.Form):
     """What is told of one topic, and where."""
 
     channels = forms.ModelMultipleChoiceField(
@@ -136,7 +135,7 @@ class TopicNoticesForm(Form):
         return [channel for channel in self.mine if channel.pk not in ticked]
 
 
-class DigestForm(Form):
+class DigestForm(forms.Form):
     """When a digest comes, and of which topics."""
 
     often = forms.ChoiceField(

@@ -11,12 +11,11 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.models import TopicFact
 from research.facts.correcting import MOST_WORDS, FactSeen
 
 
-class SentenceForm(Form):
+class SentenceForm(forms.Form):
     """A correction of one sentence; `facts` are those that came from it, each with its version."""
 
     wrong = CleanTextField(

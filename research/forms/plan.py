@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from memory.texts.text import one_line
 from research.working.inputs import MOST_QUERY_LENGTH
 
@@ -21,7 +20,7 @@ MOST_QUERIES = 12  # of a plan that a person wrote; a planner's own has at most 
 _NOTHING = gettext_lazy("Leave at least one query: without any there is nothing to search.")
 
 
-class PlanForm(Form):
+class PlanForm(forms.Form):
     """The queries, one a line, and which plan it was that they were made from (`seen`)."""
 
     seen = forms.CharField(widget=forms.HiddenInput, required=False)

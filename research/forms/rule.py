@@ -11,7 +11,6 @@ from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from research.topic_settings import standing_rules
 from research.topic_settings.standing_rules import CHECK, STOP, Kind
 
@@ -30,7 +29,7 @@ _WORDS: dict[Kind, tuple[Promise, Promise, Promise]] = {
 }
 
 
-class RuleForm(Form):
+class RuleForm(forms.Form):
     """One line: what is always checked, or where nobody looks any more."""
 
     rule = CleanTextField(widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}))

@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from research.forms.fields import CronField, UsualChoiceField
 from research.models import Schedule
 from research.schedules import cron, scheduling
@@ -18,7 +17,7 @@ from research.schedules import cron, scheduling
 SCHEDULE_PARTS = ("preset", "hour", "weekday", "day", "cron", "time_zone", "missed")
 
 
-class ScheduleForm(Form):
+class ScheduleForm(forms.Form):
     """How often, when, in which time zone, and what becomes of missed runs."""
 
     preset = forms.ChoiceField(

@@ -7,7 +7,6 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.errors import InvalidValue
 from memory.forms.fields import CleanTextField
-from memory.forms.own_words import Form
 from research.models.shares import MOST_NOTE
 
 _TIMES = (
@@ -19,7 +18,7 @@ _TIMES = (
 )
 
 
-class ShareForm(Form):
+class ShareForm(forms.Form):
     """How long the link works, and a word for the owner's own list."""
 
     days = forms.TypedChoiceField(label=_("Works for"), choices=_TIMES, coerce=int, initial=30)

@@ -1,4 +1,4 @@
-"""The form in which a topic is made and edited."""
+"""The form that creates and edits a topic."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from django import forms
+from django.contrib.humanize.templatetags.humanize import intcomma
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -23,26 +25,215 @@ from memory.models import Topic, User
 from memory.models.topics import NameTaken
 from memory.texts.slugs import slug_of
 from memory.texts.text import clean, one_line
-from research.forms import service_order, topic_choices
+from research.budgets.budget import DEFAULTS
+from research.budgets.depth import DEPTHS
+from research.forms import service_order
 from research.forms.fields import (
     ChecksField,
     DomainsField,
     FeedsField,
     LabelsField,
     LanguagesField,
+    LinesField,
     PagesField,
     UsualChoiceField,
     offered_domains,
 )
-from research.forms.intent_fields import IntentFields
-from research.forms.month_fields import MONTH_LIMITS, MonthFields
 from research.forms.schedule_form import ScheduleForm
 from research.forms.service_order import ServiceRow
+from research.intent.telling import MOST_ALSO
 from research.models import Schedule, TopicSettings
 from research.schedules import scheduling
 from research.search import searching
 from research.topic_settings import standing_rules
 from research.topic_settings.editing import SETTINGS_FIELDS, State, plain, state_of
+
+# --- notifications -----------------------------------------------------------------------------
+
+LONGEST_INTENT = 10_000
+
+
+class IntentField(CleanTextField):
+    """A wish in the owner's words.
+
+    The limit is said and not set on the control: a browser would cut off what is pasted.
+    """
+
+    def to_python(self, value: Any) -> Any:
+        """Return the text with plain line ends.  Raises ValidationError beyond the limit."""
+        text = str(super().to_python(value) or "").replace("\r\n", "\n")
+        if len(text) > LONGEST_INTENT:
+            raise ValidationError(
+                _(
+                    "An intent has at most %(most)s characters, and this one %(have)s. Your words "
+                    "still stand in the field: shorten them, and save again."
+                )
+                % {"most": f"{LONGEST_INTENT:,}", "have": f"{len(text):,}"}
+            )
+        return text
+
+
+class AlsoField(LinesField):
+    """Sentences of which a person said: tell me such things; one a line."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the sentences.  Raises ValidationError where there are too many."""
+        lines = super().to_python(value)
+        if len(lines) > MOST_ALSO:
+            raise ValidationError(
+                _("At most %(most)d lines; these are %(have)d.")
+                % {"most": MOST_ALSO, "have": len(lines)}
+            )
+        return lines
+
+    def entry(self, line: str) -> str:
+        """Return the sentence.  Raises ValidationError if it is too long."""
+        if len(line) > self.longest:
+            told = {"most": self.longest, "have": len(line), "line": line[:80]}
+            words = _("“%(line)s…” has %(have)d characters; a line may have %(most)d.")
+            raise ValidationError(words % told)
+        return line
+
+
+class IntentFields(forms.Form):
+    """What is told of a run's changes; all of it is remembered in any case."""
+
+    intent = IntentField(
+        label=gettext_lazy("Tell me only if"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "For example: only prices, or a new entrant. What you did not ask for is remembered, and "
+            "stands folded in the report with the reason. Empty: everything is told."
+        ),
+    )
+    tell_also = AlsoField(
+        label=gettext_lazy("Tell me such things too"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "dir": "auto"}),
+        help_text=gettext_lazy("Sentences that were withheld and that you wanted; one a line."),
+    )
+
+
+# --- monthly limits and freshness --------------------------------------------------------------
+
+MOST_TOKENS = 2_000_000_000  # what the column holds, in round figures
+LONGEST_DAYS = 3650
+
+
+class MonthFields(forms.Form):
+    """Limits of a topic's month, and its staleness."""
+
+    month_tokens = forms.IntegerField(
+        label=gettext_lazy("Tokens a month"),
+        required=False,
+        min_value=0,
+        max_value=MOST_TOKENS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy("All runs of this topic together. Empty: no limit."),
+    )
+    month_money = forms.DecimalField(
+        label=gettext_lazy("Dollars a month"),
+        required=False,
+        min_value=0,
+        max_digits=10,
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"inputmode": "decimal", "step": "0.01"}),
+        help_text=gettext_lazy("Cannot be kept for a model whose price is not known."),
+    )
+    over_limit = UsualChoiceField(
+        label=gettext_lazy("A scheduled run that would not fit"),
+        choices=TopicSettings.OverLimit,
+        usual=TopicSettings.OverLimit.SKIP,
+        widget=forms.RadioSelect,
+    )
+    stale_days = forms.IntegerField(
+        label=gettext_lazy("Facts are stale after so many days"),
+        required=False,
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
+        help_text=gettext_lazy(
+            "Without a check. Empty: 30 days, or three times the gap between two runs if that is "
+            "longer."
+        ),
+    )
+    recheck = forms.BooleanField(
+        label=gettext_lazy("Recheck stale facts each month"),
+        required=False,
+        help_text=gettext_lazy(
+            "On the first of the month their sources are read again, without a model and without "
+            "a plan."
+        ),
+    )
+
+    def _is_set(self, *names: str) -> bool:
+        raise NotImplementedError
+
+    @property
+    def freshness_is_set(self) -> bool:
+        """Whether anything of “how fresh facts stay” was chosen, or is wrong."""
+        return self._is_set("stale_days", "recheck")
+
+
+MONTH_LIMITS: tuple[Any, ...] = ("month_tokens", "month_money", "over_limit")
+
+
+# --- choices -----------------------------------------------------------------------------------
+
+Choices = list[tuple[str, SafeString]]
+
+
+def styles() -> Choices:
+    """Return the styles of a report."""
+    about = {
+        TopicSettings.Style.STANDARD: _("a paragraph, then findings"),
+        TopicSettings.Style.EXECUTIVE: _("five lines to decide by, then findings"),
+        TopicSettings.Style.BULLETS: _("bullets alone, in groups"),
+        TopicSettings.Style.MEMO: _("to, from, date; what happened, what it means"),
+    }
+    return [(style.value, _explained(str(style.label), about[style])) for style in about]
+
+
+def depths() -> Choices:
+    """Return the depths of a run, with what each may take."""
+    about = {
+        TopicSettings.Depth.QUICK: _("search, read, write: at most %(minutes)d minutes"),
+        TopicSettings.Depth.DEEP: _(
+            "a model searches and reads by itself along up to three tracks first: at most "
+            "%(minutes)d minutes, and %(tokens)s tokens instead of %(usual)s"
+        ),
+    }
+    usual = DEFAULTS[TopicSettings.Depth.QUICK].tokens
+    return [
+        (depth.value, _explained(str(depth.label), words % _costs(depth, usual)))
+        for depth, words in about.items()
+    ]
+
+
+def _costs(depth: str, usual: int) -> dict[str, Any]:
+    budget = DEFAULTS[depth]
+    return {"minutes": budget.minutes, "tokens": intcomma(budget.tokens), "usual": intcomma(usual)}
+
+
+def readings() -> Choices:
+    """Return how deeply a run reads."""
+    about = {
+        TopicSettings.Reading.SKIM: _("%(pages)d pages a run, the beginning of each"),
+        TopicSettings.Reading.NORMAL: _("%(pages)d pages a run"),
+        TopicSettings.Reading.THOROUGH: _("%(pages)d pages a run, each to its end"),
+    }
+    return [
+        (each.value, _explained(str(each.label), about[each] % {"pages": DEPTHS[each].pages}))
+        for each in about
+    ]
+
+
+def _explained(name: str, about: str) -> SafeString:
+    return format_html("{}<small>{}</small>", name[:1].upper() + name[1:], about)
+
+
+# --- the form ----------------------------------------------------------------------------------
 
 _LONGEST_TEXT = 10_000
 _MOST = 2_000_000_000  # what an integer column holds, in round figures
@@ -205,9 +396,9 @@ class TopicForm(IntentFields, ScheduleForm, MonthFields):
         super().__init__(data, **more)
         choices: dict[str, list[tuple[str, Any]]] = {
             "services": [(name, searching.label_of(name)) for name in service_order.offered()],
-            "depth": topic_choices.depths(),
-            "report_style": topic_choices.styles(),
-            "reading": topic_choices.readings(),
+            "depth": depths(),
+            "report_style": styles(),
+            "reading": readings(),
         }
         for name, values in choices.items():
             self.fields[name].choices = values  # type: ignore[attr-defined]

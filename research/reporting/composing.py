@@ -1,24 +1,29 @@
-"""Putting a draft together: held against what is known, laid out, and numbered to one list.
+"""Compose a report from a draft: compare it with known facts, lay it out, and number its sources.
 
-Data flow: Draft (citing 1..k) -> changes against the facts, which cite the sources that they came
-from as k+1 and following -> summary and body of an extractive report -> the step's output, every
-citation renumbered to the sources that are shown (R48).
+Draft (citing 1..k) -> changes against the facts, which cite the sources that they came from as k+1
+and following -> summary and body of a report without a model -> the step's output, every citation
+renumbered to the sources that are shown (R48).
+
+A quiet report names only what was read or searched (R42): hits that were not read aren't called known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Count, Max, Q
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from beacon_site.providers import sample
+from memory import origins
 from memory.models import Source, TopicFact
+from memory.texts.canonical import domain_of
 from memory.texts.text import ended, match_key, shorten, without_citations
 from memory.topics.memory import KnownFact, TopicMemory
 from research.claims.selection import Reading
@@ -26,10 +31,291 @@ from research.comparing.matching import match
 from research.deltas import delta, told
 from research.deltas.delta import Change, SecondOpinion, Statement, Status
 from research.deltas.rereading import Outcome
-from research.models import Schedule
-from research.reporting import quiet, report_text, styles
-from research.reporting.known_sources import KnownSources
+from research.models import DeltaItem, Hit, Schedule
+from research.reporting import report_text, styles
 from research.working.context import RunContext
+
+# --- sources of known facts --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSources:
+    """Where the known facts come from: the sources that this run did not read, as `pages`.
+
+    `numbers` are the citations of the facts and `notes` say how often each was confirmed, both by
+    the fact's id.
+    """
+
+    pages: Sequence[Reading]
+    numbers: Mapping[str, int]
+    notes: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        work: RunContext,
+        facts: Sequence[KnownFact],
+        pages: Sequence[Reading],
+        changes: list[Change],
+    ) -> KnownSources:
+        """Number the sources of `facts`; two or three queries if there are any facts."""
+        by_url = {page.url: page.number for page in pages}
+        last = max(by_url.values(), default=0)
+        earlier: list[Reading] = []
+        for fact in facts:
+            if fact.url and fact.url not in by_url:
+                last += 1
+                by_url[fact.url] = last
+                earlier.append(_reading(last, fact))
+        numbers = {fact.id: by_url[fact.url] for fact in facts if fact.url}
+        return cls(earlier, numbers, _notes(work, facts, changes) if facts else {})
+
+    def numbers_of(self, fact_id: str) -> list[int]:
+        """Return the citation of a fact; none for one without a source address."""
+        return [self.numbers[fact_id]] if fact_id in self.numbers else []
+
+    def line(self, fact: KnownFact) -> str:
+        """Return a fact as a line of Markdown, with its citation and confirmations."""
+        marks = "".join(f"[{n}]" for n in self.numbers_of(fact.id))
+        note = self.notes.get(fact.id, "")
+        return " ".join(filter(None, [fact.text, marks, f"*({note})*" if note else ""]))
+
+
+def _reading(number: int, fact: KnownFact) -> Reading:
+    try:
+        domain = domain_of(fact.url)
+    except ValueError:
+        domain = ""
+    title = fact.title or fact.url
+    return Reading(number, fact.url, title, domain, "", published_at=fact.published_at)
+
+
+def _notes(
+    work: RunContext, facts: Iterable[KnownFact], changes: Iterable[Change]
+) -> dict[str, str]:
+    rows = TopicFact.objects.of(work.topic.owner).filter(pk__in=[fact.id for fact in facts])
+    confirmed = DeltaItem.objects.filter(
+        previous_fact__in=rows, status=Status.CONFIRMED, withheld="", run__topic=work.topic
+    )
+    counted = confirmed.order_by().values_list("previous_fact")
+    before = {
+        str(pk): (n, at) for pk, n, at in counted.annotate(Count("pk"), Max("run__finished_at"))
+    }
+    now = {change.previous_id for change in changes if change.status == Status.CONFIRMED}
+    # Only of these: a run's origin has an address, for which a worker would load every URL.
+    named = origins.of(work.topic.owner, {row.source for row in rows if not row.url})
+    notes = {}
+    for row in rows:
+        count, at = before.get(str(row.pk), (0, None))
+        if str(row.pk) in now:
+            count, at = count + 1, timezone.now()
+        who = "" if row.url else named[row.source].words
+        notes[str(row.pk)] = _note(count, at, row.created, who)
+    return notes
+
+
+def _note(count: int, at: datetime | None, created: datetime, who: str) -> str:
+    day = date_format(timezone.localtime(at or created), "j M Y")
+    if count:
+        words = ngettext(
+            "confirmed once, on %(day)s", "confirmed %(n)d times, last on %(day)s", count
+        )
+        said = words % {"n": count, "day": day}
+        return _("%(said)s, added by %(who)s") % {"said": said, "who": who} if who else said
+    if who:
+        return _("added by %(who)s on %(day)s") % {"who": who, "day": day}
+    return _("found on %(day)s, not confirmed since") % {"day": day}
+
+
+# --- quiet reports -----------------------------------------------------------------------------
+
+
+def _unread(work: RunContext) -> int:
+    """Count the new and returning hits of which nothing reached the writer.
+
+    Where the run is stopping, those that the next run reads.
+    """
+    hits = work.run.hits.filter(state__in=[Hit.State.NEW, Hit.State.RETURNING])
+    if work.is_stopping:
+        return hits.filter(reading=Hit.Reading.NOT_READ).count()
+    left = hits.exclude(reading__in=[Hit.Reading.READ, Hit.Reading.NEAR_DUPLICATE])
+    return left.filter(Q(snippet="") | Q(reading=Hit.Reading.QUARANTINED)).count()
+
+
+def nothing_found(work: RunContext, read: int) -> str:
+    """Return the summary of a baseline without a finding; `read` sources reached the writer."""
+    counts, unread = work.output("filter_seen"), _unread(work)
+    values = {"topic": work.topic.title, "read": read, "unread": unread}
+    if read:
+        said = ngettext(
+            "%(read)d page was read, but it says nothing clear about “%(topic)s”.",
+            "%(read)d pages were read, but none of them says anything clear about “%(topic)s”.",
+            read,
+        )
+        return said % values
+    if unread and work.is_stopping:
+        said = ngettext(
+            "The run ended before a page was read: %(unread)d source waits for the next run.",
+            "The run ended before a page was read: %(unread)d sources wait for the next run.",
+            unread,
+        )
+        return said % values
+    if unread:
+        said = ngettext(
+            "%(unread)d source came up, but it could not be read: see the reason at it.",
+            "%(unread)d sources came up, but none of them could be read: see the reason at each.",
+            unread,
+        )
+        return said % values
+    if blocked := counts["blocked"]:
+        said = ngettext(
+            "%(blocked)d source came up, but it may not be read: see the reason at it.",
+            "%(blocked)d sources came up, but none that may be read: see the reason at each.",
+            blocked,
+        )
+        return said % {"blocked": blocked}
+    return _("The searches found nothing about “%(topic)s”.") % values
+
+
+def what_was_checked(again: Outcome, standing: Sequence[KnownFact]) -> str:
+    """Say which known pages were read again, and for how many facts that is still true.
+
+    A fact is called still true only if its page was read in this run and still holds its quote.
+    """
+    said = []
+    if read := again.unchanged + again.changed:
+        said.append(_pages_read(again, read))
+    if confirmed := sum(change.status == Status.CONFIRMED for change in again.changes):
+        said.append(
+            ngettext("%(n)d fact is still true.", "%(n)d facts are still true.", confirmed)
+            % {"n": confirmed}
+        )
+    looked_at = {c.previous_id for c in again.changes if c.status != Status.GONE_QUIET}
+    if unchecked := sum(bool(fact.url) and fact.id not in looked_at for fact in standing):
+        said.append(
+            ngettext(
+                "%(n)d fact wasn’t checked, because its page wasn’t read or compared.",
+                "%(n)d facts weren’t checked, because their pages weren’t read or compared.",
+                unchecked,
+            )
+            % {"n": unchecked}
+        )
+    return " ".join(said) or _("No known page was read again.")
+
+
+def _pages_read(again: Outcome, read: int) -> str:
+    values = {"read": read, "changed": again.changed}
+    if not again.changed:
+        words = ngettext(
+            "%(read)d known page was read again. It hasn’t changed.",
+            "%(read)d known pages were read again. None has changed.",
+            read,
+        )
+        return words % values
+    words = ngettext(
+        "%(read)d known page was read again, and %(changed)d has changed.",
+        "%(read)d known pages were read again, and %(changed)d changed.",
+        read,
+    )
+    return words % values
+
+
+def not_told(again: Outcome) -> list[str]:
+    """Say what came of known pages that no item tells: pages that were replaced, columns, what was too much."""
+    said = []
+    if again.replaced:
+        domains = ", ".join(sorted({page.domain for page in again.replaced})[:5])
+        said.append(
+            ngettext(
+                "%(n)d known page now shows something else, so it was not compared and its facts were not checked (%(domains)s)",
+                "%(n)d known pages now show something else, so they were not compared and their facts were not checked (%(domains)s)",
+                len(again.replaced),
+            )
+            % {"n": len(again.replaced), "domains": domains}
+        )
+    if again.columns:
+        said.append(
+            _("Columns of a table changed (%(pages)s)") % {"pages": "; ".join(again.columns[:5])}
+        )
+    if again.left_out:
+        said.append(
+            ngettext(
+                "%(n)d smaller change of known pages is not listed",
+                "%(n)d smaller changes of known pages are not listed",
+                again.left_out,
+            )
+            % {"n": again.left_out}
+        )
+    return said
+
+
+def nothing_new(
+    work: RunContext, memory: TopicMemory | None, pages: Sequence[Reading], again: Outcome
+) -> str:
+    """Return the sentence of a run that found nothing new in the `pages` that reached the writer."""
+    values = {
+        "since": delta.since_line(memory.last_run_at, memory.run_count) if memory else "",
+        "known": work.output("filter_seen")["known"],
+        "read": sum(not page.previous for page in pages),
+        "again": again.unchanged + again.changed,
+        "unread": _unread(work),
+    }
+    return " ".join(filter(None, [_outcome(values), _again(values), _rest(values, work)]))
+
+
+def _again(values: dict[str, int | str]) -> str:
+    """Say how many known pages were read again without news."""
+    if not values["again"]:
+        return ""
+    said = ngettext(
+        "%(again)d known page was read again and has nothing new.",
+        "%(again)d known pages were read again and have nothing new.",
+        int(values["again"]),
+    )
+    return said % values
+
+
+def _outcome(values: dict[str, int | str]) -> str:
+    if values["read"]:
+        said = ngettext(
+            "Nothing new %(since)s. %(read)d new page was read, but it adds nothing.",
+            "Nothing new %(since)s. %(read)d new pages were read, but they add nothing.",
+            int(values["read"]),
+        )
+        return said % values
+    if values["unread"]:
+        return _("No new page was read %(since)s.") % values
+    if values["known"]:
+        said = ngettext(
+            "Nothing new %(since)s. The searches found %(known)d page, which was known.",
+            "Nothing new %(since)s. The searches found %(known)d pages, all of them known.",
+            int(values["known"]),
+        )
+        return said % values
+    return _("Nothing new %(since)s. The searches found no pages.") % values
+
+
+def _rest(values: dict[str, int | str], work: RunContext) -> str:
+    """Say what became of the new sources that were not read."""
+    if not values["unread"]:
+        return ""
+    unread = int(values["unread"])
+    if work.is_stopping:
+        said = ngettext(
+            "%(unread)d new source was not read and waits for the next run.",
+            "%(unread)d new sources were not read and wait for the next run.",
+            unread,
+        )
+        return said % values
+    said = ngettext(
+        "%(unread)d new source could not be read: see the reason at it.",
+        "%(unread)d new sources could not be read: see the reason at each.",
+        unread,
+    )
+    return said % values
+
+
+# --- composing ---------------------------------------------------------------------------------
 
 # A search finds a page some days after it was published.
 PUBLISHED_LATE = timedelta(days=2)
@@ -92,12 +378,12 @@ def compose(
     for change in changes:
         if change.status == Status.GONE_QUIET:
             change.citations = known.numbers_of(change.previous_id)
-    checked = [quiet.what_was_checked(again, standing)] if memory and not is_quiet else []
+    checked = [what_was_checked(again, standing)] if memory and not is_quiet else []
     if draft.is_extractive:
         _lay_out(work, memory, pages, draft, changes, standing, known, background, again, checked)
     else:
         draft.body = styles.framed(work, draft.body, checked)
-    for said in quiet.not_told(again):
+    for said in not_told(again):
         work.run.warn(said)
     if dropped:
         work.run.warn(
@@ -108,7 +394,7 @@ def compose(
             )
             % {"count": dropped}
         )
-    quiet_text = quiet.nothing_new(work, memory, pages, again) if is_quiet else ""
+    quiet_text = nothing_new(work, memory, pages, again) if is_quiet else ""
     return _numbered(work, memory, pages, draft, changes, standing, known, quiet_text)
 
 
@@ -243,8 +529,8 @@ def _summary(
     if news or found:
         return " ".join([*news, *(_cite(statement) for statement in found)][:2])
     if memory is None:
-        return quiet.nothing_found(work, len(pages))
-    return quiet.what_was_checked(again, standing)
+        return nothing_found(work, len(pages))
+    return what_was_checked(again, standing)
 
 
 def _as_told(change: Change) -> Statement:

@@ -1,24 +1,31 @@
-"""Step 6: writing the report from the new pages and what is known.
+"""Step 6: write the report from the new pages and from what is known.
 
-Data flow: readings, numbered 1..k -> a Draft by the model or by the extractive engine, citing those
-numbers -> compared with what was known -> `Written`: body, delta items and the source list, all
-renumbered to one list in the order in which they are cited (R48).
+Readings, numbered 1..k -> a Draft by the model or by the extractive engine, citing those numbers ->
+compared with known facts -> `Written`: body, delta items and sources, renumbered in the order in which
+they are cited (R48).
+
+While a model writes, the run's page shows the draft: the call's thread hands over the text (`take`),
+and the loop that waits for the call stores it in the step's output once a second (`keep`).
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from pydantic import BaseModel, Field
 
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError, ProviderNonsense
 from beacon_site.providers.llm import Message
+from beacon_site.providers.partial_json import readable_text
 from memory.contexts import taught
 from memory.llm import connections
 from memory.llm.asking import ask_model
@@ -36,12 +43,75 @@ from research.deltas.rereading import Outcome
 from research.models import TopicSettings
 from research.reporting import composing, report_text, styles
 from research.reporting.composing import Draft
-from research.reporting.drafting import LiveDraft
 from research.search import reading, repeating
 from research.search.repeating import EXTRACTIVE
 from research.working import explored, inputs, memory_for_prompt
 from research.working.cited_pages import Ahead
 from research.working.context import RunContext, StepResult
+
+# --- the live draft ----------------------------------------------------------------------------
+
+KEPT_EVERY = 1.0  # seconds
+MOST_DRAFT = 30_000  # characters that are kept of a draft
+
+
+class NobodyWaits(Exception):
+    """The run has let go of the call: ends it, so that no more is written and paid for."""
+
+
+class LiveDraft:
+    """What a model writes, for as long as the run waits for it.
+
+    As a context: a draft that was refused is taken away at once, and its reason told by whoever
+    catches the failure; a call that is abandoned ends at its next piece of text.
+    """
+
+    def __init__(self, work: RunContext) -> None:
+        self._work = work
+        self._raw = ""
+        self._seen = ""
+        self._shown = ""
+        self._kept_at = float("-inf")
+        self._is_over = False
+
+    def take(self, raw: str) -> None:
+        """Take over all that was said so far.  Called by the call's own thread: no database."""
+        if self._is_over:
+            raise NobodyWaits
+        self._raw = raw
+
+    def keep(self) -> None:
+        """Keep what can be read of it, at most once a second.  Raises RunLost."""
+        raw, now = self._raw, time.monotonic()
+        if raw is self._seen or now - self._kept_at < KEPT_EVERY:
+            return
+        self._seen, self._kept_at = raw, now
+        text = clean(readable_text(raw[: MOST_DRAFT * 2]))[0][:MOST_DRAFT]
+        if text != self._shown:
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        self._shown = text
+        count = len(text.split())
+        words = ngettext("%(n)d word so far", "%(n)d words so far", count) % {"n": count}
+        kept = {name: value for name, value in self._work.step.output.items() if name != "draft"}
+        self._work.progress(words if text else "", output=kept | ({"draft": text} if text else {}))
+
+    def __enter__(self) -> LiveDraft:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over = True
+        if self._shown and isinstance(exc, ProviderError | BudgetReached):
+            self._put("")
+
+
+# --- writing -----------------------------------------------------------------------------------
 
 MOST_FINDINGS = 10
 MORE_FINDINGS = 6

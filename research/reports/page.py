@@ -33,7 +33,7 @@ from research.reporting import report_text
 from research.reporting import sentences as report_sentences
 from research.reporting.sentences import Said
 from research.reports.delta_rows import changed_of
-from research.runs import call_rows, memory_changes, presenters
+from research.runs import memory_changes, page, presenters
 from research.runs.manifest import manifest_rows
 from research.search import searching
 from research.working import applied_rules
@@ -164,7 +164,7 @@ def context(run: Run, *, in_full: bool = False) -> dict[str, Any]:
     hits = _groups(found_hits, None if in_full else MOST_HITS)
     return found | {
         "steps": presenters.step_rows(
-            run, [s for s in steps if not s.is_follow_up], call_rows.by_track(run)
+            run, [s for s in steps if not s.is_follow_up], page.by_track(run)
         ),
         "follow_ups": presenters.step_rows(run, follow) if (follow := _follow_ups(steps)) else [],
         "counts": {step.name: step.counts for step in steps if not step.part},

@@ -1,31 +1,150 @@
-"""What the page of a run shows while it goes on, waits, or has ended without a report.
+"""The page of a run that is waiting, in progress, or ended without a report.
 
-Data flow: run row -> steps, what `plan` and `search` stored, hits -> one context for page and
-polled fragment alike.
+Page and polled fragment share one context: the run's row, its steps, what `plan` and `search` stored,
+its hits, the plan that waits for a person, and the tool calls of a deep run.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
+from memory.contexts.memory_for_prompt import still_offered
+from memory.llm import connections
 from memory.texts.markdown import by_direction, render
+from memory.texts.text import in_brief, shorten
 from research.budgets.budget import budget_of
 from research.forms.plan import PlanForm
-from research.models import Hit, Run, Step
+from research.models import Hit, Run, Step, ToolCall, TopicSettings
 from research.models.run_queries import LEASE
 from research.models.runs import MAX_TRIES
 from research.running import allowance
-from research.runs import call_rows, plan_page, presenters
+from research.runs import presenters
 from research.search import searching
+from research.steps import plan_review, planning
 from research.working import applied_rules
+
+# --- tool calls of a deep run ------------------------------------------------------------------
+
+LONGEST_ASKED, LONGEST_TOLD = 160, 220
+# The marks round text from outside, and what a model is told of them, are no news to a person.
+_MARKS = re.compile(r"(?:^|\n)[^\n]*\n<<<\n|\n>>>")
+_WHAT = ("query", "page", "path", "id", "title")  # the argument that says most, the first there is
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One call: what was asked for, the beginning of what the model was told, and its whole."""
+
+    number: int
+    tool: str
+    asked: str
+    told: str
+    took: str
+    is_error: bool
+    item: UUID | None
+    is_earlier: bool = False
+
+
+def by_track(run: Run) -> dict[int, list[CallRow]]:
+    """Return the calls of each track by its number; no query is asked for a quick run."""
+    rows: defaultdict[int, list[CallRow]] = defaultdict(list)
+    if run.depth != TopicSettings.Depth.DEEP:
+        return rows
+    calls = list(run.tool_calls.all())
+    last = {call.part: call.attempt for call in calls}
+    for call in calls:
+        rows[call.part].append(_row(call, is_earlier=call.attempt < last[call.part]))
+    return rows
+
+
+def _row(call: ToolCall, *, is_earlier: bool) -> CallRow:
+    return CallRow(
+        number=call.position,
+        tool=call.tool,
+        asked=shorten(_asked(call), LONGEST_ASKED),
+        told=in_brief(_MARKS.sub("\n", call.result), LONGEST_TOLD),
+        took=presenters.duration(call.milliseconds),
+        is_error=call.is_error,
+        item=call.content_item_id,
+        is_earlier=is_earlier,
+    )
+
+
+def _asked(call: ToolCall) -> str:
+    told = next((call.arguments[name] for name in _WHAT if call.arguments.get(name)), None)
+    if told is None:
+        return json.dumps(call.arguments, ensure_ascii=False) if call.arguments else ""
+    return str(told)
+
+
+# --- the plan that waits -----------------------------------------------------------------------
+
+
+def plan_context(run: Run, form: PlanForm | None = None) -> dict[str, Any]:
+    """Return the plan that waits, as `form` where a person has been at it, and its grounds.
+
+    Empty where the plan is gone: it was made anew since `run` was read, which is read again then.
+    """
+    rows = Step.objects.filter(run=run, name__in=("load_memory", "plan"))
+    steps = {step.name: step for step in rows}
+    plan, loaded = steps["plan"].output, steps["load_memory"]
+    if not plan:
+        run.refresh_from_db(fields=["status", "waiting_since", "progress"])
+        return {}
+    token = plan_token_of(run)
+    initial = {"queries": "\n".join(plan["queries"]), "seen": token}
+    settings = run.asked_for
+    return {
+        "plan_form": form or PlanForm(initial=initial),
+        "plan_token": token,
+        "planned_by": planning.by_words(plan["by"]),
+        "goes_on_at": plan_review.goes_on_at(run),
+        "asked_for": settings,
+        "services": [
+            searching.label_of(name) for name in connections.search_services(settings.services)
+        ],
+        "memory": loaded.output.get("memory") or {},
+        "memory_words": loaded.detail,
+        "taught": still_offered(run.topic.owner, plan.get("taught", [])),
+    }
+
+
+def plan_token_of(run: Run) -> str:
+    """Return what tells this waiting plan from an earlier or later one; empty if none waits."""
+    return run.waiting_since.isoformat() if run.waiting_since else ""
+
+
+def words_of(run: Run, typed: str) -> str:
+    """Return `typed` if a person wrote any of it; empty for the queries as they were planned."""
+    step = Step.objects.filter(run=run, name="plan", part=0).first()
+    plan = step.output if step else {}
+    lines = [line.strip() for line in typed.splitlines() if line.strip()]
+    return "" if lines in (plan.get("proposed"), plan.get("queries")) else typed
+
+
+def plan_in_words(run: Run) -> str:
+    """Return what a run waits for whose plan somebody is to look at."""
+    goes_on = plan_review.goes_on_at(run)
+    if goes_on is None:
+        return _("It waits for you to look at its plan, and goes on when you say so.")
+    at = date_format(timezone.localtime(goes_on), "j F, H:i")
+    return _("It waits for you to look at its plan; unseen it goes on by itself on %(at)s.") % {
+        "at": at
+    }
+
+
+# --- the page ----------------------------------------------------------------------------------
 
 MOST_HITS = 80  # of a run that goes on; the report's page shows all
 _STORED = ("plan", "search", "write")  # the steps whose output is shown
@@ -50,7 +169,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
     While its plan waits for a person that is in it too, in `plan_form` as they left it.
     """
     # First, for it finds out whether the plan waits still.
-    plan = plan_page.context(run, plan_form) if run.waiting_since else {}
+    plan = plan_context(run, plan_form) if run.waiting_since else {}
     budget = budget_of(run, run.asked_for)
     steps = list(run.steps.filter(is_follow_up=False).defer("output"))
     stored = dict(run.steps.filter(name__in=_STORED).values_list("name", "output"))
@@ -61,7 +180,7 @@ def context(run: Run, *, plan_form: PlanForm | None = None) -> dict[str, Any]:
         "run": run,
         "warnings": list(map(presenters.begun, run.warnings)),
         "topic": run.topic,
-        "steps": presenters.step_rows(run, steps, call_rows.by_track(run)),
+        "steps": presenters.step_rows(run, steps, by_track(run)),
         "queries": _queries(stored, hits, is_told=is_told),
         "obeyed": applied_rules.obeyed(run, hits, stored.get("plan", {}).get("queries")),
         "hits": rows[:MOST_HITS],
@@ -149,7 +268,7 @@ def waiting_words(run: Run) -> str:
     if run.status != Run.Status.QUEUED:
         return ""
     if run.waiting_since is not None:
-        return plan_page.in_words(run)
+        return plan_in_words(run)
     if _is_put_off(run):
         at = date_format(timezone.localtime(run.not_before), "H:i")
         told = {"at": at, "n": run.tries + 1, "most": MAX_TRIES, "why": run.error}

@@ -1,21 +1,26 @@
-"""Removing one saved run: it goes to the trash with what only it brought, and comes back as it was.
+"""Move a run to the trash with everything that only it brought, and restore it.
 
-Data flow: `what_goes` for the page -> `trash_run`: report, facts, findings and note to the trash,
-each revision with `source="put-away:<report>"`; facts that it retired stand again; rows that are no
-records (`run_trash_rows`) are kept as JSON -> `restore_run` puts back what nobody changed since.
-Run numbers never move: the next run gets the next number, and a removed one leaves a gap.
+`what_goes` lists what goes along -> `trash_run` moves report, facts, findings and note to the trash,
+each revision with `source="put-away:<report>"`, makes the facts current again that it retired, and
+keeps rows that are no records (seen URLs, sources, notes on facts) as JSON (`PutAway`) ->
+`restore_run` restores what nobody changed since; rows give way to what later runs have written.
+Run numbers never change: a removed run leaves a gap. Failed and cancelled runs take nothing along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, models, transaction
 from django.db.models import CharField, Count, Q, QuerySet, Value
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -30,6 +35,8 @@ from memory.models import (
     PutAway,
     Remembered,
     Revision,
+    SeenUrl,
+    Source,
     Topic,
     TopicFact,
     Trust,
@@ -40,9 +47,178 @@ from memory.origins import HEURISTIC
 from memory.records.cascade import Along
 from memory.records.kinds import counted as counted_words
 from memory.reviewing import acts as review_acts
+from memory.texts.canonical import canonical_url
 from memory.topics import publishing
-from research.models import Hit, RemovedRun, Report, Run, Step
-from research.runs import trash_rows as run_trash_rows
+from research.models import DeltaItem, Hit, RemovedRun, Report, Run, Step
+
+# --- rows that are no records ------------------------------------------------------------------
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The seen URLs and sources that one run alone brought."""
+
+    seen: QuerySet[Any]
+    sources: QuerySet[Any]
+
+
+def only_of(run: Run) -> Rows:
+    """Return what no other saved run of the topic has returned."""
+    kept = Run.objects.filter(topic=run.topic_id).saved().kept().order_by().values("pk")
+    hits = Hit.objects.filter(Q(run__in=kept) | Q(run=run)).order_by()
+    found = [(of, canonical_url(url)) for of, url in hits.values_list("run", "url")]
+    own = {url for of, url in found if of == run.pk} - {url for of, url in found if of != run.pk}
+    number = run.number or 0
+    seen = SeenUrl.objects.filter(topic=run.topic_id, returned_in=number, url__in=own)
+    sources = Source.objects.filter(
+        topic=run.topic_id, first_run=number, last_run=number, url__in=own
+    )
+    return Rows(seen, sources)
+
+
+def put_away(report: Report, expires_at: datetime | None) -> None:
+    """Take the run's own rows out of their tables and keep them with its report.
+
+    `expires_at` is when the topic's memory was to expire, to the microsecond.
+    """
+    run, rows = report.run, only_of(report.run)
+    kept = {
+        "seen": [_as_row(row) for row in rows.seen],
+        "sources": [_as_row(row) for row in rows.sources],
+        "confirmed": _unconfirm(run),
+        "contradicted": _uncontradict(run, report),
+        "topic": [{"expires_at": _exact(expires_at)}],
+    }
+    rows.seen.delete()
+    rows.sources.delete()
+    PutAway.objects.update_or_create(
+        record_id=report.pk,
+        defaults={
+            "owner_id": report.owner_id,
+            "topic_id": run.topic_id,
+            "record_type": report.record_type(),
+            "rows": kept,
+        },
+    )
+
+
+def put_back(report: Report) -> None:
+    """Put the rows back where they were; what later runs wrote stands."""
+    kept = PutAway.objects.filter(record_id=report.pk, owner=report.owner_id).first()
+    if kept is None:
+        return
+    topic_id = report.run.topic_id
+    for name, model in (("seen", SeenUrl), ("sources", Source)):
+        # One by one: an archive made by hand may hold a row that is none.
+        for row in rows_of(kept, name):
+            try:
+                with transaction.atomic():
+                    _make(model, topic_id, row)
+            except (DatabaseError, ValidationError, TypeError, ValueError, KeyError):
+                continue
+    try:
+        with transaction.atomic():
+            _put_notes_back(kept, topic_id)
+    except (DatabaseError, ValidationError, TypeError, ValueError):
+        logger.warning("what a run noted on facts not put back", report=str(report.pk))
+    kept.delete()
+
+
+def _put_notes_back(kept: PutAway, topic_id: Any) -> None:
+    for row in rows_of(kept, "confirmed"):
+        facts = _fact(topic_id, row).filter(confirmed_run=row.get("then_run"))
+        facts.update(confirmed_run=row.get("run"), confirmed_at=row.get("at"))
+    for row in rows_of(kept, "contradicted"):
+        _fact(topic_id, row).filter(contradicted_at=None).update(contradicted_at=row.get("at"))
+    for row in rows_of(kept, "topic"):
+        exact = parse_datetime(row.get("expires_at") or "")
+        topic = Topic.objects.filter(pk=topic_id).exclude(expires_at=None).first()
+        # The revision by which it came back knows thousandths of a second.
+        if exact and topic and _thousandths(exact) == _thousandths(topic.expires_at):
+            Topic.objects.filter(pk=topic_id).update(expires_at=exact)
+
+
+def _thousandths(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+def rows_of(kept: PutAway, name: str) -> list[dict[str, Any]]:
+    """Return the rows of one name that are rows at all."""
+    found = kept.rows.get(name) if isinstance(kept.rows, dict) else None
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def _as_row(row: models.Model) -> dict[str, Any]:
+    fields = [f for f in row._meta.concrete_fields if f.name not in ("id", "topic")]
+    return {field.attname: _exact(getattr(row, field.attname)) for field in fields}
+
+
+def _exact(value: Any) -> Any:
+    """Return a moment to the microsecond: JSON as Django writes it keeps but thousandths."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _make(model: type[Any], topic_id: Any, row: dict[str, Any]) -> None:
+    fields = {f.attname: f for f in model._meta.concrete_fields if f.name not in ("id", "topic")}
+    values = {name: fields[name].to_python(value) for name, value in row.items() if name in fields}
+    there = model.objects.filter(topic=topic_id, url=values["url"]).first()
+    if there is None:
+        model.objects.create(topic_id=topic_id, **values)
+    elif model is Source:
+        # A later run found the page anew: it was known before after all.
+        model.objects.filter(pk=there.pk).update(
+            first_run=values["first_run"],
+            first_at=values["first_at"],
+            times_read=there.times_read + values.get("times_read", 0),
+            times_cited=there.times_cited + values.get("times_cited", 0),
+        )
+
+
+def _fact(topic_id: Any, row: dict[str, Any]) -> QuerySet[Any]:
+    return TopicFact.objects.filter(topic=topic_id, pk=str(row.get("fact", "")))
+
+
+# --- what it noted on facts that stay -------------------------------------------------------------
+
+
+def _unconfirm(run: Run) -> list[dict[str, Any]]:
+    """Let facts be confirmed by the run before that did it; return what stood there."""
+    facts = TopicFact.objects.filter(topic=run.topic_id, confirmed_run=run.number).live()
+    noted = []
+    for fact in facts.exclude(first_run=run.number):
+        before = _confirmed_before(fact, run)
+        number, at = (before.number, before.finished_at) if before else (None, fact.created)
+        noted.append(
+            {
+                "fact": str(fact.pk),
+                "run": fact.confirmed_run,
+                "at": _exact(fact.confirmed_at),
+                "then_run": number,
+            }
+        )
+        TopicFact.objects.filter(pk=fact.pk).update(confirmed_run=number, confirmed_at=at)
+    return noted
+
+
+def _confirmed_before(fact: TopicFact, run: Run) -> Run | None:
+    told = DeltaItem.objects.filter(previous_fact=fact, status=DeltaItem.Status.CONFIRMED)
+    earlier = Run.objects.filter(topic=run.topic_id, number__lt=run.number).kept()
+    by_run = Q(pk__in=told.values("run")) | Q(number=fact.first_run or 0)
+    found: Run | None = earlier.filter(by_run).order_by("-number").first()
+    return found
+
+
+def _uncontradict(run: Run, report: Report) -> list[dict[str, Any]]:
+    """Take away that this run contradicted facts; return what stood there."""
+    facts = TopicFact.objects.filter(topic=run.topic_id, contradicted_at=report.created).live()
+    noted = [{"fact": str(fact.pk), "at": _exact(fact.contradicted_at)} for fact in facts]
+    facts.update(contradicted_at=None)
+    return noted
+
+
+# --- runs with a report ------------------------------------------------------------------------
 
 _ALONG: tuple[type[Remembered], ...] = (TopicFact, Observation, Note, Topic)
 
@@ -64,7 +240,7 @@ class Goes:
 def what_goes(report: Report) -> Goes:
     """Return what moving the run to the trash would take along: five queries."""
     run = report.run
-    rows, facts, beside = run_trash_rows.only_of(run), _brought(run), _beside(run)
+    rows, facts, beside = only_of(run), _brought(run), _beside(run)
     counts = _counted(findings=_findings(run), notes=_notes(run), **asdict(rows))
     back = _to_stand_again(run, facts) if beside.is_last else []
     return Goes(facts, back=back, is_last=beside.is_last, is_only=beside.is_only, **counts)
@@ -232,7 +408,7 @@ def _take_along(topic: Topic, run: Run, report: Report, by: Actor) -> None:
     if changed:
         topic.change(**again, **changed)
     review_acts.reject_from(topic.owner, run.source, by=by, why=source)
-    run_trash_rows.put_away(report, expires_at)
+    put_away(report, expires_at)
 
 
 def _topic_without(topic: Topic, run: Run, report: Report, beside: _Beside) -> dict[str, Any]:
@@ -266,7 +442,7 @@ def restore_run(report: Report, *, by: Actor) -> None:
         for model in _ALONG:
             _put_back(model, topic, told, by, why)
         review_acts.put_back_for(topic.owner, PutAway.source_of(report.pk), by=by)
-        run_trash_rows.put_back(report)
+        put_back(report)
         Activity.log(topic.owner, by, "run-restored", subject=run, label=str(report))
         transaction.on_commit(lambda: publishing.publish(topic.pk))
 
@@ -382,8 +558,73 @@ def along_with(ids: Sequence[Any]) -> Along:
         words = found.setdefault(sources[row["source"]], [])
         words.append(counted_words(row["record_type"], row["n"]))
     for kept in PutAway.objects.filter(record_id__in=ids):
-        seen = len(run_trash_rows.rows_of(kept, "seen"))
+        seen = len(rows_of(kept, "seen"))
         if seen:
             said = ngettext("%(n)d seen URL", "%(n)d seen URLs", seen) % {"n": seen}
             found.setdefault(kept.record_id, []).append(said)
     return found
+
+
+# --- failed and cancelled runs -----------------------------------------------------------------
+
+ENDED = (Run.Status.FAILED, Run.Status.CANCELLED)
+
+
+def remove(run: Run, *, by: Actor, why: str = "") -> RemovedRun:
+    """Move a run without a report to the trash.  Raises InvalidValue for one that goes on again."""
+    with transaction.atomic():
+        topic = Topic.objects.select_related("owner").get(pk=run.topic_id)
+        run = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
+        run.topic = topic
+        if run.status not in ENDED:
+            words = _(
+                "Only a run that failed or was cancelled goes by itself; this one is %(how)s."
+            )
+            raise InvalidValue(words % {"how": run.get_status_display()})
+        marks = {name: getattr(topic, name) for name in ("owner", "sensitivity", "trust")}
+        removed, made = RemovedRun.objects.get_or_create(
+            run=run, defaults={"title": _title(run), "source": run.source, **marks}
+        )
+        if made:
+            Revision.record_first([removed], by=by, source=run.source)
+        if removed.trashed_at is None:
+            removed.trash(by=by, why=why, source=run.source)
+            Activity.log(topic.owner, by, "run-trashed", subject=run, label=removed.title, why=why)
+    return removed
+
+
+def _title(run: Run) -> str:
+    told = {
+        "topic": run.topic,
+        "how": run.get_status_display(),
+        "at": date_format(timezone.localtime(run.created), "j M Y, H:i"),
+    }
+    return _("%(topic)s · run %(how)s, %(at)s") % told
+
+
+def restore(removed: RemovedRun, *, by: Actor) -> None:
+    """Bring the run back into its topic's list."""
+    with transaction.atomic():
+        was = removed.trashed_at
+        removed.restore(by=by)
+        if was is not None:
+            Activity.log(
+                removed.owner, by, "run-restored", subject=removed.run, label=removed.title
+            )
+
+
+def forget_removed_run(removed: RemovedRun, by: Actor) -> None:
+    """Delete what was said and read in a run that is about to be deleted for good."""
+    run = removed.run
+    ModelCall.objects.filter(source=run.source).update(prompt=[], answer="", error="")
+    items: list[ContentItem] = list(read_for(run))
+    for item in items:
+        item.purge(by=by)
+    lines = Activity.objects.filter(subject_type="run", subject_id=str(run.pk))
+    lines.update(label="", detail={})
+
+
+def forget_history(topic: Topic) -> None:
+    """Delete the history of a topic's reports and removed runs, which go with it for good."""
+    Revision.forget(Report.objects.filter(run__topic=topic).only("pk"))
+    Revision.forget(RemovedRun.objects.filter(run__topic=topic).only("pk"))

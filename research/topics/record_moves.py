@@ -15,7 +15,7 @@ from memory.records.kinds import RecordKind, register
 from research import models
 from research.facts import editing as fact_editing
 from research.notifications import sent_words
-from research.runs import removed_runs
+from research.runs import trash
 from research.runs import trash as run_trash
 from research.topic_settings import editing as topic_editing
 
@@ -53,10 +53,10 @@ def register_kinds() -> None:
     )
     _register_runs()
     models.Report.ON_PURGE += [run_trash.forget_run, sent_words.forget_run]
-    models.RemovedRun.ON_PURGE += [removed_runs.forget_run, sent_words.forget_run]
+    models.RemovedRun.ON_PURGE += [trash.forget_removed_run, sent_words.forget_run]
     Topic.ON_PURGE += [
         run_trash.check_nothing_goes_on,
-        removed_runs.forget_history,
+        trash.forget_history,
         sent_words.forget_topic,
     ]
 
@@ -82,8 +82,8 @@ def _register_runs() -> None:
         RecordKind(
             _("run"),
             many=ngettext_lazy("%(n)s run without a report", "%(n)s runs without a report", "n"),
-            trash=lambda removed, by: removed_runs.remove(removed.run, by=by),
-            restore=lambda removed, by: removed_runs.restore(removed, by=by),
+            trash=lambda removed, by: trash.remove(removed.run, by=by),
+            restore=lambda removed, by: trash.restore(removed, by=by),
         ),
     )
 

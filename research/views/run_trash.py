@@ -15,7 +15,7 @@ from memory.errors import MemoryRefused
 from memory.responses import go_to, refused
 from memory.texts.text import clean, one_line
 from research.models import Run
-from research.runs import removed_runs
+from research.runs import trash
 from research.runs import trash as run_trash
 
 LONGEST_WHY = 200
@@ -50,12 +50,12 @@ def run_to_trash(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
 
 def _without_report(request: BeaconRequest, run: Run) -> HttpResponse:
     """Move a failed or cancelled run to the trash; nothing goes along, so nothing is asked."""
-    if run.status not in removed_runs.ENDED:
+    if run.status not in trash.ENDED:
         raise Http404
     if request.method != "POST":
         return render(request, "research/run_trash_failed.html", {"run": run, "topic": run.topic})
     try:
-        removed = removed_runs.remove(run, by=request.actor)
+        removed = trash.remove(run, by=request.actor)
     except MemoryRefused as exc:
         return refused(request, str(exc))
     undo = reverse("memory:record-restore", args=["removedrun", removed.pk])

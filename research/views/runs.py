@@ -35,7 +35,7 @@ from research.responses import not_now
 from research.running import allowance, starting
 from research.running.allowance import NotNow
 from research.runs import page as run_page
-from research.runs import plan_page, presenters
+from research.runs import presenters
 from research.runs import trash as run_trash
 from research.steps import plan_review
 from research.steps.plan_review import PlanWentOn
@@ -98,7 +98,7 @@ def run_progress(request: BeaconRequest, slug: str, run_id: int) -> HttpResponse
     if not run.is_unfinished:
         return _over(request, run)
     context = run_page.context(run) | {"is_poll": True}
-    if has_plan and has_plan != plan_page.token_of(run):
+    if has_plan and has_plan != run_page.plan_token_of(run):
         # The page holds a form for a plan that waits no more; what was typed there stays.
         context |= {"plan_token": has_plan, "plan_gone": plan_review.became_of(run)}
     elif run.waiting_since and not has_plan:
@@ -276,9 +276,9 @@ def _plan_gone(request: BeaconRequest, run: Run, why: str) -> HttpResponse:
     """Say what became of the plan, beside the queries that were typed for it (409)."""
     run = _run(request, run.topic.slug, run.pk)
     context = {"run": run, "topic": run.topic, "gone": why}
-    context |= {"typed": plan_page.words_of(run, request.POST.get("queries", ""))}
+    context |= {"typed": run_page.words_of(run, request.POST.get("queries", ""))}
     if run.waiting_since is not None:
-        context |= plan_page.context(run)
+        context |= run_page.plan_context(run)
     template = "research/_plan_review.html" if request.htmx else "research/plan_gone.html"
     return render(request, template, context, status=409)
 

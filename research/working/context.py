@@ -1,9 +1,8 @@
-"""Carrying out one step of a run: the row, the heartbeat, and the looks at what people ask for.
+"""Execute one step of a run: its row, the heartbeat, and checks for what people asked for.
 
-Data flow: `pipeline.carry_out` goes through the steps -> `RunContext.carry_out` makes or resumes the
-step's row, calls its function with this RunContext, and stores the StepResult -> later steps read it by
-`RunContext.output`.  A finished step is never done twice; an unfinished one finds its progress in its
-row.
+`pipeline.carry_out` goes through the steps -> `RunContext.carry_out` creates or resumes the step's row,
+calls its function with this RunContext, and stores the StepResult -> later steps read it by
+`RunContext.output`. A finished step is never repeated; an unfinished one finds its progress in its row.
 """
 
 from __future__ import annotations
@@ -12,14 +11,15 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -31,12 +31,61 @@ from memory.texts.text import clean
 from memory.usage.meter import BudgetReached
 from research.budgets.budget import RunMeter, budget_of
 from research.models import Run, RunLost, Step
-from research.working import parallel
 from research.working.cited_pages import Ahead
-from research.working.parallel import Outcome
+
+# --- calls in parallel threads -----------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What became of one of several calls: its place among them, and its result or failure."""
+
+    place: int
+    get: Callable[[], T]
+    failure: BaseException | None
+
+
+def outcomes(
+    calls: Sequence[Callable[[], T]], threads: int, look: Callable[[], bool]
+) -> Iterator[list[Outcome[T]]]:
+    """Carry the calls out in so many threads; yield together what came at the same time.
+
+    `look` is called several times a second, in the caller's thread; where it says False no further
+    outcome is yielded and what has not begun is dropped.  What is under way ends by its own limits.
+    """
+    pool = ThreadPoolExecutor(max_workers=threads)
+    ids = structlog.contextvars.get_contextvars()  # of the caller, for the lines that are logged
+    futures = {pool.submit(_in_thread, call, ids): place for place, call in enumerate(calls)}
+    try:
+        while futures:
+            ready = [future for future in futures if future.done()]
+            if ready:
+                yield [
+                    Outcome(futures.pop(future), future.result, future.exception())
+                    for future in ready
+                ]
+            if not look():
+                return
+            if futures and not ready:
+                wait(futures, timeout=0.2, return_when=FIRST_COMPLETED)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_thread(call: Callable[[], T], ids: dict[str, Any]) -> T:
+    """Carry out `call` in a pool's thread, which must not leave a database connection behind."""
+    try:
+        with structlog.contextvars.bound_contextvars(**ids):
+            return call()
+    finally:
+        connection.close()
+
+
+# --- the context of a run ----------------------------------------------------------------------
 
 logger = structlog.get_logger(__name__)
-T = TypeVar("T")
 
 LOOK_SECONDS = 1.0  # "Cancel works within 5 s" (ui.md) with room to spare
 TASK_SECONDS = 12 * 60  # design.md 4: a task works at most 12 minutes
@@ -371,7 +420,7 @@ class RunContext:
                 meanwhile()
             return to_the_end or not self.is_stopping
 
-        return parallel.outcomes(calls, threads, look)
+        return outcomes(calls, threads, look)
 
     # --- the heartbeat ----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memory.content import store
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Message, Session, Snapshot, TopicFact, Trust, User
 from memory.notes import writing as notes
 from memory.observations import Line, remember_lines

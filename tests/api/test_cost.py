@@ -22,7 +22,7 @@ from django.test import override_settings
 
 from memory.api.bodies import MOST_BODY, MOST_CONTENT_BODY
 from memory.content import storing
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import ReviewLevel, TopicFact, User
 from memory.notes.writing import write_note
 from memory.observations import Line, remember_lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.api import files as files_api
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Proposal, Revision
 from memory.reviewing.levels import set_levels
 from tests.api.cast import Program, items, problem

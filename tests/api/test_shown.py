@@ -9,7 +9,7 @@ import pytest
 from memory.api import shown
 from memory.chat.end import words_trust
 from memory.chat.prompt import caller_of, talk_of
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import (
     Agent,
     ApiAnswer,

@@ -21,7 +21,7 @@ from memory.actors import RESEARCH, Actor
 from memory.chat import conversation
 from memory.content.snapshots import take_snapshot
 from memory.content.storing import store
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import (
     Agent,
     ContentItem,

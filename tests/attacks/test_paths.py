@@ -17,7 +17,7 @@ from django.test import Client
 from memory.errors import InvalidValue
 from memory.file_texts import paths
 from memory.files import mirror
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, User
 from memory.reviewing.levels import set_levels
 from memory.toolkit.registry import call_tool

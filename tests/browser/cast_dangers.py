@@ -16,7 +16,7 @@ from django.utils import timezone  # noqa: E402
 
 from memory.actors import REFLECTOR, Actor  # noqa: E402
 from memory.files.reading import read_file  # noqa: E402
-from memory.files.saving import save_file  # noqa: E402
+from memory.files.services import save_file  # noqa: E402
 from memory.models import Proposal, TopicFact, User  # noqa: E402
 from memory.notes import writing as notes  # noqa: E402
 from memory.reviewing import review  # noqa: E402

@@ -6,7 +6,7 @@ from typing import Any
 
 from memory.actors import REFLECTOR, Actor
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 
 PATH = "episodes/2025-11.md"
 ENTRIES = (

@@ -8,7 +8,7 @@ from uuid import uuid4
 from memory.actors import REFLECTOR
 from memory.files.drafts import keep_draft
 from memory.files.reading import read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 
 USER = "facts/user.md"
 TEXT = """# User

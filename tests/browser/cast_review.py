@@ -10,7 +10,7 @@ from memory.actors import REFLECTOR, RESEARCH, Actor
 from memory.conflicts import resolve as conflicts
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Conflict, Proposal
 from memory.notes import writing as notes
 from memory.observations import write_observation

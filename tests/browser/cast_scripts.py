@@ -14,7 +14,7 @@ from memory.chat import turn as conversation_turn
 from memory.content import store
 from memory.documents import library
 from memory.files.reading import read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import Conflict, Note, Proposal, SavedView
 from memory.notes.writing import edit_note, write_note
 from memory.observations import write_observation

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from memory.actors import MAINTENANCE, SYSTEM, Actor
 from memory.documents import library
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Activity, FileEntry, Note, Revision, SavedView
 from memory.scratchpads import entries as scratchpad
 

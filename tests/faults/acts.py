@@ -106,7 +106,7 @@ def leave(name: str, by: str) -> None:
 
 def save(name: str, path: str, count: str) -> None:
     """Save a memory file."""
-    from memory.files.saving import save_file
+    from memory.files.services import save_file
     from memory.models import User
 
     owner = User.objects.get(username=name)

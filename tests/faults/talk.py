@@ -61,7 +61,7 @@ def main(name: str, without: str, *words: str) -> dict[str, Any]:
 def edit(name: str, old: str, new: str) -> dict[str, Any]:
     """Change words in facts/user.md, as a person does on its page."""
     from memory.files.reading import read_file
-    from memory.files.saving import save_file
+    from memory.files.services import save_file
     from memory.models import User
 
     owner = User.objects.get(username=name)

@@ -11,8 +11,8 @@ from django.db import connections
 from django.test import override_settings
 
 from memory.actors import REFLECTOR, Actor
-from memory.files.refusals import FileConflict
-from memory.files.saving import append_to, save_file
+from memory.files.errors import FileConflict
+from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Revision
 from tests.conftest import Say
 

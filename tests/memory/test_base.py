@@ -15,8 +15,8 @@ from django.utils import timezone
 from memory.actors import MAINTENANCE, RESEARCH, Actor
 from memory.content import take_snapshot
 from memory.errors import InvalidValue, Locked, StaleWrite
-from memory.files import putting_back
-from memory.files.saving import append_to, save_file
+from memory.files import section_restore
+from memory.files.services import append_to, save_file
 from memory.models import (
     Activity,
     ContentItem,
@@ -54,7 +54,7 @@ def _entry_put_back(owner: User) -> FileEntry:
     save_file(owner, path, "# Facts\n\n## Sleep\n- Seven hours a night\n", by=owner.actor)
     save_file(owner, path, "# Facts\n", by=owner.actor)
     entry: FileEntry = FileEntry.objects.of(owner).get()
-    putting_back.restore(entry, owner.actor)
+    section_restore.restore(entry, owner.actor)
     return entry
 
 

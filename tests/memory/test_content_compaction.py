@@ -14,8 +14,13 @@ from beacon_site.providers.errors import ProviderNonsense, ProviderUnavailable
 from beacon_site.providers.fakes import FakeLanguageModel
 from memory.actors import Actor
 from memory.content import compaction
-from memory.content.compaction import Compactor, citation_line, compact_form, register_compactor
-from memory.content.shapes import Short
+from memory.content.compaction import (
+    Compactor,
+    Short,
+    citation_line,
+    compact_form,
+    register_compactor,
+)
 from memory.llm import connections
 from memory.models import Agent, ContentItem, ModelCall
 from memory.toolkit.output_store import asker

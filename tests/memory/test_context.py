@@ -13,8 +13,7 @@ from django.utils import timezone
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.actors import Actor
 from memory.contexts import identity
-from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_context
-from memory.contexts.place import system_in_words
+from memory.contexts.context import MOST_CHARACTERS, NAMES, Context, build_context, system_in_words
 from memory.models import Note, Topic, Trust, Use
 from memory.notes.writing import edit_note, supersede, write_note
 from memory.recall import embedding

@@ -18,7 +18,7 @@ from memory.chat import turn as conversation_turn
 from memory.chat.conversation import StillAnswering, ask, start
 from memory.contexts import identity
 from memory.errors import InvalidValue
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.llm import connections
 from memory.models import Message, Note, Session
 from memory.notes.writing import write_note

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from memory.actors import REFLECTOR
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Note, Proposal
 from memory.models.proposals import Danger
 from memory.notes import writing as notes

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from memory.actors import MAINTENANCE, Actor
 from memory.errors import InvalidValue
 from memory.file_texts.purging import Purged
-from memory.files import putting_back
-from memory.files.joining import content_at
-from memory.files.limits import MOST_FACTS
+from memory.files import section_restore
+from memory.files.limits import MOST_FACTS, OverBudget
 from memory.files.reading import read_file
-from memory.files.removed import put_in, removed_from, taken_out
-from memory.files.saving import OverBudget, append_to, save_file
+from memory.files.section_trash import put_in, removed_from, taken_out
+from memory.files.services import append_to, save_file
+from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile, Revision, User
 from memory.records.undoing import undo
 from memory.trash import page as trash_page
@@ -119,7 +119,7 @@ def test_it_comes_back_at_its_place_and_that_can_be_undone(
 def test_what_was_written_since_stays_beside_it(lost: FileEntry, alice: User):
     write(alice, said(alice).replace("Fridays", "Mondays"))
 
-    putting_back.restore(lost, alice.actor)
+    section_restore.restore(lost, alice.actor)
 
     assert said(alice) == TEXT.replace("Fridays", "Mondays")
 
@@ -128,8 +128,8 @@ def test_two_neighbours_deleted_one_after_the_other_both_come_back(lost: FileEnt
     write(alice, said(alice).replace("## Food\n\n- Allergic to nuts\n", ""))
     food = FileEntry.objects.of(alice).get(heading=["Memory", "Food"])
 
-    putting_back.restore(lost, alice.actor)
-    putting_back.restore(food, alice.actor)
+    section_restore.restore(lost, alice.actor)
+    section_restore.restore(food, alice.actor)
 
     assert SLEEP in said(alice) and food.content in said(alice)
     assert said(alice).count("## ") == 3
@@ -160,11 +160,11 @@ def test_where_other_words_stand_both_are_shown_and_nothing_is_lost(
 
 
 def test_undone_after_it_was_edited_it_is_refused_in_words(lost: FileEntry, alice: User):
-    putting_back.restore(lost, alice.actor)
+    section_restore.restore(lost, alice.actor)
     write(alice, said(alice).replace("Seven", "Six"))
 
     with pytest.raises(InvalidValue, match=r"was changed in facts/memory\.md since"):
-        putting_back.trash(lost, alice.actor)
+        section_restore.trash(lost, alice.actor)
     assert "Six hours" in said(alice)
 
 
@@ -178,8 +178,8 @@ def test_taking_the_removal_back_empties_the_trash_of_it(lost: FileEntry, alice:
 
 def test_restored_twice_it_stands_there_once(lost: FileEntry, alice: User):
     again = FileEntry.objects.get(pk=lost.pk)
-    putting_back.restore(lost, alice.actor)
-    putting_back.restore(again, alice.actor)
+    section_restore.restore(lost, alice.actor)
+    section_restore.restore(again, alice.actor)
 
     assert said(alice).count("## Sleep") == 1
 
@@ -191,7 +191,7 @@ def test_a_full_budget_refuses_it_and_keeps_it(lost: FileEntry, alice: User):
     write(alice, f"{much}- {'y' * (room - 3)}\n")
 
     with pytest.raises(OverBudget):
-        putting_back.restore(lost, alice.actor)
+        section_restore.restore(lost, alice.actor)
     assert SLEEP in in_trash(alice)
 
 
@@ -204,7 +204,7 @@ def test_a_month_in_the_trash_is_restored_before_its_entries(alice: User):
     file.trash(by=alice.actor)
 
     with pytest.raises(InvalidValue, match="Restore the file first"):
-        putting_back.restore(FileEntry.objects.of(alice).get(), alice.actor)
+        section_restore.restore(FileEntry.objects.of(alice).get(), alice.actor)
     file.purge(by=alice.actor)
     assert not FileEntry.objects.exists()
 

@@ -15,7 +15,7 @@ from memory.archive.counting import Counted, TakingIn
 from memory.archive.importer import take_in
 from memory.archive.zips import ImportRejected
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision, Section, User
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"

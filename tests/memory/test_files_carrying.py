@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Revision, User
 
 USER, MEMORY, MONTH = "facts/user.md", "facts/memory.md", "episodes/2026-02.md"

@@ -24,7 +24,7 @@ from memory.file_texts.summaries import summary_of
 from memory.files import limits, mirror, mirror_folder
 from memory.files.blame import lines_blamed
 from memory.files.mirror_disk import Found, digest_of
-from memory.files.saving import append_to, patch_file, restore_version, save_file
+from memory.files.services import append_to, patch_file, restore_version, save_file
 from memory.models import MemoryFile, MirroredFile, Revision, Section, User
 
 MONTH = "episodes/2026-02.md"

@@ -9,17 +9,10 @@ import pytest
 from memory.actors import REFLECTOR, Actor
 from memory.errors import InvalidValue, LimitReached, Locked
 from memory.files import limits
+from memory.files.errors import FileConflict, NoSuchFile
+from memory.files.limits import OverBudget
 from memory.files.reading import files_of, index_text, read_file
-from memory.files.saving import (
-    FileConflict,
-    NoSuchFile,
-    OverBudget,
-    append_to,
-    lock_section,
-    patch_file,
-    restore_version,
-    save_file,
-)
+from memory.files.services import append_to, lock_section, patch_file, restore_version, save_file
 from memory.models import MemoryFile, Revision, Section, User
 from memory.recall import bm25
 from memory.records.undoing import undo

@@ -13,9 +13,8 @@ from memory.file_texts.paths import checked_path
 from memory.file_texts.sections import locked_text, sections_of, telling
 from memory.file_texts.summaries import by_rule, summary_of, with_summary
 from memory.files.blame import carried
-from memory.files.cleaning import cleaned
-from memory.files.patching import PatchRefused, patched
 from memory.files.reading import size_in_words
+from memory.files.services import PatchRefused, cleaned, patched
 
 USER, MONTH = "facts/user.md", "episodes/2026-02.md"
 EPISODES = """# 2026-02 Episodes

@@ -21,7 +21,7 @@ from memory.file_texts.paths import FACTS
 from memory.files import mirror
 from memory.files.limits import MOST_FACTS, size_of
 from memory.files.reading import read_file
-from memory.files.saving import append_to, patch_file, save_file
+from memory.files.services import append_to, patch_file, save_file
 from memory.models import MemoryFile, Revision, User
 
 WRITERS, WRITES = 20, 50

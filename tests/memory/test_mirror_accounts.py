@@ -10,7 +10,7 @@ import pytest
 
 from memory.files import mirror
 from memory.files.reading import read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import Activity, MemoryFile, MirroredFile, MirrorFolder, User
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ import pytest
 
 from memory.actors import REFLECTOR
 from memory.files import mirror
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import Activity, MemoryFile, MirrorFolder, User
 
 pytestmark = pytest.mark.django_db(transaction=True)

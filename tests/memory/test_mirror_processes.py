@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from memory.files import mirror, mirror_disk
 from memory.files.reading import index_text
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, Revision, User
 
 pytestmark = pytest.mark.django_db(transaction=True)

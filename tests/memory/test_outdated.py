@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Note, Proposal, Topic, TopicFact
 from memory.notes import writing as notes
 from memory.reviewing import acts, review

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from memory.errors import InvalidValue
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, TopicFact, Use
 from memory.recall.recalling import RecallHit, recall, recall_by_category, recall_page
 from memory.recall.reindex import rebuild

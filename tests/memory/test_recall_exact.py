@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.db import OperationalError, connection, transaction
 
 from memory.models import Note, Observation, SearchSpace, SearchTerm
-from memory.recall import pruning, ranking
+from memory.recall import bm25_sql
 from memory.recall.recalling import recall
 from memory.recall.reindex import rebuild
 from memory.texts.terms import counts_of, query_terms
@@ -210,16 +210,16 @@ def test_the_command_rebuilds_an_index_that_was_damaged(alice: Any, capsys: Any)
 FREQUENT = [" ".join(WORDS[n : n + size]) for n in range(8) for size in (1, 2, 4, 8)]
 
 
-@pytest.mark.parametrize("many", [0, ranking.MANY])
-@pytest.mark.parametrize("long", [0, pruning.LONG])
+@pytest.mark.parametrize("many", [0, bm25_sql.MANY])
+@pytest.mark.parametrize("long", [0, bm25_sql.LONG])
 def test_what_is_found_often_is_ranked_as_exactly_as_what_is_found_seldom(
     alice: Any, monkeypatch: Any, many: int, long: int
 ) -> None:
     """Frequent words make the ranking leave documents out early; that must never show."""
     store(alice, texts(1200, seed=9))
-    monkeypatch.setattr(ranking, "FEW", 0)
-    monkeypatch.setattr(ranking, "MANY", many)
-    monkeypatch.setattr(pruning, "LONG", long)
+    monkeypatch.setattr(bm25_sql, "FEW", 0)
+    monkeypatch.setattr(bm25_sql, "MANY", many)
+    monkeypatch.setattr(bm25_sql, "LONG", long)
     assert_is_exact(alice, FREQUENT)
 
 
@@ -236,7 +236,7 @@ def test_leaving_documents_out_early_changes_no_order_whatever_narrows(
     Observation.follow(made)
 
     def found(few: int) -> list[list[tuple[UUID, float]]]:
-        monkeypatch.setattr(ranking, "FEW", few)
+        monkeypatch.setattr(bm25_sql, "FEW", few)
         return [
             [(hit.id, hit.score) for hit in recall(alice, query + more, "lexical", **KIND)]
             for query in FREQUENT
@@ -259,8 +259,8 @@ def test_leaving_superseded_notes_out_early_changes_nothing_either(
     Note.follow(notes)
 
     def found(few: int) -> list[list[Any]]:
-        monkeypatch.setattr(ranking, "FEW", few)
-        monkeypatch.setattr(ranking, "MANY", few)
+        monkeypatch.setattr(bm25_sql, "FEW", few)
+        monkeypatch.setattr(bm25_sql, "MANY", few)
         asked = (recall(alice, query + more, "lexical", types=("note",)) for query in FREQUENT)
         return [[(hit.id, hit.score, hit.replaces) for hit in hits] for hits in asked]
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.models import SearchTerm
-from memory.recall import pruning
-from memory.recall.looking import Level, Term, TermFigures
+from memory.recall import bm25_sql
+from memory.recall.bm25_sql import Level, Term, TermFigures
 from memory.texts.terms import LEVELS, level_of
 from tests.memory.test_recall_exact import store
 
@@ -41,8 +41,8 @@ def test_whatever_may_score_enough_is_let_through(
     terms = [term(name, some) for name, some in zip("abcd", bounds, strict=False)]
     need = share * sum(one.bound for one in terms)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "LONG", longest)
-        condition = pruning.holding(terms, 1_000, need)
+        patch.setattr(bm25_sql, "LONG", longest)
+        condition = bm25_sql.holding(terms, 1_000, need)
     for reached in product(*(range(len(one.levels) + 1) for one in terms)):
         score = sum(one.levels[n - 1].bound for one, n in zip(terms, reached, strict=True) if n)
         held = {
@@ -56,9 +56,9 @@ def test_whatever_may_score_enough_is_let_through(
 
 def test_a_frequent_word_alone_is_looked_for_where_it_stands_often() -> None:
     one = term("a", [1.0, 1.4, 1.6], documents=900_000)
-    assert pruning.likely([one], 1_000_000, wanted=400, room=300_000) == "'a1'"
-    assert pruning.holding([one], 1_000_000, need=1.5) == "'a2'"
-    assert pruning.likely([term("b", [1.0])], 1_000, wanted=40, room=100) == ""
+    assert bm25_sql.likely([one], 1_000_000, wanted=400, room=300_000) == "'a1'"
+    assert bm25_sql.holding([one], 1_000_000, need=1.5) == "'a2'"
+    assert bm25_sql.likely([term("b", [1.0])], 1_000, wanted=40, room=100) == ""
 
 
 def test_a_text_is_found_by_how_often_it_says_a_word(alice: Any) -> None:

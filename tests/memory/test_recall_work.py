@@ -14,9 +14,9 @@ import pytest
 from django.db import connection
 
 from memory.models import Observation
+from memory.recall.bm25_sql import language_of
 from memory.recall.filters import holding
 from memory.recall.operators import parse
-from memory.recall.ranking import language_of
 from memory.recall.recalling import recall_page
 from memory.tasks import embed_due
 

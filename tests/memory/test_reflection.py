@@ -12,7 +12,7 @@ from beacon_site.providers.fakes import FAKE_PROFILE, FakeLanguageModel
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.actors import REFLECTOR
 from memory.contexts.identity import Persona, write_persona
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, Proposal, Reflection, Revision, User
 from tests.memory.reflection_cast import LESSON, Reflect, accept_all, call, learned, text_of
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from beacon_site.providers.llm import Usage
 from memory.models import CallReservation, ModelCall, User
 from memory.tasks import forget_api_answers
-from memory.usage import month_budget, reserving
+from memory.usage import booking, month_budget
 from memory.usage.meter import BudgetReached
 from memory.usage.month_budget import check_month
 
@@ -31,7 +31,7 @@ def limited(user: User, **limits: Any) -> User:
 
 def hold(user: User, tokens: int = 60) -> CallReservation:
     call = call_of(user)
-    return reserving.reserve(call, Usage(tokens, 0), Decimal("0.5"), lambda: check_month(user))
+    return booking.reserve(call, Usage(tokens, 0), Decimal("0.5"), lambda: check_month(user))
 
 
 @pytest.mark.parametrize("limits", [{"monthly_tokens": 50}, {"monthly_money": Decimal("0.5")}])
@@ -46,8 +46,8 @@ def test_what_a_call_under_way_may_cost_counts_at_once(alice: User, limits: dict
 def test_once_it_is_settled_the_rest_of_the_month_is_free_again(alice: User):
     limited(alice, monthly_tokens=50)
 
-    reserving.settle(hold(alice))
-    reserving.settle(None)
+    booking.settle(hold(alice))
+    booking.settle(None)
 
     assert hold(alice).pk
 
@@ -69,7 +69,7 @@ def test_a_refused_call_reserves_nothing(alice: User, bob: User):
     with pytest.raises(BudgetReached):
         hold(alice)
     assert not CallReservation.objects.exists()
-    assert not reserving.held_by(bob).exists()
+    assert not booking.held_by(bob).exists()
 
 
 @pytest.mark.django_db(transaction=True)

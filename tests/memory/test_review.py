@@ -12,7 +12,7 @@ from memory.actors import REFLECTOR
 from memory.contexts import identity
 from memory.errors import InvalidValue, LimitReached, MemoryRefused
 from memory.files.reading import index_text, read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import Activity, Note, Observation, Proposal, Revision, Trust
 from memory.notes import writing as notes
 from memory.recall.recalling import recall

@@ -9,7 +9,7 @@ import pytest
 from memory.actors import RESEARCH
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Observation, Topic, Trust, User
 from memory.notes import writing as notes
 from memory.reviewing import review

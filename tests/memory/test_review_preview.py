@@ -13,7 +13,7 @@ from django.db.models import Max
 from memory.contexts import identity
 from memory.errors import MemoryRefused
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Proposal, Revision
 from memory.models.base import Lock
 from memory.notes import writing as notes

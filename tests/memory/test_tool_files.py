@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Proposal, Revision, Trust, Use
 from memory.reviewing import review
 from tests.memory.tool_cast import AGENT, accept_all, call, caller

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from beacon_site.providers.llm import LlmProfile, Message
-from beacon_site.providers.openai_learning import learned_about
+from beacon_site.providers.openai_capabilities import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from memory.actors import REFLECTOR
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.llm import connections
 from memory.toolkit import registry as tools
 from memory.toolkit.loop import LoopResult, run_loop

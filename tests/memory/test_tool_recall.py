@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.models import Note, Observation, Topic, TopicFact, Trust, Use
 from memory.notes.writing import supersede, write_note
 from memory.observations import write_observation

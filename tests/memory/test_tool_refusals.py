@@ -14,8 +14,8 @@ from memory.errors import (
     NoSuchKey,
     StaleWrite,
 )
-from memory.files.refusals import NoSuchFile
-from memory.files.saving import OverBudget
+from memory.files.errors import NoSuchFile
+from memory.files.limits import OverBudget
 from memory.observations.consolidation import Consolidated
 from memory.toolkit import notes as tool_notes
 from memory.toolkit.refusals import answer_of

@@ -8,7 +8,7 @@ import pytest
 
 from memory.actors import Actor
 from memory.errors import InvalidValue, LimitReached, Locked
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import Lock, Note, Observation, Revision, ScratchpadEntry, Topic, TopicFact, User
 from memory.notes.writing import edit_note, point_at, write_note
 from memory.records.undoing import ChangedSince, Gone, restore_to, undo

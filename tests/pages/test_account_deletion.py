@@ -35,7 +35,7 @@ def test_name_and_password_delete_the_account_and_end_the_visit(browser: Client)
     [
         (RIGHT | {"name": "bob"}, "That is not it"),
         (RIGHT | {"password": "guess"}, "That is not your password"),
-        ({}, "“Your password” is missing: type it in."),
+        ({}, "This field is required."),
     ],
 )
 def test_what_is_typed_wrong_deletes_nothing(

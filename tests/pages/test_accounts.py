@@ -80,9 +80,9 @@ def test_with_an_account_there_is_no_welcome_page(alice: User, browser: Client) 
         ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
         ("username", "", "Choose the name by which you sign in"),
         ("username", "with space", "Take out what is none of these, spaces too."),
-        ("username", "nul\0byte", "a character that cannot be stored (NUL)"),
+        ("username", "nul\0byte", "Null characters are not allowed."),
         ("password2", "another-horse", "The two passwords differ"),
-        ("display_name", "x" * 151, "It has 151 characters, and at most 150 fit."),
+        ("display_name", "x" * 151, "Ensure this value has at most 150 characters (it has 151)."),
     ],
 )
 def test_what_is_wrong_with_a_new_account_is_said(

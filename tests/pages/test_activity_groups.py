@@ -16,8 +16,7 @@ from memory.actors import RESEARCH
 from memory.models import Note, Observation, Revision, Topic, User
 from memory.observations.writing import write_observation
 from memory.records.kinds import counted
-from research.activity.groups import LEAST
-from research.activity.page import PAGE
+from research.activity.page import LEAST, PAGE
 from tests.research.factories import make_run, make_topic
 
 LIST = reverse("research:activity")

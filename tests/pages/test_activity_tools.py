@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.models import Section, TopicFact, User
 from research.activity import words
 from tests.memory.tool_cast import call

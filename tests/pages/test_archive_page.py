@@ -180,7 +180,7 @@ def test_a_choice_that_there_is_not_is_explained(browser: Client):
     response = browser.post(url + "choose/", {"bullets": "maybe", "kind": "soul"})
 
     assert response.status_code == 200
-    assert "is not among the choices" in text_of(response)
+    assert "is not one of the available choices" in text_of(response)
 
 
 def test_no_file_is_explained(browser: Client):

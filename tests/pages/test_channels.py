@@ -314,7 +314,7 @@ def test_the_digest_is_chosen_with_its_topics(browser: Client, alice: User, topi
 def test_a_digest_at_no_hour_is_explained(browser: Client):
     answer = browser.post("/settings/digest/", {"often": "daily", "hour": "25", "weekday": "5"})
 
-    assert answer.status_code == 200 and "is not among the choices" in text(answer)
+    assert answer.status_code == 200 and "is not one of the available choices" in text(answer)
 
 
 def test_mails_kept_here_are_read_by_staff(

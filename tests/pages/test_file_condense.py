@@ -19,7 +19,7 @@ from memory import tasks
 from memory.actors import REFLECTOR
 from memory.file_pages import condensing as file_condensing
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 from memory.llm import connections
 from memory.models import MemoryFile, ModelCall
 from tests.pages.record_cast import HTMX, text_of

@@ -10,7 +10,7 @@ from django.test import Client
 
 from memory.file_texts.entries import entries_of
 from memory.files.reading import read_file
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.models import MemoryFile
 from tests.pages.record_cast import HTMX, text_of
 
@@ -65,7 +65,7 @@ def test_what_departs_from_the_format_is_said_and_kept(browser: Client):
     ("sent", "why"),
     [
         ({"title": " "}, "Say in a few words what it was about."),
-        ({"date": "2026-02-31"}, "There is no such day."),
+        ({"date": "2026-02-31"}, "Enter a valid date."),
         ({"date": "0026-02-01"}, "no other name is allowed"),
         ({"findings": ""}, "Say what came of it"),
         ({"findings": "é" * 5_000}, "has 10,01"),

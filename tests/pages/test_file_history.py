@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memory.actors import REFLECTOR
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 from memory.models import MemoryFile, Revision
 from tests.pages.record_cast import HTMX, text_of
 

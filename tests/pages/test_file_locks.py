@@ -14,7 +14,7 @@ from memory.actors import REFLECTOR
 from memory.errors import Locked
 from memory.file_pages.locks import PAGE, sections_to_lock
 from memory.files.reading import read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import MemoryFile
 from tests.pages.record_cast import HTMX, text_of
 

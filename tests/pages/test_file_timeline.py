@@ -10,8 +10,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from memory.file_pages.timeline import PAGE
-from memory.files.saving import append_to, save_file
+from memory.file_pages.history import TIMELINE_ENTRIES
+from memory.files.services import append_to, save_file
 from tests.pages.record_cast import text_of
 
 pytestmark = pytest.mark.django_db
@@ -66,12 +66,12 @@ def test_a_stranger_sees_no_timeline_of_hers(browser: Client, client_of: Any, bo
 
 
 def test_many_entries_come_in_pages_with_few_queries(browser: Client, alice: Any):
-    text = "".join(f"## E{n}\n- Date: 2026-02-01\n\n" for n in range(PAGE + 5))
+    text = "".join(f"## E{n}\n- Date: 2026-02-01\n\n" for n in range(TIMELINE_ENTRIES + 5))
     save_file(alice, PATH, text, by=alice.actor)
 
     with CaptureQueriesContext(connection) as asked:
         first = text_of(browser.get(TIMELINE))
 
     assert ">E54<" in first and ">E4<" not in first and len(asked) <= 12
-    assert ">E4<" in text_of(browser.get(f"{TIMELINE}?from={PAGE}"))
+    assert ">E4<" in text_of(browser.get(f"{TIMELINE}?from={TIMELINE_ENTRIES}"))
     assert browser.get(f"{TIMELINE}?from=99999").status_code == 200

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from memory.actors import REFLECTOR
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import MirroredFile
 from tests.pages.record_cast import text_of
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from beacon_site.providers.llm import LlmProfile
 from memory.models import Activity, ModelCall, Topic
 from memory.usage.month_budget import MonthLimits
-from research.budgets import warnings as budget_warnings
+from research.budgets import budget as budget_warnings
 from research.forms.topic_form import initial_of
 from research.models import Run, TopicSettings
 from tests.api.cast import Program
@@ -114,7 +114,7 @@ def test_a_limit_below_nothing_is_explained(browser: Client, topic: Topic, field
     url = reverse("research:topic-settings", args=[topic.slug])
     sent = {"title": topic.title, "preset": "none", "time_zone": "UTC", field: "-1"}
 
-    assert "This is too small: the least is" in text_of(browser.post(url, sent))
+    assert "Ensure this value is greater than or equal to" in text_of(browser.post(url, sent))
 
 
 def test_programs_read_it_too(alice: Any, topic: Topic):

@@ -185,7 +185,10 @@ def test_over_htmx_adding_leads_to_the_document(browser: Client) -> None:
         ({"file": SimpleUploadedFile("a.txt", b"")}, "The document is empty"),
         ({"file": SimpleUploadedFile("a.txt", b"\0\1" * 99)}, "not text"),
         ({"file": SimpleUploadedFile("a.md", b"x" * 5_300_000)}, "at most 5 MiB"),
-        ({"text": "x", "title": "t" * 501}, "It has 501 characters, and at most 500 fit."),
+        (
+            {"text": "x", "title": "t" * 501},
+            "Ensure this value has at most 500 characters (it has 501).",
+        ),
     ],
 )
 def test_what_cannot_be_added_is_explained(browser: Client, sent: Any, why: str) -> None:

@@ -99,7 +99,7 @@ def test_staff_alone_are_offered_such_a_token(
     made, refused = (client_of(one).post("/settings/tokens/", wanted) for one in (admin, alice))
 
     assert 'id="new-token"' in made.content.decode()
-    assert "is not among the choices" in refused.content.decode()
+    assert "is not one of the available choices" in refused.content.decode()
 
 
 # --- what they tell -------------------------------------------------------------------------------

@@ -208,10 +208,10 @@ def test_a_test_that_fails_leaves_what_an_earlier_one_found(
         ({"price_in": "cheap", "price_out": "1"}, "This is no price"),
         ({"price_in": "NaN", "price_out": "1"}, "This is no price"),
         ({"price_in": "1"}, "Give both prices or neither"),
-        ({"price_in": "1e9", "price_out": "1"}, "the most is 100000"),
-        ({"context_tokens": "12"}, "This is too small: the least is 1024"),
+        ({"price_in": "1e9", "price_out": "1"}, "less than or equal to 100000"),
+        ({"context_tokens": "12"}, "Ensure this value is greater than or equal to 1024"),
         ({"kind": "azure", "base_url": ""}, "Azure has an address for each resource"),
-        ({"kind": "magic"}, "“magic” is not among the choices"),
+        ({"kind": "magic"}, "magic is not one of the available choices"),
     ],
 )
 def test_a_bad_field_of_the_model_is_explained_and_nothing_is_stored(

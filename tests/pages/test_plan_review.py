@@ -16,7 +16,7 @@ from django.utils import timezone
 from memory.models import Topic, User
 from research import context_processors, outbox
 from research.models import Run, Step
-from research.runs import plan_page
+from research.runs import page as run_page
 from research.steps import plan_review
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_report, make_run, make_steps, make_topic
@@ -89,7 +89,7 @@ def waits(run: Run) -> bool:
 def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
     browser: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ):
-    context, token = plan_page.context, run.waiting_since
+    context, token = run_page.plan_context, run.waiting_since
     assert token is not None
 
     def anew_first(seen: Run, form: Any = None) -> Any:
@@ -97,7 +97,7 @@ def test_a_plan_that_is_made_anew_as_the_page_loads_waits_no_more(
         plan_review.plan_anew(mine, seen=token, by=run.topic.owner.actor)
         return context(seen, form)
 
-    monkeypatch.setattr(plan_page, "context", anew_first)
+    monkeypatch.setattr(run_page, "plan_context", anew_first)
 
     text = page(browser, run)
 

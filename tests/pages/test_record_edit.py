@@ -73,7 +73,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
     ("sent", "why"),
     [
         ({"content": " "}, "there is nothing to read"),
-        ({"kind": "poem"}, "is not among the choices"),
+        ({"kind": "poem"}, "is not one of the available choices"),
         ({"stability": "volatile"}, "A volatile note needs days to live"),
         ({"stability": "permanent", "ttl_days": "3"}, "A permanent note never expires"),
         ({"kind": "rule", "evidence": "x", "confidence": "0.5"}, "at least 0.8; this is 0.5"),
@@ -82,7 +82,7 @@ def test_a_kind_in_the_address_is_chosen_already(browser: Client) -> None:
         ({"tags": "t" * 10_000}, "at most 80 characters"),
         ({"content": "é" * 40_000}, "14,464 too many"),
         ({"scope": "everybody"}, "A scope is owner"),
-        ({"sensitivity": "secret"}, "is not among the choices"),
+        ({"sensitivity": "secret"}, "is not one of the available choices"),
     ],
 )
 def test_what_cannot_be_a_note_is_explained_and_nothing_typed_is_lost(
@@ -132,7 +132,7 @@ def test_an_observation_is_written_by_hand(browser: Client, alice: Any) -> None:
 
 def test_an_observation_of_no_category_is_explained(browser: Client, alice: Any) -> None:
     sent = {"content": "A cell costs 89.", "category": "rumour", "sensitivity": "normal"}
-    assert "is not among the choices" in text_of(browser.post(NEW_OBSERVATION, sent))
+    assert "is not one of the available choices" in text_of(browser.post(NEW_OBSERVATION, sent))
 
 
 def test_the_forms_take_a_fixed_number_of_queries(

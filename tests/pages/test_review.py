@@ -12,7 +12,7 @@ from django.urls import reverse
 from memory.actors import REFLECTOR
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Note, Proposal, ReviewLevel, Session, User
 from memory.reviewing import review
 from tests.memory.review_cast import AGENT, MEMORY, proposed_file, proposed_note
@@ -354,7 +354,7 @@ def test_over_htmx_the_levels_are_saved_in_place(browser: Client, alice: User):
 def test_a_level_that_does_not_exist_is_explained(browser: Client, alice: User):
     answer = browser.post(LEVELS, {"default": "never", "file": "\x00"})
     assert answer.status_code == 200
-    assert "is not among the choices" in text_of(answer)
+    assert "is not one of the available choices" in text_of(answer)
     assert not ReviewLevel.objects.exists()
 
 

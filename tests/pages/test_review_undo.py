@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import append_to, save_file
+from memory.files.services import append_to, save_file
 from memory.models import MemoryFile, Note, Observation, Proposal, User
 from memory.notes import writing as notes
 from memory.reviewing import review

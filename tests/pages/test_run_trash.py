@@ -12,7 +12,7 @@ from django.urls import reverse
 from memory.errors import InvalidValue
 from memory.models import ModelCall, Revision, Topic, TopicFact, User
 from research.models import Report, Run
-from research.runs import removed_runs
+from research.runs import trash
 from tests.pages.topic_cast import text_of
 from tests.research.factories import make_run, make_second_run, make_topic
 
@@ -119,7 +119,7 @@ def test_deleted_for_good_it_leaves_no_words(browser: Client, failed: Run, alice
     ModelCall.objects.create(
         owner=alice, purpose="plan", source=failed.source, model="m", answer="secret words"
     )
-    removed = removed_runs.remove(failed, by=alice.actor)
+    removed = trash.remove(failed, by=alice.actor)
     removed.purge(by=alice.actor)
     assert not Run.objects.filter(pk=failed.pk).exists()
     assert not Revision.objects.filter(record_id=removed.pk).exists()
@@ -130,19 +130,19 @@ def test_a_run_that_goes_on_stays(browser: Client, run: Run, alice: User) -> Non
     going = make_run(run.topic, saved=False)
     assert browser.post(page_of(going)).status_code == 404
     with pytest.raises(InvalidValue, match="Only a run that failed"):
-        removed_runs.remove(going, by=alice.actor)
+        trash.remove(going, by=alice.actor)
 
 
 def test_a_removed_run_is_retried_by_nobody(
     browser: Client, failed: Run, alice: User, bob: User, client_of: Callable[[User], Client]
 ) -> None:
     assert client_of(bob).post(page_of(failed)).status_code == 404
-    removed_runs.remove(failed, by=alice.actor)
+    trash.remove(failed, by=alice.actor)
     assert browser.post(page_of(failed, "run-retry")).status_code == 404
 
 
 def test_a_topic_deleted_for_good_takes_the_history_of_its_runs(failed: Run, alice: User) -> None:
-    removed_runs.remove(failed, by=alice.actor)
+    trash.remove(failed, by=alice.actor)
     failed.topic.trash(by=alice.actor)
     failed.topic.purge(by=alice.actor)
     assert not Revision.objects.filter(record_type__in=["removedrun", "report"]).exists()

@@ -67,9 +67,9 @@ def test_a_time_zone_is_taken_as_people_type_it(browser: Client, alice: User) ->
     [
         ("time_zone", "Mars/Olympus", "no time zone “Mars/Olympus”"),
         ("time_zone", "../../etc/passwd", "no time zone"),
-        ("email", "no address", "This is no e-mail address. Type one such as"),
-        ("display_name", "x" * 151, "It has 151 characters, and at most 150 fit. Shorten it."),
-        ("language", "tlh", "is not among the choices"),
+        ("email", "no address", "Enter a valid email address."),
+        ("display_name", "x" * 151, "Ensure this value has at most 150 characters (it has 151)."),
+        ("language", "tlh", "is not one of the available choices"),
     ],
 )
 def test_a_wrong_profile_is_explained_and_keeps_what_was_typed(

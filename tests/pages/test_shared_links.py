@@ -212,9 +212,9 @@ def test_a_stranger_finds_neither_the_page_nor_the_acts(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"days": "3"}, "is not among the choices"),
-        ({"days": ""}, "“Works for” is missing: choose one."),
-        ({"note": "x" * 151}, "at most 150 fit"),
+        ({"days": "3"}, "is not one of the available choices"),
+        ({"days": ""}, "This field is required."),
+        ({"note": "x" * 151}, "at most 150 characters"),
     ],
 )
 def test_bad_input_is_explained_and_what_was_typed_stays(

@@ -117,9 +117,9 @@ def test_behind_https_programs_come_in_by_the_same_host(browser: Client, setting
         ({"name": ""}, "Type its name, such as claude."),
         ({"name": "research"}, "is one of Beacon&#x27;s own"),
         ({"name": "a:b"}, "A name has no colon"),
-        ({"name": "x" * 81}, "It has 81 characters, and at most 80 fit. Shorten it."),
-        ({"scopes": "root"}, "is not among the choices"),
-        ({"days": "-1"}, "is not among the choices"),
+        ({"name": "x" * 81}, "Ensure this value has at most 80 characters (it has 81)."),
+        ({"scopes": "root"}, "is not one of the available choices"),
+        ({"days": "-1"}, "is not one of the available choices"),
     ],
 )
 def test_bad_input_is_explained_and_what_was_typed_stays(

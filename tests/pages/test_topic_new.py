@@ -100,7 +100,7 @@ def test_a_stranger_must_sign_in_and_copies_nothing(client_of: ClientOf, alice: 
         ({"preset": "cron", "cron": "* * * * *"}, "15 minutes"),
         ({"time_zone": "Europe/Atlantis"}, "no time zone"),
         ({"block_domains": "https://x.example/y"}, "“x.example”"),
-        ({"max_pages": "0"}, "This is too small: the least is 1"),
+        ({"max_pages": "0"}, "Ensure this value is greater than or equal to 1"),
     ],
 )
 def test_bad_input_is_explained_and_nothing_typed_is_lost(
@@ -239,7 +239,7 @@ def test_the_next_five_runs_are_shown_in_the_schedules_own_time(browser: Client)
         ({"preset": "none", "time_zone": "UTC"}, "never by itself"),
         ({"preset": "cron", "cron": "0 9 30 2 *", "time_zone": "UTC"}, "never fires"),
         ({"preset": "daily", "time_zone": "Nowhere"}, "no time zone"),
-        ({}, "“How often” is missing: choose one."),
+        ({}, "This field is required."),
     ],
 )
 def test_a_schedule_without_next_runs_says_why(browser: Client, chosen: Any, words: str):

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from pydantic import BaseModel
 
-from beacon_site.providers import openai_stream, openai_transport
+from beacon_site.providers import openai_client, openai_reply
 from beacon_site.providers.errors import ProviderNonsense, ProviderRejected, ProviderUnavailable
 from beacon_site.providers.llm import LlmProfile, Message, Tool, ToolCall, Usage
 from beacon_site.providers.openai_model import OpenAIModel, learned_about
@@ -51,7 +51,7 @@ def model(chat: ScriptedChatServer) -> OpenAIModel:
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What on_text was told, with no pause between two of its calls."""
-    monkeypatch.setattr(openai_stream, "EVERY", 0.0)
+    monkeypatch.setattr(openai_reply, "EVERY", 0.0)
     return []
 
 
@@ -205,7 +205,7 @@ def test_the_end_is_the_word_done_and_not_the_closing_of_the_connection(model, c
 
 
 def test_a_finished_answer_is_taken_though_the_server_does_not_close(model, chat, monkeypatch):
-    monkeypatch.setattr("beacon_site.providers.openai_wire.CLOSING_SECONDS", 0.3)
+    monkeypatch.setattr("beacon_site.providers.openai_client.CLOSING_SECONDS", 0.3)
 
     chat.enqueue(chat_streams.falls_silent(3, "ready", closing=LAST))
 
@@ -307,8 +307,8 @@ def test_a_stream_that_breaks_off_twice_says_so_and_what_it_cost(model, chat):
 def test_a_stream_that_goes_wrong_ends_in_time_with_clear_words(
     model, chat, scene, kind, words, monkeypatch
 ):
-    monkeypatch.setattr(openai_transport, "MAX_STREAM", 3 * 2**20)
-    monkeypatch.setattr("beacon_site.providers.openai_wire.MAX_STREAM", 3 * 2**20)
+    monkeypatch.setattr(openai_client, "MAX_STREAM", 3 * 2**20)
+    monkeypatch.setattr("beacon_site.providers.openai_client.MAX_STREAM", 3 * 2**20)
     chat.enqueue(scene, scene)
     began = time.monotonic()
 
@@ -321,7 +321,7 @@ def test_a_stream_that_goes_wrong_ends_in_time_with_clear_words(
 
 
 def test_a_stream_that_falls_silent_is_given_up_before_its_time_is_over(chat, monkeypatch):
-    monkeypatch.setattr(openai_transport, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(openai_client, "IDLE_SECONDS", 0.5)
     chat.enqueue(chat_streams.falls_silent(5, "well"))
     began = time.monotonic()
 

@@ -12,7 +12,7 @@ from django.db import connection
 from werkzeug import Request, Response
 
 from beacon_site.providers.llm import LlmProfile
-from beacon_site.providers.openai_learning import learned_about
+from beacon_site.providers.openai_capabilities import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from memory.models import Topic
 from research.models import Run

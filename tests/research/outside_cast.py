@@ -12,7 +12,7 @@ import pytest
 from beacon_site import heartbeat
 from beacon_site.providers.embeddings import ENDPOINT, EmbedderProfile, get_embedder
 from beacon_site.providers.llm import LlmProfile, Message
-from beacon_site.providers.openai_learning import learned_about
+from beacon_site.providers.openai_capabilities import learned_about
 from beacon_site.providers.openai_model import OpenAIModel
 from beacon_site.providers.search import SearchProfile, get_search
 from memory.chat import conversation

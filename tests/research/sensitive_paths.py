@@ -17,7 +17,7 @@ from memory.archive.importer import take_in
 from memory.chat import conversation
 from memory.content import restore_snapshot, store, take_snapshot
 from memory.contexts import identity
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import MemoryFile, Note, Proposal, ReviewLevel, User
 from memory.notes.merging import merge
 from memory.notes.writing import edit_note, supersede, write_note

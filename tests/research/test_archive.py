@@ -19,7 +19,7 @@ from memory.archive.kinds import EXPORTED, NOT_EXPORTED, in_order
 from memory.content import take_snapshot
 from memory.contexts import identity
 from memory.files.reading import read_file
-from memory.files.saving import append_to, lock_section, save_file
+from memory.files.services import append_to, lock_section, save_file
 from memory.models import (
     Activity,
     Agent,

@@ -21,7 +21,7 @@ from beacon_site.providers.search import SearchHit
 from memory.models import Topic
 from research.models import Run
 from research.running import starting
-from research.search import reading, stand_ins
+from research.search import reading
 from tests.research.conftest import Providers
 
 # Searches and reading run in threads, which see what is committed.
@@ -410,7 +410,7 @@ def test_a_change_that_no_reader_sees_is_not_reported(site: Site):
     ],
 )  # fmt: skip
 def test_a_page_about_signing_in_or_missing_pages_is_a_page(title: str, text: str):
-    assert stand_ins.reason_against(title, text) == ""
+    assert reading.reason_against(title, text) == ""
 
 
 @pytest.mark.parametrize(
@@ -425,4 +425,4 @@ def test_a_page_about_signing_in_or_missing_pages_is_a_page(title: str, text: st
     ],
 )
 def test_what_servers_send_in_place_of_a_page_is_recognized(title: str, text: str):
-    assert stand_ins.reason_against(title, text)
+    assert reading.reason_against(title, text)

@@ -11,9 +11,8 @@ from django.utils.html import strip_tags
 from memory.actors import RESEARCH
 from memory.models import Topic, TopicFact, User
 from research.models import Report, Run
-from research.reports import compare, compare_facts, compare_sources
-from research.reports.compare import Asked
-from research.reports.compare_facts import Entry
+from research.reports import compare
+from research.reports.compare import Asked, Entry
 from tests.research import cast
 from tests.research.conftest import Providers
 from tests.research.factories import (
@@ -63,7 +62,7 @@ def ran(topic: Topic, **report: Any) -> Run:
 def became(topic: Topic, first: int, last: int) -> dict[str, Entry]:
     """Return what became of each fact, by the words it has in the end."""
     runs = [one.run for one in compare.choices_of(topic)]
-    groups = compare_facts.compare(topic, runs, first, last)
+    groups = compare.compare_facts(topic, runs, first, last)
     return {entry.now or entry.before: entry for group in groups for entry in group.entries}
 
 
@@ -313,7 +312,7 @@ def test_sources_are_told_by_address_though_their_numbers_differ(topic: Topic):
     ran(topic, sources=[make_source(3, "New"), make_source(1, "Both") | {"n": 7}])
     old, new = Report.objects.order_by("run__number")
 
-    found = compare_sources.compare(topic, old, new)
+    found = compare.compare_sources(topic, old, new)
 
     (both,) = found["both"]
     assert (both.title, both.old, both.new) == ("Both", 1, 7)
@@ -331,7 +330,7 @@ def test_settings_that_differed_are_told_in_words(topic: Topic):
 
     rows = {
         row.label: (row.old, row.new)
-        for row in compare_sources.compare(topic, old, new)["settings"]
+        for row in compare.compare_sources(topic, old, new)["settings"]
     }
 
     assert rows == {
@@ -345,7 +344,7 @@ def test_another_writer_is_a_difference(topic: Topic):
     ran(topic, written_by="a-model", is_extractive=False)
     old, new = Report.objects.select_related("run").order_by("run__number")
 
-    (row,) = compare_sources.compare(topic, old, new)["settings"]
+    (row,) = compare.compare_sources(topic, old, new)["settings"]
 
     assert (row.label, row.old, row.new) == ("Written by", "no model", "a-model")
 
@@ -356,7 +355,7 @@ def test_the_services_and_the_plan_of_two_runs_are_told_as_people_call_them(topi
         Run.objects.filter(pk=run.pk).update(manifest={"planned_by": by, "services": services})
     old, new = Report.objects.select_related("run").order_by("run__number")
 
-    rows = compare_sources.compare(topic, old, new)["settings"]
+    rows = compare.compare_sources(topic, old, new)["settings"]
 
     assert [(row.label, row.old, row.new) for row in rows] == [
         ("Plan", "planned by templates", "taken from the run that this one repeats"),

@@ -16,7 +16,7 @@ from django.urls import reverse
 from beacon_site.providers.llm import Answer, Message, ToolCall, Usage
 from memory.chat import conversation
 from memory.chat import turn as conversation_turn
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Topic
 from research.models import Run, Step
 from research.running import following_up

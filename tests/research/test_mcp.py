@@ -11,7 +11,7 @@ from django.utils import timezone
 from starlette.responses import Response
 
 from memory.accounts import tokens
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Activity, Agent, ApiToken, MemoryFile, Note, Trust, User
 from memory.notes.writing import write_note
 from memory.reviewing import agent_reading

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Agent, MemoryFile, Note, Proposal, Trust, User
 from memory.notes.writing import write_note
 from memory.toolkit.registry import REGISTRY

@@ -15,7 +15,7 @@ from memory.models import Activity, Topic
 from memory.records import acts as record_acts
 from research.models import Channel, Delivery, Digest, Run
 from research.notifications import channels, digests, notice_text, sending
-from research.runs import removed_runs
+from research.runs import trash
 from tests.research import cast
 from tests.research.mail_server import MailServer, use
 from tests.research.notice_cast import email, laid_out, saved_run
@@ -183,7 +183,7 @@ def test_a_failed_run_that_was_removed_is_told_neither_by_itself_nor_by_the_dige
 ):
     run = failed(topic, "the network was down")
     digest = digest_of(topic)
-    removed_runs.remove(run, by=topic.owner.actor)
+    trash.remove(run, by=topic.owner.actor)
 
     for row in Delivery.objects.all():
         sending.deliver(row.pk)

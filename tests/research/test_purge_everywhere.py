@@ -25,7 +25,7 @@ from memory.chat import turn as conversation_turn
 from memory.content import snapshots
 from memory.content.storing import store
 from memory.documents.library import add_document
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.llm import connections
 from memory.models import (
     BulkAct,

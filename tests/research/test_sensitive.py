@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from memory.content import store
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import User
 from memory.notes.writing import write_note
 from memory.observations.writing import write_observation

@@ -21,8 +21,8 @@ from beacon_site.providers.llm import LlmProfile
 from beacon_site.providers.openai_model import OpenAIModel
 from memory.models import ModelCall, Topic, User
 from research.models import Run, RunLost, Step
-from research.reporting import drafting
-from research.reporting.drafting import LiveDraft, NobodyWaits
+from research.reporting import writing as report_writing
+from research.reporting.writing import LiveDraft, NobodyWaits
 from tests.providers.servers import ScriptedChatServer, says
 from tests.research import cast
 from tests.research.conftest import Providers
@@ -35,7 +35,7 @@ MIDDLE = "Cells from Kyoto are made by the thousand"
 @pytest.fixture
 def chat(providers: Providers, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedChatServer]:
     """A model on loopback that plans at once and writes slowly, about two seconds."""
-    monkeypatch.setattr(drafting, "KEPT_EVERY", 0.25)
+    monkeypatch.setattr(report_writing, "KEPT_EVERY", 0.25)
     with ScriptedChatServer() as server:
         write(server, body())
         cast.set_up(providers, 1)

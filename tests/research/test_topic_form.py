@@ -250,7 +250,7 @@ def test_what_is_not_chosen_is_the_usual_and_what_there_is_not_is_refused(
 
     assert form.is_valid()
     assert form.state()[field] == usual
-    assert "is not among the choices" in problems(alice, field, **{field: "loud"})
+    assert "is not one of the available choices" in problems(alice, field, **{field: "loud"})
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "many", "99999999999999999999"])
@@ -283,9 +283,9 @@ def test_no_money_at_all_is_a_budget_too(alice: Any):
         ({"time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
         ({"preset": "none", "time_zone": "Mars/Olympus"}, "time_zone", "no time zone"),
         ({"time_zone": ""}, "time_zone", "such as Europe/Berlin or UTC"),
-        ({"preset": "hourly"}, "preset", "is not among the choices"),
-        ({"hour": "25"}, "hour", "is not among the choices"),
-        ({"preset": "monthly", "day": "31"}, "day", "is not among the choices"),
+        ({"preset": "hourly"}, "preset", "is not one of the available choices"),
+        ({"hour": "25"}, "hour", "is not one of the available choices"),
+        ({"preset": "monthly", "day": "31"}, "day", "is not one of the available choices"),
     ],
 )
 def test_a_schedule_that_cannot_be_is_explained_beside_its_field(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.models import User
 from memory.notes.writing import write_note
 from tests.research.factories import make_hits, make_report, make_run, make_topic

@@ -22,7 +22,7 @@ from django.db import OperationalError, connection, connections
 
 from beacon_site import backups
 from memory.files import mirror_left
-from memory.files.saving import append_to
+from memory.files.services import append_to
 from memory.management.commands import restore
 from memory.models import Note, Revision, SearchTerm, Topic, User
 from memory.notes.writing import write_note

@@ -21,7 +21,7 @@ from beacon_site.json_lines import JsonPrinter
 from beacon_site.providers.errors import ProviderError
 from beacon_site.redaction import redact_line
 from memory.models import Connection, Invitation, Note, User
-from research.working import parallel
+from research.working import context
 from tests.api.cast import Program
 
 
@@ -154,7 +154,7 @@ def test_a_program_is_named_by_the_number_of_its_token(
 def test_threads_of_a_run_log_with_its_ids(objects: Callable[[], list[dict[str, Any]]]) -> None:
     say = structlog.get_logger("thread").info
     with structlog.contextvars.bound_contextvars(run=7, task_id="t"):
-        list(parallel.outcomes([lambda: say("asked")] * 2, 2, lambda: True))
+        list(context.outcomes([lambda: say("asked")] * 2, 2, lambda: True))
 
     assert [(line["run"], line["task_id"]) for line in objects()] == [(7, "t"), (7, "t")]
 

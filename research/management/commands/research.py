@@ -24,7 +24,7 @@ from research.budgets.budget import DEFAULTS
 from research.models import Report, Run, RunInTheWay
 from research.running import allowance, executor, following_up, starting
 from research.running.allowance import NotNow
-from research.runs import plan_page
+from research.runs import page as run_page
 
 POLL_SECONDS = 0.5
 WAITS_FOR_A_PERSON = 3  # the exit code where --wait ends since a plan is to be looked at first
@@ -139,5 +139,5 @@ def _whom_it_waits_for(run: Run) -> str:
     page = reverse("research:run", args=[run.topic.slug, run.pk])
     told = _("%(what)s Look at it on %(address)s; the report comes after that.")
     with timezone.override(zone_of(run.topic.owner.time_zone)):
-        what = plan_page.in_words(run)
+        what = run_page.plan_in_words(run)
     return told % {"what": what, "address": f"{settings.BEACON_URL}{page}"}

@@ -1,19 +1,21 @@
-"""Which sections a change of a memory file took away, and how one is put back at its place.
-
-A section counts as taken away where its heading is gone, or all it said, and most of its lines
-stand nowhere else now: what was renamed or moved is there still, and a line that was edited is the
-history's alone.  With a section go those inside it, as one.
-"""
+"""Sections removed from a file: kept in its trash, with their locks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
 from memory.file_texts.outline import line_count, lines_of
 from memory.file_texts.sections import Heading, SectionText, sections_of, telling
 from memory.file_texts.summaries import summary_span
+from memory.models import FileEntry, MemoryFile, Revision
+from memory.models.history import Change
 
 MOST = 50  # of one change; beyond it what went is kept as one
 
@@ -154,3 +156,39 @@ def _line_for(text: str, one: Removed, before: str) -> int:
 def _begins(one: Removed, section: SectionText) -> bool:
     words = section.text.strip("\n")
     return f"{one.text}\n".startswith(f"{words}\n")
+
+
+def follow(file: MemoryFile, before: str, *, by: Actor, why: str, source: str) -> None:
+    """Let the trash hold the sections that are gone since `before`, and none that stand again.
+
+    Called in the transaction that saved the file, whose row is held.
+    """
+    after = str(file.content)
+    for entry in FileEntry.objects.filter(file=file).in_trash():
+        if entry.content and stands_in(after, entry.content):
+            entry.owner = file.owner
+            entry.restore(by=by)
+    gone = removed_from(before, after)
+    if not gone:
+        return
+    now = timezone.now()
+    entries = [_entry(file, one, now) for one in gone]
+    FileEntry.objects.bulk_create(entries)
+    changes = [Change(entry, {"trashed_at": None}, {"trashed_at": now}, 1) for entry in entries]
+    said = why or _("moved to the trash")
+    Revision.record_many(changes, by=by, why=said, source=source)
+
+
+def _entry(file: MemoryFile, one: Removed, now: datetime) -> FileEntry:
+    return FileEntry(
+        owner_id=file.owner_id,
+        file=file,
+        path=file.path,
+        heading=list(one.heading),
+        content=one.text,
+        removed_in=file.version,
+        source=file.source,
+        trust=file.trust,
+        sensitivity=file.sensitivity,
+        trashed_at=now,
+    )

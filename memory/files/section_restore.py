@@ -16,11 +16,10 @@ from django.utils.translation import gettext as _
 from memory.actors import Actor
 from memory.errors import InvalidValue, MemoryRefused
 from memory.file_texts.sections import sections_of
-from memory.files.cleaning import Cleaned
-from memory.files.joining import content_at
-from memory.files.refusals import FileConflict
-from memory.files.removed import Removed, put_in, stands_in, taken_out
-from memory.files.writing import Act, rows_held, save
+from memory.files.errors import FileConflict
+from memory.files.section_trash import Removed, put_in, stands_in, taken_out
+from memory.files.services import Act, Cleaned, rows_held, save
+from memory.files.three_way_merge import content_at
 from memory.models import FileEntry, MemoryFile
 
 

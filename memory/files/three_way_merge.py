@@ -1,4 +1,4 @@
-"""A text that was based on an older version, joined with what was written since."""
+"""Merge a text based on an older version with what was saved since."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from memory.file_texts.summaries import NOTHING, summary_of, with_summary
 from memory.files.blame import Runs
-from memory.files.refusals import FileConflict
+from memory.files.errors import FileConflict
 from memory.models import MemoryFile, Revision
 from memory.texts.merge import Merge, merge
 

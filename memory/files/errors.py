@@ -1,4 +1,4 @@
-"""Why a memory file is not read or written; each message says what to do."""
+"""Errors of memory files; each message says what to do."""
 
 from __future__ import annotations
 

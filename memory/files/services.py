@@ -1,0 +1,617 @@
+"""Create, save, patch, append to and rename memory files.
+
+The caller gets the file as it was saved, or a refusal (`errors`) that says why nothing was changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from memory.actors import Actor
+from memory.errors import InvalidValue, Locked
+from memory.file_texts.entries import readings
+from memory.file_texts.outline import lines_of
+from memory.file_texts.paths import FACTS, checked_path, is_fact, month_of, place_of
+from memory.file_texts.sections import locked_text, sections_of
+from memory.file_texts.summaries import (
+    LONGEST_SUMMARY,
+    NOTHING,
+    UPDATED,
+    by_rule,
+    line_of,
+    summary_of,
+    summary_span,
+    with_line,
+    with_summary,
+)
+from memory.files import limits, section_trash
+from memory.files.blame import Runs, carried
+from memory.files.errors import NoSuchFile
+from memory.files.limits import check_lines
+from memory.files.three_way_merge import Kept, content_at, joined, kept_at
+from memory.models import MemoryFile, Revision, Section, Trust, User
+from memory.texts.text import clean, one_line, shorten
+from memory.texts.time_zones import named
+
+# --- cleaning text -----------------------------------------------------------------------------
+
+_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The text as it can be stored, and what the writer is told of that."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
+
+
+def cleaned(text: str) -> Cleaned:
+    """Return the text mended; line ends alone are no news to anybody."""
+    warnings = []
+    if text.startswith(_MARK):
+        text = text.removeprefix(_MARK)
+        warnings.append(_("A byte order mark at the beginning was left out."))
+    text, was_unclean = clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if was_unclean:
+        warnings.append(_("Characters that cannot be stored (NUL, controls) were left out."))
+    return Cleaned(text, tuple(warnings))
+
+
+# --- writing rows ------------------------------------------------------------------------------
+
+BEACON, PERSON, AGENT = MemoryFile.SummaryBy
+MOST_WARNINGS = 10  # told of one save
+_AGENTS = ("agent", "reflector", "research")  # whose words nobody has vouched for yet
+_TRUST = list(Trust.values)  # from the most to the least
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What came of a save: the file as it is stored, and what its writer should know."""
+
+    file: MemoryFile
+    merged: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who writes, why, and in which way; `kept` is the older version that a restore puts back.
+
+    `summary_by` is the author of the summary line, if that is not the writer.
+    """
+
+    by: Actor
+    why: str = ""
+    source: str = ""
+    trust: str = ""
+    summary: str | None = None
+    summary_by: str = ""
+    is_exact: bool = False  # an older version put back, with its summary line
+    appends: bool = False
+    kept: Kept | None = None
+    tells_trash: bool = True  # whether sections that go with the write are told to the trash
+
+
+def paths_of(owner: User) -> list[str]:
+    """Return the owner's files by path, facts first."""
+    found = MemoryFile.objects.of(owner).live().values_list("path", flat=True)
+    return sorted(found, key=place_of)
+
+
+def held(write: Callable[[], Saved]) -> Saved:
+    """Carry a write out in a transaction; once more where another one made the month's file first."""
+    try:
+        with transaction.atomic():
+            return write()
+    except IntegrityError:
+        with transaction.atomic():
+            return write()
+
+
+def rows_held(owner: User, path: str) -> dict[str, MemoryFile]:
+    """Return the rows that a write of `path` must hold, by path: of a fact file both.
+
+    Two writers must not pass the budget together, so whoever writes one holds the other, too.
+    """
+    paths = FACTS if is_fact(path) else (path,)
+    rows = MemoryFile.objects.of(owner).live().filter(path__in=paths).order_by("path")
+    return {row.path: row for row in rows.select_for_update(of=("self",), no_key=True)}
+
+
+def save(
+    owner: User, path: str, fresh: Cleaned, act: Act, *, seen: int | None, join: bool
+) -> Saved:
+    """Store a text that is mended, in a transaction that goes on to hold the rows.
+
+    `seen` and `join` are as `save_file` has them.  Raises what that raises.
+    """
+    limits.check_lines(fresh.text)  # before a summary line is put in: as the writer counts them
+    rows = rows_held(owner, path)
+    file = rows.get(path)
+    if file is None and seen:
+        raise NoSuchFile(path, paths_of(owner))
+    text, is_merged = fresh.text, False
+    if file is not None:
+        file.is_appended = act.appends
+        file.check_may_change(act.by)
+        text, is_merged = joined(file, text, seen=seen, join=join)
+        if text == file.content and act.summary is None:
+            return Saved(file, is_merged, fresh.warnings)
+    offered = one_line(act.summary or "") or summary_of(text)
+    text, summary_by = _summed(path, text, act, file)
+    others = sum(row.size for row in rows.values() if row.path != path)
+    limits.check_lines(text)
+    limits.check_size(path, limits.size_of(text), others)
+    warnings = (*fresh.warnings, *_told(path, text, file))
+    if file is None:
+        file = _made(owner, path, text, act, summary_by)
+        return Saved(file, is_merged, warnings[:MOST_WARNINGS])
+    is_refused = file.summary_by == PERSON and _writer(act) != PERSON
+    if is_refused and offered and offered != file.summary:
+        warnings = (_("A person wrote the summary line, so it was kept."), *warnings)
+    locks, gone = _section_locks(file, text, act.by)
+    if text != file.content or summary_by != file.summary_by:
+        _change(file, text, act, locks, summary_by, is_merged=is_merged)
+    return Saved(file, is_merged, (*gone, *warnings)[:MOST_WARNINGS])
+
+
+def _change(
+    file: MemoryFile,
+    text: str,
+    act: Act,
+    locks: list[list[str]],
+    summary_by: str,
+    *,
+    is_merged: bool,
+) -> None:
+    why = act.why
+    if is_merged:
+        why = " ".join([why, _("(joined with version %(n)d)") % {"n": file.version}]).strip()
+    fields = {
+        "content": text,
+        "summary": summary_of(text) or "",
+        "summary_by": summary_by,
+        "size": limits.size_of(text),
+        "blame": _blamed(file, text, act),
+    }
+    if locks != file.section_locks:
+        fields["section_locks"] = locks
+    trust = _trust(act, file.trust)
+    if trust != file.trust and not act.by.is_person:
+        fields["trust"] = trust
+    before = str(file.content)
+    file.change(by=act.by, why=why, source=act.source, **fields)
+    file.is_appended = False
+    if act.tells_trash:
+        section_trash.follow(file, before, by=act.by, why=why, source=act.source)
+
+
+def _blamed(file: MemoryFile, text: str, act: Act) -> Runs:
+    """Return the blame of the new text: what is put back is from whoever wrote it first."""
+    was = act.kept or Kept(file.content, file.blame)
+    return carried(was.blame, was.content, text, file.version + 1)
+
+
+def _made(owner: User, path: str, text: str, act: Act, summary_by: str) -> MemoryFile:
+    """Make a file that was not there, with its first revision."""
+    now = timezone.now()
+    file = MemoryFile(
+        owner=owner,
+        path=path,
+        content=text,
+        summary=summary_of(text) or "",
+        summary_by=summary_by,
+        size=limits.size_of(text),
+        blame=carried([], "", text, 1),
+        source=act.source or str(act.by),
+        trust=_trust(act, Trust.OWNER),
+        created=now,
+        updated=now,
+    )
+    file.save(force_insert=True)
+    Revision.record(
+        file, before={}, after=file.snapshot(), by=act.by, version=1, why=act.why, source=act.source
+    )
+    Section.follow_file(file)
+    file.tell()
+    return file
+
+
+def _trust(act: Act, stands: str) -> str:
+    """Return how far the file is to be believed: as the least of what it holds."""
+    given = act.trust or (Trust.AGENT if act.by.kind in _AGENTS else Trust.OWNER)
+    return max(stands, given, key=_TRUST.index)
+
+
+def _summed(path: str, text: str, act: Act, file: MemoryFile | None) -> tuple[str, str]:
+    """Return the text with its summary line, and who wrote the line.
+
+    A person's line is kept until a person writes another or empties it.  Any other is generated
+    with each save, unless the writer brings a new one.
+    """
+    stored, author = (file.summary, file.summary_by) if file else (None, BEACON)
+    written, writer = summary_of(text), _writer(act)
+    if act.is_exact and written:
+        return text, act.summary_by or author
+    given = None if act.summary is None else cleaned(one_line(act.summary)).text
+    if file and author == PERSON:
+        if writer != PERSON:
+            return (text if written == stored else with_line(text, _line_in(file.content))), author
+        if given is None and written == stored:
+            return text, author
+    if given:
+        return with_summary(text, given), writer
+    generated = by_rule(path, text)
+    is_emptied = given is not None and writer == PERSON
+    if is_emptied or not written or written in (stored, NOTHING):
+        return with_summary(text, generated), BEACON
+    return text, BEACON if written == generated else writer
+
+
+def _writer(act: Act) -> str:
+    """Return whose a summary line is that comes with the write; an edit on disk is a person's."""
+    if act.summary_by:
+        return act.summary_by
+    return PERSON if act.by.is_person or act.by.kind == "disk" else AGENT
+
+
+def _line_in(text: str) -> str:
+    begin, end = summary_span(text)
+    return text[begin:end]
+
+
+def _section_locks(
+    file: MemoryFile, text: str, by: Actor
+) -> tuple[list[list[str]], tuple[str, ...]]:
+    """Return the section locks that stand on, and what is said of those that do not.
+
+    Raises Locked if anybody but a person changes or drops the text of a locked section.
+    """
+    kept, gone = [], []
+    for path in file.section_locks:
+        told = {"section": " › ".join(path), "path": file.path}
+        now = locked_text(text, path)
+        if not by.is_person and now != locked_text(file.content, path):
+            raise Locked(
+                _(
+                    "The section “%(section)s” of %(path)s is locked: only a person may change it. "
+                    "Nothing was saved; leave its lines as they are."
+                )
+                % told
+            )
+        if now is None:
+            gone.append(_("The lock of “%(section)s” went with the section.") % told)
+        else:
+            kept.append(path)
+    return kept, tuple(gone)
+
+
+def _told(path: str, text: str, file: MemoryFile | None) -> list[str]:
+    """Return what the writer should know of the new text and could not know of the old one."""
+    told = []
+    if len(line := summary_of(text) or "") >= LONGEST_SUMMARY and line.endswith("…"):
+        most = {"most": LONGEST_SUMMARY}
+        told.append(_("The index shows the first %(most)d characters of the summary line.") % most)
+    if not is_fact(path):
+        known = {p for one in readings(file.content if file else "") for p in one.problems}
+        found = [problem for one in readings(text) for problem in one.problems]
+        told += [problem for problem in dict.fromkeys(found) if problem not in known]
+    return told
+
+
+def check_rough_size(owner: User, path: str, text: str) -> None:
+    """Refuse what is too large for any file before anything is worked out over it."""
+    if (size := limits.size_of(text)) > limits.MOST_EPISODES:
+        facts = MemoryFile.objects.of(owner).live().filter(path__in=FACTS).exclude(path=path)
+        limits.check_size(path, size, sum(facts.values_list("size", flat=True)))
+
+
+# --- appending an entry ------------------------------------------------------------------------
+
+_TITLES = {"facts/user.md": "User", "facts/memory.md": "Memory"}
+_BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])[ \t]")
+
+
+def new_file(path: str) -> str:
+    """Return the text that a file begins with: its title, and a summary line yet to be made."""
+    title = _TITLES.get(path) or f"{month_of(path)} Episodes"
+    return f"# {title}\n\n{line_of('')}\n"
+
+
+def first_text(path: str, day: str) -> str:
+    """Return what a fact file of a new account says, in seed 003's format."""
+    return f"{new_file(path)}\n- Updated: {day}\n"
+
+
+def with_entry(path: str, text: str, entry: str, zone: str) -> str:
+    """Return the text with the entry at its end, one blank line before it (R156).
+
+    The `- Updated:` line with which a fact file ends stays its last line, with today's date.
+    """
+    entry = entry.strip("\n")
+    lines = lines_of(text.rstrip("\n"))
+    if not (is_fact(path) and lines and UPDATED.match(lines[-1])):
+        stands = text.rstrip("\n")
+        return f"{stands}\n\n{entry}\n" if stands.strip() else f"{entry}\n"
+    stands = "\n".join(lines[:-1]).rstrip("\n")
+    gap = "\n" if _BULLET.match(entry.split("\n")[-1]) else "\n\n"
+    day = timezone.now().astimezone(ZoneInfo(named(zone) or "UTC")).date().isoformat()
+    before = f"{stands}\n\n" if stands.strip() else ""
+    return f"{before}{entry}{gap}- Updated: {day}\n"
+
+
+# --- patching ----------------------------------------------------------------------------------
+
+Pair = tuple[str, str]
+
+
+class PatchRefused(InvalidValue):
+    """A pair does not fit the text; `number` counts the pairs from 1, 0 where there are none."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message, errors={"patches": [message]})
+        self.number = number
+
+
+def patched(path: str, text: str, patches: Sequence[Pair]) -> str:
+    """Return the text with each old text replaced by its new one, which is taken literally.
+
+    All old texts are looked for in the text as it stands, none in what another pair puts in.  The
+    file's summary line repeats what stands below it, so it counts only where nothing else does.
+    Raises PatchRefused for one that is empty, absent, stands more than once or overlaps another.
+    """
+    if not patches:
+        raise PatchRefused(_("There is nothing to patch: give pairs of old and new text."), 0)
+    spots = [
+        (*_spot(path, text, old, number), new, number)
+        for number, (old, new) in enumerate(patches, start=1)
+    ]
+    spots.sort(key=lambda spot: (spot[0], spot[1]))
+    said, at, last = [], 0, 0
+    for begin, end, new, number in spots:
+        if begin < at:
+            raise PatchRefused(
+                _(
+                    "The old texts of pairs %(first)d and %(second)d overlap in %(path)s. Nothing "
+                    "was changed: join them into one pair."
+                )
+                % {"first": min(last, number), "second": max(last, number), "path": path},
+                number,
+            )
+        said += [text[at:begin], new]
+        at, last = end, number
+    return "".join([*said, text[at:]])
+
+
+def _spot(path: str, text: str, old: str, number: int) -> tuple[int, int]:
+    """Return where the old text begins and ends."""
+    told = {"number": number, "old": shorten(old, 80), "path": path}
+    if not old:
+        raise PatchRefused(_("Pair %(number)d has no old text to look for.") % told, number)
+    spots = _found(text, old)
+    if not spots:
+        raise PatchRefused(
+            _(
+                "The old text of pair %(number)d (“%(old)s”) stands nowhere in %(path)s. Nothing "
+                "was changed: read the file and give the text exactly as it stands, spaces and "
+                "line breaks included."
+            )
+            % told,
+            number,
+        )
+    if len(spots) > 1:
+        raise PatchRefused(
+            _(
+                "The old text of pair %(number)d (“%(old)s”) stands more than once in %(path)s. "
+                "Nothing was changed: give more of the text around it, so that it stands once."
+            )
+            % told,
+            number,
+        )
+    return spots[0], spots[0] + len(old)
+
+
+def _found(text: str, old: str) -> list[int]:
+    """Return where the old text begins, no more than two places, the summary line's the last."""
+    begin, end = summary_span(text)
+    outside: list[int] = []
+    inside: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(outside) < 2:
+        (inside if begin <= at and at + len(old) <= end else outside).append(at)
+        at = text.find(old, at + 1)
+    return outside or inside[:2]
+
+
+# --- saving a whole file -----------------------------------------------------------------------
+
+
+def save_file(
+    owner: User,
+    path: str,
+    content: str,
+    *,
+    by: Actor,
+    seen: int | None = None,
+    why: str = "",
+    source: str = "",
+    summary: str | None = None,
+    summary_by: str = "",
+    join: bool = True,
+    trust: str = "",
+) -> Saved:
+    """Replace a file's whole text; a month's file that is not there is made.
+
+    `seen` is the version that the text is based on: None writes over what stands, 0 says that
+    there must be none yet.  What others wrote since is joined where the changes lie apart (`join`).
+    `summary` wins over any summary line in the text, but nobody except a person replaces a
+    person's line.  `summary_by` names the author of the line if that is not `by`.  `trust` is that
+    of what the text derives from, where it is less than the writer's own.
+
+    Raises InvalidValue (path), FileConflict, Locked, OverBudget, LimitReached (a line), NoSuchFile
+    (`seen` names a version of a file that is gone).  Nothing is stored in any of these cases.
+    """
+    path, fresh = checked_path(path), cleaned(content)
+    check_rough_size(owner, path, fresh.text)
+    act = Act(by, why, source, trust, summary, summary_by)
+    return held(lambda: save(owner, path, fresh, act, seen=seen, join=join))
+
+
+def patch_file(
+    owner: User,
+    path: str,
+    patches: Sequence[tuple[str, str]],
+    *,
+    by: Actor,
+    seen: int | None = None,
+    why: str = "",
+    source: str = "",
+    trust: str = "",
+) -> tuple[Saved, int]:
+    """Replace stretches of a file, all or none; return what came of it and how many there were.
+
+    Each old text must stand exactly once in the version that was seen (default: the one that
+    stands).  Raises PatchRefused where one does not, NoSuchFile, and what `save_file` raises.
+    """
+    path = checked_path(path)
+    pairs = [(cleaned(old).text, cleaned(new).text) for old, new in patches]
+
+    def write() -> Saved:
+        file = rows_held(owner, path).get(path)
+        if file is None:
+            raise NoSuchFile(path, paths_of(owner))
+        known = content_at(file, seen) if seen else None
+        text = Cleaned(patched(path, str(file.content) if known is None else known, pairs))
+        based_on = file.version if known is None else seen
+        return save(owner, path, text, Act(by, why, source, trust), seen=based_on, join=True)
+
+    return held(write), len(pairs)
+
+
+def append_to(
+    owner: User,
+    path: str,
+    entry: str,
+    *,
+    summary: str | None = None,
+    summary_by: str = "",
+    by: Actor,
+    why: str = "",
+    source: str = "",
+    trust: str = "",
+    once: bool = False,
+) -> Saved:
+    """Add an entry at a file's end, a blank line before it; a month's file is made by its first.
+
+    `summary` and `summary_by` are as in `save_file`.  With `once` an entry that stands at the end
+    already is not added again: a form that is sent twice says it once.  Raises what `save_file`
+    raises, and InvalidValue for an entry without words.
+    """
+    path, fresh = checked_path(path), cleaned(entry)
+    if not fresh.text.strip():
+        problem = _("There is nothing to append: the entry has no words.")
+        raise InvalidValue(problem, errors={"entry": [problem]})
+    check_rough_size(owner, path, fresh.text)
+    check_lines(fresh.text)  # the entry's own: it does not know those of the file
+    act = Act(by, why, source, trust, summary, summary_by, appends=True)
+
+    def write() -> Saved:
+        file = rows_held(owner, path).get(path)
+        if once and file and str(file.content).rstrip().endswith(f"\n\n{fresh.text.strip()}"):
+            return Saved(file, warnings=fresh.warnings)
+        stands = str(file.content) if file else new_file(path)
+        text = with_entry(path, stands, fresh.text, owner.time_zone)
+        return save(owner, path, Cleaned(text, fresh.warnings), act, seen=None, join=True)
+
+    return held(write)
+
+
+def restore_version(
+    owner: User, path: str, version: int, *, by: Actor, seen: int | None = None
+) -> Saved:
+    """Write a file's text as it was at `version`, letter by letter, as a new version.
+
+    Raises InvalidValue where it never had that version, FileConflict where somebody wrote since
+    `seen`, and what `save_file` raises.
+    """
+    path = checked_path(path)
+
+    def write() -> Saved:
+        file = rows_held(owner, path).get(path)
+        if file is None:
+            raise NoSuchFile(path, paths_of(owner))
+        kept = kept_at(file, version)
+        if kept is None:
+            told = {"path": path, "version": version, "last": file.version}
+            raise InvalidValue(
+                _("%(path)s has no version %(version)d; the newest is %(last)d.") % told
+            )
+        why = _("restored version %(n)d") % {"n": version}
+        summary_by = file.summary_by_at(version)
+        act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
+        return save(owner, path, Cleaned(kept.content), act, seen=seen, join=False)
+
+    return held(write)
+
+
+def put_back(file: MemoryFile, fields: dict[str, object], by: Actor, why: str) -> None:
+    """Set what a revision held, by the rules of a save (`memory.records.undoing`): size and blame follow.
+
+    Raises InvalidValue for a file in the trash: another one may stand at its path.
+    """
+    if file.trashed_at is not None:
+        told = {"path": file.path}
+        raise InvalidValue(
+            _("%(path)s lies in the trash; nothing was changed. Restore it first.") % told
+        )
+
+    def write() -> Saved:
+        stands = rows_held(file.owner, file.path).get(file.path, file)
+        if "content" in fields:
+            text, blame = str(fields["content"]), fields.get("blame")
+            kept = Kept(text, blame) if isinstance(blame, list) else None
+            summary_by = str(fields.get("summary_by") or stands.summary_by)
+            act = Act(by, why, summary_by=summary_by, is_exact=True, kept=kept)
+            stands = save(file.owner, file.path, Cleaned(text), act, seen=None, join=False).file
+        locks = {name: fields[name] for name in ("lock", "section_locks") if name in fields}
+        if locks:
+            stands.change(by=by, why=why, **locks)
+        return Saved(stands)
+
+    held(write)
+    file.refresh_from_db()
+
+
+def lock_section(
+    file: MemoryFile, heading: Sequence[str], *, by: Actor, locked: bool
+) -> MemoryFile:
+    """Lock a section for all but people, or unlock it; `heading` is its path of headings.
+
+    Raises Locked if `by` is no person, InvalidValue where there is no such section to lock.
+    """
+    path = list(heading)
+    with transaction.atomic():
+        stands = rows_held(file.owner, file.path).get(file.path)
+        if stands is None:
+            raise NoSuchFile(file.path, paths_of(file.owner))
+        if locked and (not path or locked_text(stands.content, path) is None):
+            raise InvalidValue(_no_section(stands, path))
+        locks = [one for one in stands.section_locks if one != path] + [path] * locked
+        label = {"section": " › ".join(path)}
+        why = _("locked the section “%(section)s”") if locked else _("unlocked “%(section)s”")
+        return stands.change(by=by, why=why % label, section_locks=locks)
+
+
+def _no_section(file: MemoryFile, path: Sequence[str]) -> str:
+    there = " · ".join(" › ".join(one.heading) for one in sections_of(file.content) if one.heading)
+    told = {"section": " › ".join(path), "path": file.path, "there": there or "—"}
+    return _("%(path)s has no section “%(section)s”. There are: %(there)s.") % told
