@@ -17,7 +17,7 @@ from django.test import Client
 from beacon_site.providers.fakes import FakeEmbedder
 from memory.archive import jobs
 from memory.files import mirror
-from memory.files.saving import save_file
+from memory.files.services import save_file
 from memory.models import Embedding, LibraryDocument, MemoryFile, MirroredFile, Note, Revision, User
 from memory.notes.writing import write_note
 from memory.recall.recalling import recall
