@@ -52,7 +52,9 @@ def open_to_agents(caller: Caller, rows: Rows) -> Rows:
     """Keep the rows that the caller may see, of whatever scope it named."""
     if caller.by.is_person:
         return rows
-    return rows.for_agents()
+    shown: Any = rows
+    kept: Rows = shown.for_agents()
+    return kept
 
 
 def one_of(caller: Caller, rows: QuerySet[Any], key: Any) -> Any:

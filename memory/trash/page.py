@@ -223,7 +223,7 @@ def trashed(
             yield name, rows.filter(path="") if model is LibraryDocument else rows
 
 
-def _readable(rows: QuerySet[Any], scopes: Sequence[str]) -> QuerySet[Any]:
+def _readable(rows: Any, scopes: Sequence[str]) -> Any:
     """Keep what `ToolContext.may_read` lets through."""
     rows = rows.for_agents()
     has_scope = any(field.name == "scope" for field in rows.model._meta.concrete_fields)

@@ -134,7 +134,7 @@ def treat_source(
 
 def _topic(request: ApiRequest, slug: str) -> Any:
     caller = request.auth
-    topics = topic_page.topics_of(caller.owner).filter(slug=slug)
+    topics: Any = topic_page.topics_of(caller.owner).filter(slug=slug)
     if not caller.by.is_person:
         topics = topics.for_agents()
     topic = topics.first()
