@@ -26,28 +26,25 @@ PRIVATE = ("secret_key", "beacon.env", "state.json")
 @register(Tags.security, deploy=True)
 def exposed(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Warn of settings that let others read along or get in."""
-    found: list[CheckMessage] = []
     is_open = settings.BEACON_BIND not in LOOPBACK
-    if is_open and not settings.BEACON_HTTPS:
-        hint = _(
-            "Put a proxy with TLS in front. In a container, publish the port to 127.0.0.1 only."
-        )
-        text = _("Beacon can be reached from other machines without TLS.")
-        found.append(Warning(text, hint=hint, id="beacon.W001"))
-    if (is_open or settings.BEACON_HTTPS) and not settings.PRODUCTION:
-        text = _("BEACON_ENV is local, but other machines can reach Beacon.")
-        found.append(Warning(text, hint=_("Set BEACON_ENV=production."), id="beacon.W002"))
-    if is_open and settings.BEACON_TRUST_PROXY:
-        text = _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any address.")
-        hint = _("Set BEACON_BIND to an address that only the proxy can reach.")
-        found.append(Warning(text, hint=hint, id="beacon.W003"))
-    if "*" in settings.ALLOWED_HOSTS:
-        text = _("ALLOWED_HOSTS accepts any host name.")
-        found.append(Warning(text, hint=_("Set it to your own host names."), id="beacon.W004"))
-    if len(settings.SECRET_KEY) < 50:
-        text = _("SECRET_KEY is short.")
-        found.append(Warning(text, hint=_("Use 50 characters or more."), id="beacon.W005"))
-    return found
+    local = (is_open or settings.BEACON_HTTPS) and not settings.PRODUCTION
+    risks = [
+        (is_open and not settings.BEACON_HTTPS,
+         _("Beacon can be reached from other machines without TLS."),
+         _("Put a proxy with TLS in front. In a container, publish the port to 127.0.0.1 only.")),
+        (local, _("BEACON_ENV is local, but other machines can reach Beacon."),
+         _("Set BEACON_ENV=production.")),
+        (is_open and settings.BEACON_TRUST_PROXY,
+         _("With BEACON_TRUST_PROXY, anyone who bypasses the proxy can claim any address."),
+         _("Set BEACON_BIND to an address that only the proxy can reach.")),
+        ("*" in settings.ALLOWED_HOSTS, _("ALLOWED_HOSTS accepts any host name."), _("Set your own.")),
+        (len(settings.SECRET_KEY) < 50, _("SECRET_KEY is short."), _("Use 50 characters or more.")),
+    ]  # fmt: skip
+    return [
+        Warning(text, hint=hint, id=f"beacon.W00{number}")
+        for number, (is_risky, text, hint) in enumerate(risks, start=1)
+        if is_risky
+    ]
 
 
 @register(Tags.security, deploy=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pgtrigger
@@ -36,16 +35,15 @@ from memory.models import (
     SearchEntry,
     SearchSpace,
     User,
-    indexing,
 )
-from memory.recall import embedding, reindex, vector_tables
+from memory.recall import embedding, reindex
+from memory.recall.kinds import KINDS
 from memory.recall.vectors import recalled_models
 
 logger = structlog.get_logger(__name__)
 
 LAST_RESULT = "verify:last"  # in the cache, for the Health page
 KEPT_SECONDS = 30 * 24 * 3600
-BATCH = 200
 FRESH_SECONDS = 3600.0  # an upload's file exists before its row
 
 Rows = Sequence[tuple[Any, ...]]
@@ -58,10 +56,10 @@ class Invariant(NamedTuple):
     """
 
     name: str
-    sentence: Any
     find: str | Callable[[], Iterable[tuple[Any, ...]]]
     todo: Any
     fix: Callable[[Rows], object] | None = None
+    sentence: Any = ""
     reads_everything: bool = False
 
     def broken_by(self) -> Rows:
@@ -154,14 +152,18 @@ def _wrong_histories() -> Iterator[tuple[Any, ...]]:
 
 
 def _wrong_entries() -> Iterator[tuple[Any, ...]]:
-    """Yield owner, type and id of records without a search entry, and of entries without a record."""
+    """Yield owner, type and id of records without their entry, and of entries without a record."""
     for search_type, rows in reindex.indexed_rows().items():
         # A subquery of its own: with a join the planner would rather read all entries.
         space = SearchSpace.objects.filter(
             owner=OuterRef(OuterRef("owner")), record_type=search_type
         )
+        # By these two, a search leaves out what an agent must not see. Documents have neither.
+        marks = ("trust", "sensitivity") if search_type in KINDS else ()
         own = SearchEntry.objects.filter(
-            space_id=Subquery(space.values("pk")), record_id=OuterRef("pk")
+            space_id=Subquery(space.values("pk")),
+            record_id=OuterRef("pk"),
+            **{name: OuterRef(name) for name in marks},
         )
         for owner, key in rows.filter(~Exists(own)).order_by().values_list("owner_id", "pk"):
             yield owner, search_type, key
@@ -189,15 +191,6 @@ SELECT space.owner_id, space.record_type FROM memory_searchspace space CROSS JOI
            OR held.most < real.most OR held.shortest > real.shortest)
  ORDER BY 1
 """
-
-
-def _outdated_entries() -> Iterator[tuple[Any, ...]]:
-    """Yield owner, type and id of the records whose search entry has other words than they have."""
-    for rows in reindex.indexed_rows().values():
-        records = rows.order_by("owner_id", "pk").iterator(chunk_size=BATCH)
-        while some := list(islice(records, BATCH)):
-            for record in indexing.differing(some):
-                yield record.owner_id, record.search_type(), record.pk
 
 
 def _rebuild(rows: Rows) -> None:
@@ -235,11 +228,6 @@ def _records_without_vector() -> Iterator[tuple[Any, ...]]:
 def _mark_missing_vectors(rows: Rows) -> None:
     if (embedder := embedders.embedder()) is not None:
         embedding.mark_missing(embedder.model)
-
-
-def _wrong_vector_tables() -> Iterator[tuple[Any, ...]]:
-    if vector_tables.extension_version():
-        yield from ((vector_tables.table_of(size),) for size in vector_tables.behind())
 
 
 # --- accounts, sizes, waiting work ----------------------------------------------------------------
@@ -286,139 +274,70 @@ def _measure(rows: Rows) -> None:
 
 def _leftover_files() -> Iterator[tuple[Any, ...]]:
     """Yield the files of exports and imports that belong to no row."""
-    found: dict[uuid.UUID, Path] = {}
-    for path in Archive(pk=uuid.UUID(int=0)).file.parent.glob("*.file"):
-        try:
-            if time.time() - path.stat().st_mtime > FRESH_SECONDS:
-                found[uuid.UUID(path.stem)] = path
-        except (ValueError, FileNotFoundError):  # not Beacon's, or deleted just now
-            continue
-    known = set(Archive.objects.filter(pk__in=found).values_list("pk", flat=True))
-    yield from ((str(path),) for key, path in sorted(found.items()) if key not in known)
+    names = {f"{key}.file" for key in Archive.objects.values_list("pk", flat=True)}
+    for path in Archive(pk=uuid.UUID(int=0)).file.parent.glob("????????-*-????????????.file"):
+        with suppress(FileNotFoundError):  # deleted just now
+            if path.name not in names and time.time() - path.stat().st_mtime > FRESH_SECONDS:
+                yield (path,)
 
 
 def _delete_files(rows: Rows) -> None:
     for (path,) in rows:
-        Path(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
-_START = _("Start Beacon. Its workers take this up by themselves. If they run, check their logs.")
-_REBUILD = _(
-    "Run “%(manage)s verify --fix” or “%(manage)s rebuild_recall”. Until then, searches can miss or misrank results."
-)
+REPAIR = _("Run “%(manage)s verify --fix”.")
+RESTORE = _("These rows were changed outside Beacon. To undo it, restore a backup from before.")
+START = _("Start Beacon. Its workers take this up by themselves. If they run, check their logs.")
 
 INVARIANTS: list[Invariant] = [
     Invariant(
-        "triggers",
-        _("Every trigger that protects histories and keeps counts is installed and enabled."),
-        _wrong_triggers,
-        _(
-            "Run “%(manage)s verify --fix”. Without them, histories can be changed and search counts go wrong."
-        ),
-        _install_triggers,
+        "triggers", _wrong_triggers, REPAIR, _install_triggers,
+        sentence=_("Every trigger that protects histories and keeps counts is installed."),
     ),
     Invariant(
-        "admin",
-        _("At least one active account is an admin."),
-        _NO_ADMIN,
-        _("Create one with “%(manage)s createsuperuser”."),
+        "admin", _NO_ADMIN, _("Create one with “%(manage)s createsuperuser”."),
+        sentence=_("At least one active account is an admin."),
     ),
     Invariant(
-        "owners",
-        _("Everything in a topic or file belongs to that topic’s or file’s owner."),
-        _OTHER_OWNERS,
-        _("These rows were changed outside Beacon. Restore a backup from before that."),
+        "owners", _OTHER_OWNERS, RESTORE,
+        sentence=_("Everything in a topic or file belongs to that topic’s or file’s owner."),
     ),
     Invariant(
-        "history",
-        _(
-            "Each record’s history has every version, and its last one is the record’s present text."
-        ),
-        _wrong_histories,
-        _(
-            "These rows were changed outside Beacon, and what changed isn’t known. To undo it, "
-            "restore a backup from before that."
-        ),
-        reads_everything=True,
+        "history", _wrong_histories, RESTORE, reads_everything=True,
+        sentence=_("Each record’s history has every version, and the last one is its present text."),
     ),
     Invariant(
-        "search-entries",
-        _("The search index has exactly one entry for each record."),
-        _wrong_entries,
-        _REBUILD,
-        _rebuild,
+        "search-entries", _wrong_entries, REPAIR, _rebuild,
+        sentence=_("Each record has one entry in the search index, with its trust and sensitivity."),
     ),
     Invariant(
-        "search-counts",
-        _("The search index counts its entries and terms correctly."),
-        _WRONG_FIGURES,
-        _REBUILD,
-        _rebuild,
+        "search-counts", _WRONG_FIGURES, REPAIR, _rebuild,
+        sentence=_("The search index counts its entries and terms correctly."),
     ),
     Invariant(
-        "search-words",
-        _("Each search entry has the words of its record."),
-        _outdated_entries,
-        _REBUILD,
-        _rebuild,
-        reads_everything=True,
-    ),
-    Invariant(
-        "orphan-vectors",
-        _("Each vector belongs to a record that isn’t deleted."),
-        _orphan_vectors,
-        _(
-            "Run “%(manage)s verify --fix”, which deletes them. They still reveal something about the record."
-        ),
+        "orphan-vectors", _orphan_vectors, REPAIR,
         lambda rows: Embedding.objects.filter(pk__in=[row[0] for row in rows]).delete(),
+        sentence=_("Each vector belongs to a record that isn’t deleted."),
     ),
     Invariant(
-        "missing-vectors",
-        _("Each record has a vector, or is waiting for one."),
-        _records_without_vector,
-        _(
-            "Run “%(manage)s verify --fix”. Until then, these records are found by their exact words only."
-        ),
-        _mark_missing_vectors,
+        "missing-vectors", _records_without_vector, REPAIR, _mark_missing_vectors,
+        sentence=_("Each record has a vector, or is waiting for one."),
     ),
     Invariant(
-        "vector-tables",
-        _("The tables for semantic search hold every vector."),
-        _wrong_vector_tables,
-        _(
-            "Run “%(manage)s verify --fix” or “%(manage)s vectors”. Until then, semantic search misses records."
-        ),
-        lambda rows: vector_tables.prepare(),
+        "file-sizes", _WRONG_SIZES, REPAIR, _measure,
+        sentence=_("The stored size of each memory file is the size of its text."),
     ),
     Invariant(
-        "file-sizes",
-        _("The stored size of each memory file is the size of its text."),
-        _WRONG_SIZES,
-        _(
-            "Run “%(manage)s verify --fix”. Until then, edits can be refused or accepted by the wrong size."
-        ),
-        _measure,
+        "waiting-work", _WAITING, START,
+        sentence=_("No bulk action, export, import, answer or reflection is 30 minutes late."),
     ),
     Invariant(
-        "waiting-work",
-        _("No bulk action, export, import, answer or reflection has waited for over 30 minutes."),
-        _WAITING,
-        _START,
+        "leftover-files", _leftover_files, REPAIR, _delete_files,
+        sentence=_("Each file of an export or import belongs to a row."),
     ),
     Invariant(
-        "leftover-files",
-        _("Each file of an export or import belongs to a row."),
-        _leftover_files,
-        _("Run “%(manage)s verify --fix”, which deletes them. They hold someone’s memory."),
-        _delete_files,
+        "mirror", mirror.differing, REPAIR, lambda rows: mirror.bring_together(),
+        sentence=_("The memory files on disk are the same as those in the database."),
     ),
-    Invariant(
-        "mirror",
-        _("The memory files on disk are the same as those in the database."),
-        mirror.differing,
-        _(
-            "Run “%(manage)s verify --fix”, which imports edits from disk and then writes the files."
-        ),
-        lambda rows: mirror.bring_together(),
-    ),
-]
+]  # fmt: skip

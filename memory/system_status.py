@@ -24,7 +24,6 @@ from redis.exceptions import RedisError
 from beacon_site import health
 from beacon_site.installed import BY_HAND
 from beacon_site.providers.catalogue import BY_NAME
-from beacon_site.providers.llm import LlmProfile
 from memory import invariants
 from memory.files import mirror_folder
 from memory.llm import connections, embedders
@@ -91,10 +90,7 @@ def _redis() -> Part:
 def _processes() -> Iterator[Part]:
     names = {
         "worker": (_("Worker"), _("Runs wait in the queue until it is back.")),
-        "upkeep": (
-            _("Upkeep worker"),
-            _("Schedules, expiry and the library’s folder are paused."),
-        ),
+        "upkeep": (_("Upkeep worker"), _("Schedules, expiry and the library’s folder are paused.")),
         "beat": (
             _("Scheduler"),
             _("Scheduled runs are paused. You can still start runs manually."),
@@ -105,13 +101,12 @@ def _processes() -> Iterator[Part]:
         if age is not None and age <= health.OLDEST[kind]:
             yield Part(name, GOOD, _("Last seen %(seconds)d s ago.") % {"seconds": age})
             continue
-        seen = _("Never seen.") if age is None else _last_seen(age)
+        seen = _("Never seen.") if age is None else _last_seen(round(age / 60))
         todo = _("Start it with “%(make)s up” or “docker compose up -d”, then check its log.")
         yield Part(name, BAD, f"{seen} {meaning}", todo % BY_HAND)
 
 
-def _last_seen(age: float) -> str:
-    minutes = round(age / 60)
+def _last_seen(minutes: int) -> str:
     if minutes < 120:
         return _("Last seen %(minutes)d min ago.") % {"minutes": max(minutes, 1)}
     return _("Last seen %(hours)d h ago.") % {"hours": round(minutes / 60)}
@@ -139,15 +134,11 @@ def _verified() -> Part:
 
 
 def _model() -> Part:
+    """Judge the model by its last completed call. Only the owner of the call sees the error."""
     profile = connections.llm_profile()
     if profile is None:
         text = _("No model is set up. Reports quote their sources.")
         return Part(_("Model"), GOOD, text, _("To use a model, add it in Connections."))
-    return _last_answer(profile)
-
-
-def _last_answer(profile: LlmProfile) -> Part:
-    """Judge the model by its last completed call. Only the owner of the call sees the error."""
     calls = ModelCall.objects.filter(model=profile.model).defer("prompt", "answer", "error")
     last = calls.exclude(failure=ModelCall.Failure.LEFT).order_by("-id").first()
     name, values = _("Model"), {"model": profile.model}
@@ -252,8 +243,7 @@ def _data_folder() -> Part:
         todo = _("Make Beacon’s user the owner of the folder, or set BEACON_DATA_DIR.")
         return Part(name, BAD, text % {"folder": folder}, todo)
     free = shutil.disk_usage(folder).free
-    text = _("%(folder)s has %(gib).1f GiB free.")
-    text %= {"folder": folder, "gib": free / 1024**3}
+    text = _("%(folder)s has %(gib).1f GiB free.") % {"folder": folder, "gib": free / 1024**3}
     if free < LOW_DISK:
         return Part(name, WARN, text, _("Free up disk space. A full disk stops the database."))
     return Part(name, GOOD, text)

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 from cronsim import CronSimError
-from django.db.models import Max
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext as translate
@@ -15,26 +14,21 @@ from django.utils.translation import gettext_lazy as _
 
 from memory.actors import MAINTENANCE
 from memory.content import clearing
-from memory.invariants import INVARIANTS, Invariant, Rows
+from memory.invariants import INVARIANTS, REPAIR, RESTORE, START, Invariant, Rows
 from memory.models import ContentItem, Topic
 from research import outbox
 from research.models import Delivery, Run, Schedule, Step, TopicNews
 from research.notifications import sending
 from research.schedules import scheduling
 
-# A worker renews its lease, or ends the row, long before it runs out. The scheduler frees the rest
-# within 15 seconds, so that after a minute nobody has.
-_RUN_LEASES = """
-SELECT id, worker, lease_until FROM research_run
+# A worker renews its lease, or ends the row. The scheduler frees the rest within 15 seconds.
+_LEASES = """
+SELECT 'run', id::text, lease_until FROM research_run
  WHERE status = 'running' AND coalesce(lease_until < now() - interval '1 min', true)
-"""
-_FOLLOW_UP_LEASES = """
-SELECT id, name, lease_until FROM research_step
+UNION ALL SELECT 'follow-up step', id::text, lease_until FROM research_step
  WHERE is_follow_up AND state = 'running'
    AND coalesce(lease_until < now() - interval '1 min', true)
-"""
-_DELIVERY_LEASES = """
-SELECT id, subject, lease_until FROM research_delivery
+UNION ALL SELECT 'message', id::text, lease_until FROM research_delivery
  WHERE state = 'sending' AND coalesce(lease_until < now() - interval '1 min', true)
 """
 _WAITING = """
@@ -68,13 +62,6 @@ SELECT report.id, item.id, item.citations FROM research_deltaitem item
  WHERE NOT item.citations <@ ARRAY(
        SELECT (cited ->> 'n')::int FROM jsonb_array_elements(report.sources) AS cited)
 """
-_OTHER_OWNERS = """
-SELECT 'report', report.id FROM research_report report JOIN research_run run ON run.id = report.run_id
-  JOIN memory_topic topic ON topic.id = run.topic_id WHERE topic.owner_id <> report.owner_id
-UNION ALL SELECT 'message', delivery.id FROM research_delivery delivery
-  JOIN research_channel channel ON channel.id = delivery.channel_id
- WHERE channel.owner_id <> delivery.owner_id
-"""
 _NO_NEXT_RUN = """
 SELECT schedule.topic_id, schedule.cron FROM research_schedule schedule
   JOIN memory_topic topic ON topic.id = schedule.topic_id
@@ -102,32 +89,25 @@ SELECT item.id, item.source FROM memory_contentitem item
 """
 
 
-def _free_runs(rows: Rows) -> None:
-    """Do what the scheduler does with runs that lost their worker."""
-    keys = [row[0] for row in rows]
-    Run.objects.filter(pk__in=keys, lease_until=None).update(
-        lease_until=Now() - timedelta(minutes=1)
-    )
+def _free(rows: Rows) -> None:
+    """Let other workers take what lost its worker. `sending` sends no message twice."""
+    lost: dict[str, list[str]] = {"run": [], "follow-up step": [], "message": []}
+    for kind, key, _lease in rows:
+        lost[kind].append(key)
+    forever = Run.objects.filter(pk__in=lost["run"], lease_until=None)
+    forever.update(lease_until=Now() - timedelta(minutes=1))
     Run.objects.free_stalled()
+    again = {"not_before": Now(), "lease_until": None}
+    steps = Step.objects.filter(pk__in=lost["follow-up step"], state=Step.State.RUNNING)
+    steps.update(state=Step.State.WAITING, **again)
+    messages = Delivery.objects.filter(pk__in=lost["message"], state=Delivery.State.SENDING)
+    messages.update(state=Delivery.State.WAITING, nudged_at=None, **again)
     outbox.dispatch()
-
-
-def _free_follow_ups(rows: Rows) -> None:
-    lost = Step.objects.filter(pk__in=[row[0] for row in rows], state=Step.State.RUNNING)
-    lost.update(state=Step.State.WAITING, not_before=Now(), lease_until=None)
-    outbox.dispatch()
-
-
-def _free_deliveries(rows: Rows) -> None:
-    """Let another worker take them. `sending` sends none twice."""
-    lost = Delivery.objects.filter(pk__in=[row[0] for row in rows], state=Delivery.State.SENDING)
-    lost.update(state=Delivery.State.WAITING, not_before=Now(), nudged_at=None, lease_until=None)
     sending.dispatch()
 
 
 def _count_runs(rows: Rows) -> None:
-    for topic_id, _count, _last in rows:
-        last = Run.objects.filter(topic=topic_id).aggregate(last=Max("number"))["last"]
+    for topic_id, _count, last in rows:
         Topic.objects.filter(pk=topic_id, run_count__lt=last).update(run_count=last)
 
 
@@ -145,83 +125,42 @@ def _trash_content(rows: Rows) -> None:
     clearing.change_all(items, {"trashed_at": timezone.now()}, by=MAINTENANCE, why=why)
 
 
-_OUTSIDE = _("These rows were changed outside Beacon. Restore a backup from before that.")
+_LINE = _(
+    "Run “%(manage)s verify --fix”. If a schedule remains, its cron expression can’t be read, and "
+    "its owner has to set a new one."
+)
 
 INVARIANTS += [
     Invariant(
-        "run-leases",
-        _("Each running run has a worker."),
-        _RUN_LEASES,
-        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, their topics can’t run."),
-        _free_runs,
+        "leases", _LEASES, REPAIR, _free,
+        sentence=_("Each running run, follow-up step and notification has a worker."),
     ),
     Invariant(
-        "follow-up-leases",
-        _("Each running follow-up step has a worker."),
-        _FOLLOW_UP_LEASES,
-        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, its notes are missing."),
-        _free_follow_ups,
+        "waiting-research", _WAITING, START,
+        sentence=_("No run, follow-up step or notification is 30 minutes late."),
     ),
     Invariant(
-        "message-leases",
-        _("Each notification that is being sent has a worker."),
-        _DELIVERY_LEASES,
-        _("Start Beacon, or run “%(manage)s verify --fix”. Until then, it isn’t delivered."),
-        _free_deliveries,
+        "run-numbers", _RUN_NUMBERS, REPAIR, _count_runs,
+        sentence=_("Each topic’s next run gets a number that no other run has."),
     ),
     Invariant(
-        "waiting-research",
-        _("No run, follow-up step or notification is more than 30 minutes late."),
-        _WAITING,
-        _("Start Beacon. Its workers take this up by themselves. If they run, check their logs."),
+        "saved-runs", _SAVED_RUNS, RESTORE,
+        sentence=_("Each run that succeeded has a number and a report, and no other run has."),
     ),
     Invariant(
-        "run-numbers",
-        _("Each topic’s next run gets a number that no other run has."),
-        _RUN_NUMBERS,
-        _("Run “%(manage)s verify --fix”. Until then, the topic’s next run can’t be saved."),
-        _count_runs,
+        "citations", _CITATIONS, RESTORE,
+        sentence=_("Each change in a report cites sources that the report lists."),
     ),
     Invariant(
-        "saved-runs",
-        _("Each run that succeeded has a number and a report, and no other run has."),
-        _SAVED_RUNS,
-        _OUTSIDE,
+        "schedules", _NO_NEXT_RUN, _LINE, _look_ahead,
+        sentence=_("Each active schedule has a next run."),
     ),
     Invariant(
-        "citations",
-        _("Each change in a report cites sources that the report lists."),
-        _CITATIONS,
-        _OUTSIDE,
+        "unread-counts", _UNREAD, REPAIR, lambda rows: TopicNews.objects.update(counted=None),
+        sentence=_("Lists show how many reports of a topic are unread."),
     ),
     Invariant(
-        "research-owners",
-        _("Each report and notification belongs to the owner of its topic or channel."),
-        _OTHER_OWNERS,
-        _OUTSIDE,
+        "run-content", _ORPHAN_CONTENT, REPAIR, _trash_content,
+        sentence=_("Each page stored for a run belongs to a run that exists."),
     ),
-    Invariant(
-        "schedules",
-        _("Each active schedule has a next run."),
-        _NO_NEXT_RUN,
-        _(
-            "Run “%(manage)s verify --fix”. If a schedule remains, its cron expression can’t be "
-            "read. Its owner sets a new one in the topic’s settings."
-        ),
-        _look_ahead,
-    ),
-    Invariant(
-        "unread-counts",
-        _("Lists show how many reports of a topic are unread."),
-        _UNREAD,
-        _("Run “%(manage)s verify --fix”, which counts them again."),
-        lambda rows: TopicNews.objects.update(counted=None),
-    ),
-    Invariant(
-        "run-content",
-        _("Each page stored for a run belongs to a run that exists."),
-        _ORPHAN_CONTENT,
-        _("Run “%(manage)s verify --fix”, which moves them to Trash."),
-        _trash_content,
-    ),
-]
+]  # fmt: skip

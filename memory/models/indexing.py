@@ -73,16 +73,6 @@ _INDEX = (
 )
 
 
-# When it was made is not compared: of a document that is when it was indexed.
-_TOLD = [name for name in _COLUMNS if name not in ("record_id", "created")]
-_DIFFERING = (
-    f"SELECT new.record_id FROM unnest({_ARRAYS}) AS new ({_NAMES}) "  # noqa: S608  our own names  # nosec B608
-    "JOIN memory_searchentry entry ON entry.space_id = %s AND entry.record_id = new.record_id "
-    f"WHERE ({', '.join(f'entry.{name}' for name in _TOLD)}) IS DISTINCT FROM "
-    f"({', '.join(f'new.{name}' for name in _TOLD).replace('new.words', 'new.words::tsvector')})"
-)
-
-
 def index(records: Iterable[Searchable]) -> None:
     """Make the records findable by what they say now, those that were before included."""
     for space, members in _by_space(records):
@@ -130,27 +120,6 @@ def mark(records: Iterable[Any], *, trust: str, sensitivity: str) -> None:
         entries.exclude(trust=trust, sensitivity=sensitivity).update(
             trust=trust, sensitivity=sensitivity
         )
-
-
-def differing(records: Iterable[Searchable]) -> list[Any]:
-    """Return those records of which the index says something else than they do.
-
-    What is not in the index at all is not among them.
-    """
-    groups: dict[tuple[Any, str], list[Searchable]] = defaultdict(list)
-    for record in records:
-        groups[record.owner_id, record.search_type()].append(record)
-    found: list[Any] = []
-    for pair, members in groups.items():
-        space = _space(*pair)
-        if space is None:
-            continue
-        columns = zip(*(_row(space, record) for record in members), strict=True)
-        with connection.cursor() as cursor:
-            cursor.execute(_DIFFERING, [*map(list, columns), space.pk])
-            ids = {record_id for (record_id,) in cursor.fetchall()}
-        found += [record for record in members if record.pk in ids]
-    return found
 
 
 def unindex(records: Iterable[Searchable]) -> None:

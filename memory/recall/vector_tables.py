@@ -130,25 +130,6 @@ def index_if_large(size: int | None) -> None:
             cursor.execute("RESET lock_timeout")
 
 
-def behind() -> list[int]:
-    """Return the dimensions of which the table is missing, or holds others than are stored."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT DISTINCT dimensions FROM memory_embedding")
-        sizes = {size for (size,) in cursor.fetchall()} | set(_sizes())
-    return [size for size in sorted(sizes) if not has_table(size) or _is_behind(size)]
-
-
-def _is_behind(size: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT EXISTS (SELECT 1 FROM {table_of(size)} held FULL JOIN "  # noqa: S608  a table's own name  # nosec B608
-            "(SELECT id FROM memory_embedding WHERE dimensions = %s) made ON made.id = held.id "
-            "WHERE held.id IS NULL OR made.id IS NULL)",
-            [size],
-        )
-        return bool(cursor.fetchone()[0])
-
-
 def table_of(size: int) -> str:
     """Return the name of the table for vectors of so many dimensions."""
     if not 0 < size <= MOST_DIMENSIONS:

@@ -48,22 +48,22 @@ def test_of_a_topic_as_runs_leave_it_every_invariant_holds(topic: Topic) -> None
 
 REPAIRED = {
     "a run whose worker is gone": (
-        "run-leases",
+        "leases",
         "UPDATE research_run SET lease_until = :old WHERE status = 'running'",
     ),
     "a run without a lease": (
-        "run-leases",
+        "leases",
         "UPDATE research_run SET lease_until = NULL WHERE status = 'running'",
     ),
     "a follow-up step whose worker is gone": (
-        "follow-up-leases",
+        "leases",
         (
             "UPDATE research_step SET state = 'running', attempt = 1, lease_until = :old"
             " WHERE is_follow_up"
         ),
     ),
     "a message whose worker is gone": (
-        "message-leases",
+        "leases",
         "UPDATE research_delivery SET state = 'sending', attempt = 1, lease_until = :old",
     ),
     "a topic that counted fewer runs than it has": (
@@ -114,10 +114,6 @@ def test_what_breaks_an_invariant_is_reported_and_repaired(
             "UPDATE research_run SET status = 'failed', number = NULL WHERE number = 2",
         ),
         ("citations", "UPDATE research_deltaitem SET citations = '{1,9}'"),
-        (
-            "research-owners",
-            "UPDATE research_channel SET owner_id = (SELECT id FROM memory_user WHERE NOT is_staff)",
-        ),
     ],
 )
 def test_what_only_a_person_can_repair_is_reported_and_stays(

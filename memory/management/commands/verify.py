@@ -9,7 +9,6 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from beacon_site import checks
 from beacon_site.installed import BY_HAND
@@ -38,10 +37,8 @@ class Command(MigratedCommand):
             broken += bool(result.rows)
             self.report(result)
         if broken:
-            wrong = ngettext(
-                "%(n)d of %(all)d checks failed.", "%(n)d of %(all)d checks failed.", broken
-            )
-            self.stdout.write(self.style.ERROR(wrong % {"n": broken, "all": checked}))
+            text = _("%(n)d of %(all)d checks failed.") % {"n": broken, "all": checked}
+            self.stdout.write(self.style.ERROR(text))
             sys.exit(1)
         self.stdout.write(_("All %(all)d checks passed.") % {"all": checked})
 
@@ -51,9 +48,8 @@ class Command(MigratedCommand):
             self.stdout.write(_("%(name)s: fixed %(n)d") % {"name": name, "n": result.fixed})
         if not rows:
             return
-        self.stdout.write(
-            self.style.ERROR(_("%(name)s: %(n)d wrong") % {"name": name, "n": len(rows)})
-        )
+        text = _("%(name)s: %(n)d wrong") % {"name": name, "n": len(rows)}
+        self.stdout.write(self.style.ERROR(text))
         self.stdout.write(_("  Should be: %(sentence)s") % {"sentence": result.invariant.sentence})
         for row in rows[:SHOWN]:
             self.stdout.write("    " + " ".join(map(str, row)))
