@@ -275,6 +275,7 @@ def lint(rest: list[str]) -> None:
         ([*module, "ruff", "format", "--check", "--output-format=concise", "."], {}),
         ([*module, "mypy", "beacon_site", "memory", "research", "manage.py"], nowhere),
         ([*module, "scripts.weaknesses"], {}),
+        ([str(PYTHON), "scripts/house.py", "--check"], {}),
         ([*module, "djlint", "templates", "--lint", "--quiet"], {}),
         ([*manage, "makemigrations", "--check", "--dry-run"], {}),
         ([*manage, "check", "--deploy", "--fail-level", "WARNING"], production),
