@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import apps
 from django.test import Client
 
-from benchmarks import growth, hot_queries
+from benchmarks import hot_queries
 
 
 def owned_tables() -> set[str]:
@@ -34,10 +34,3 @@ def test_every_hot_query_names_the_owner_or_rows_by_their_keys(alice: Any) -> No
                 heard += 1
                 assert one.names_the_owner or one.sql.startswith("INSERT"), (name, one.sql)
     assert heard > 30
-
-
-def test_the_exponent_is_the_slope_between_logarithms() -> None:
-    sizes = (10, 100, 1_000)
-    assert round(growth.exponent(sizes, (5, 5, 5)), 9) == 0
-    assert round(growth.exponent(sizes, (1, 10, 100)), 9) == 1
-    assert round(growth.exponent(sizes, (2, 2 * 10**0.5, 20)), 9) == 0.5
