@@ -4,10 +4,10 @@
 PYTHON ?= python3
 RUN = exec $(PYTHON) scripts/bootstrap.py
 
-.PHONY: up down test faults attacks screenshots pictures docs bench lint dist sbom lock audit vendor help
+.PHONY: up down test test-slow coverage faults attacks screenshots pictures docs bench lint dist sbom lock audit vendor help
 
 help: ## say what there is
-	@grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
 
 up: ## run Beacon until Ctrl-C (BEACON_BIND, BEACON_PORT, BEACON_DATA_DIR: docs/hosting.md)
 	@$(RUN) up
@@ -15,8 +15,14 @@ up: ## run Beacon until Ctrl-C (BEACON_BIND, BEACON_PORT, BEACON_DATA_DIR: docs/
 down: ## stop the Beacon of this data folder, and whatever a killed one left behind
 	@$(RUN) down
 
-test: ## run every test on throw-away servers (ARGS="-k word" for some of them)
+test: ## run the fast tests on temporary servers (ARGS="-k word" for some of them)
 	@$(RUN) test $(ARGS)
+
+test-slow: ## run the slow tests: real processes, browser, faults, attacks (ARGS as above)
+	@$(RUN) test-slow $(ARGS)
+
+coverage: ## run the fast tests and fail if they execute less than 95 % of memory and research
+	@$(RUN) coverage $(ARGS)
 
 faults: ## break real processes for 15 minutes and print what was kept (ARGS=--write: docs/reliability.md)
 	@$(RUN) faults $(ARGS)
@@ -36,7 +42,7 @@ docs: ## write docs/reference/ anew from the code
 bench: ## all benchmarks and one report, bench/report.md (ARGS="--quick", ARGS="--only recall")
 	@$(RUN) bench $(ARGS)
 
-lint: ## style, types, templates, migrations, and Django's check of production settings
+lint: ## style, types, templates, migrations, size of the code, and Django's check of production settings
 	@$(RUN) lint
 
 dist: ## build the wheel (with the command `beacon`), the sources and the client into dist/

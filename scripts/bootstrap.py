@@ -30,8 +30,14 @@ OPTIONAL = {
     "embeddings": "Beacon goes on without the local embedder: recall finds by words alone. Each "
     "start tries again."
 }
-COVERED = ("memory", "research")
-COVERAGE = 95  # per cent of lines
+COVERAGE = 95  # percent of the lines of memory and research
+# Each test runs in the same order every time: pytest-randomly is for `make test ARGS=...`.
+IN_ORDER = ("-p", "no:randomly")
+FAST = ("-m", "not slow", *IN_ORDER, "-n", "3", "--dist", "worksteal", "--durations=25")
+SLOW = (
+    "-m", "slow", *IN_ORDER, "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder",
+    "--reruns=1", "--durations=25",
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> None:
@@ -51,6 +57,8 @@ def main(arguments: list[str]) -> None:
     environment("base", "embeddings", "extras", "build", "dev")
     targets = {
         "test": test,
+        "test-slow": test_slow,
+        "coverage": coverage,
         "faults": faults,
         "attacks": attacks,
         "screenshots": screenshots,
@@ -152,13 +160,27 @@ def make_venv() -> None:
 
 
 def test(rest: list[str]) -> None:
-    """Run the tests; all of them, with the coverage of the two apps, unless `rest` chooses."""
+    """Run the fast tests: all of them, or those that `rest` selects."""
+    become("-m", "pytest", *(["-m", "not slow", *rest] if rest else FAST))
+
+
+def test_slow(rest: list[str]) -> None:
+    """Run the slow tests: all of them, or those that `rest` selects.
+
+    They race against real processes, so one that fails runs once more; tests/conftest.py prints
+    which did.
+    """
     need_chromium()
-    if rest:
-        become("-m", "pytest", *rest)
-    # What shares one site and one browser goes to one worker: xdist_group.
-    whole = ["-n", "3", "--dist", "loadgroup", "--durations=25"]
-    become("-m", "tests.covered", ",".join(COVERED), str(COVERAGE), *whole)
+    become("-m", "pytest", *(["-m", "slow", *rest] if rest else SLOW))
+
+
+def coverage(rest: list[str]) -> None:
+    """Run the fast tests and fail if they execute too few lines of the two apps.
+
+    slipcover instruments bytecode, which costs far less than coverage.py's tracing on Python 3.11.
+    """
+    counted = ["--source", "memory,research", "--omit", "*/migrations/*", "--skip-covered"]
+    become("-m", "slipcover", *counted, f"--fail-under={COVERAGE}", "-m", "pytest", *FAST, *rest)
 
 
 def need_chromium() -> None:
@@ -219,7 +241,7 @@ def measure(suite: str, rest: list[str], *choice: str) -> None:
     if "--write" in rest:
         os.environ[f"{variable}_WRITE"] = "1"
         rest = [word for word in rest if word != "--write"]
-    spread = ["-n", "2", "--dist", "loadgroup", "-q"]
+    spread = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", *IN_ORDER, "-q"]
     become("-m", "pytest", f"tests/{suite}", *choice, *spread, *rest)
 
 

@@ -9,6 +9,6 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 
 
 def chromium() -> str:
-    """Return the Chromium to test with: the one `make test` found, else one on the PATH, or ""."""
+    """Return the Chromium to test with: the one `make test-slow` found, else one on the PATH, or ""."""
     found = [os.environ.get("BEACON_TEST_CHROMIUM"), *map(shutil.which, CHROMIUMS)]
     return next((path for path in found if path), "")

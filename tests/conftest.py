@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -15,14 +15,14 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import Client
+from xdist.scheduler import LoadScopeScheduling
 
 from beacon_site import broker, heartbeat
 from memory.llm import connections
 from tests.attacks import figures as attacks
 from tests.chromium import chromium
 from tests.faults import figures
-from tests.faults.unguarded import add_twins
-from tests.grouping import GroupScheduling, group_of
+from tests.faults.unguarded import Unguarded, add_twins
 from tests.migrated import migrated
 
 # A crowded machine must fail no test: no example has a deadline, and none is given up for having
@@ -42,18 +42,19 @@ Say = Callable[[str, str, str], None]
 
 
 MEASURED = ("BEACON_TEST_FAULTS", "BEACON_TEST_ATTACKS")
+TESTS = Path(__file__).resolve().parent
+SLOW_FOLDERS = ("attacks", "browser", "contract", "faults")
+SHARED_SITE_FOLDERS = ("tests/browser", "tests/faults")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the tests without guards; prepare for what a machine lacks, and for one that is slow.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Add the tests without guards, mark what is slow, and leave out what isn't asked for.
 
-    What is long is left to `make faults` and `make attacks`.
-
-    A test of real processes (those of a group) that fails is tried once more, and both tries are
-    told of: among thousands of them one loses a race against a crowded machine. A test that
-    fails always still fails. Browser tests are left out where there is no browser; under CI
-    they fail instead.
+    Tests marked `long` run only in `make faults` and `make attacks`. Browser tests are skipped on
+    a machine without a browser, but fail there under CI.
     """
     add_twins(items)
     if "full" not in map(os.environ.get, MEASURED):
@@ -61,14 +62,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     for item in items:
-        is_real = group_of(item.nodeid.partition("::")[0])
-        if is_real and not item.get_closest_marker("flaky"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-    if chromium() or os.environ.get("CI") == "true":
-        return
-    for item in items:
-        if item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.skip(reason="no Chromium was found: see `make test`"))
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in SLOW_FOLDERS or isinstance(item, Unguarded):
+            item.add_marker(pytest.mark.slow)
+    if not chromium() and os.environ.get("CI") != "true":
+        skip = pytest.mark.skip(reason="no Chromium was found: see `make test-slow`")
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(skip)
+    yield  # to pytest-django, which sorts the tests by their use of the database
+    # Files that share a site run first: started last, they would leave the other processes idle.
+    items.sort(key=lambda item: [not item.nodeid.startswith(f) for f in SHARED_SITE_FOLDERS])
+
+
+class SharedSites(LoadScopeScheduling):  # type: ignore[misc]
+    """Runs each file in one process, and the files that share a site in two groups.
+
+    xdist's own `--dist loadgroup` doesn't find the groups under pytest 9.2
+    (https://github.com/pytest-dev/pytest-xdist/issues/1386).
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        folder, _slash, file = path.rpartition("/")
+        if folder not in SHARED_SITE_FOLDERS:
+            return path
+        return f"{folder}, {'a-m' if file < 'test_n' else 'n-z'}"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedSites | None:
+    """Use groups of files where whole files are asked for, as `make test-slow` does."""
+    return SharedSites(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,22 +107,13 @@ def pytest_runtestloop() -> None:
         migrated(_admin())
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
-    """Keep the tests of a group together under `--dist loadgroup`."""
-    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the lines of faults and attacks, from all processes, and what was tried again."""
+    """Print the tables of faults and attacks, and why a test of the slow suite ran twice."""
     figures.show(terminalreporter)
     attacks.show(terminalreporter)
-    if lost := os.environ.get("BEACON_TEST_LOST", ""):
-        failed = [terminalreporter.stats.get(how, []) for how in ("failed", "error")]
-        names = {report.nodeid for reports in failed for report in reports}
-        Path(lost).write_text("\n".join(sorted(names)))  # for tests/covered.py
     again = terminalreporter.stats.get("rerun", [])
     if again:
-        terminalreporter.section("failed once, and tried again")
+        terminalreporter.section("failed at first and ran again: fix these races")
     for report in again:
         terminalreporter.write_line(f"{report.nodeid} ({report.when})")
         terminalreporter.write_line(report.longreprtext)

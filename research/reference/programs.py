@@ -13,7 +13,7 @@ from django.core.management import get_commands, load_command_class
 from memory.toolkit.docs import as_markdown
 from research.reference import markdown
 
-TARGET = re.compile(r"^([a-z]+):.*?## (.+)$", re.MULTILINE)
+TARGET = re.compile(r"^([a-z-]+):.*?## (.+)$", re.MULTILINE)
 BEGUN = (
     "Each as `.venv/bin/python manage.py …`, while Beacon runs or not (`restore` wants it stopped): "
     "servers that do not run are started for as long as the command takes. What went wrong is said "

@@ -13,7 +13,6 @@ from tests.browser.visitor import PASSWORD, Visitor
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.timeout(300),
 ]
 Visit = Callable[..., Visitor]

@@ -17,7 +17,6 @@ from tests.providers.servers import ScriptedChatServer, says
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.timeout(300),
 ]
 Visit = Callable[..., Visitor]

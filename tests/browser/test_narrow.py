@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.visitor import Visitor
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser]
 
 STYLES = ("tokens.css", "base.css", "components.css")
 PHONE = {"width": 390, "height": 844}

@@ -14,7 +14,6 @@ from tests.pages.test_urls import ALL
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.timeout(300),
 ]
 # Pages that an act of a place leads to, that are drawn by the templates of others, or that another

@@ -15,7 +15,6 @@ from tests.providers.servers import ScriptedChatServer, says
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.timeout(300),
 ]
 FILLER = "Much was said of the releases in that year, and most of it was about time. " * 12

@@ -11,7 +11,6 @@ from tests.browser.visitor import Visitor
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.timeout(300),
 ]
 Visit = Callable[..., Visitor]

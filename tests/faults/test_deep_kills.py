@@ -17,7 +17,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.faults,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("faults"),
 ]
 
 ASKED, TOLD, RECORDING = "Deep harbour asked", "Deep harbour told", "Deep harbour recording"

@@ -12,7 +12,7 @@ from tests.faults.outside import Outside
 from tests.faults.processes import Site
 from tests.faults.stops import Gate
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 
 RUN = "research.tasks.execute_run"

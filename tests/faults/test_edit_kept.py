@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.faults,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("faults-broken"),
 ]
 
 

@@ -29,7 +29,6 @@ from tests.faults.processes import ROOT, Site, site
 from tests.faults.stops import Gate
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
-real = pytest.mark.xdist_group("faults-guards")
 
 FENCE, LEASE_TICK = "fence", "lease tick"
 
@@ -73,7 +72,6 @@ def _answer(sentence: str) -> dict[str, Any]:
     return {"summary": f"{sentence} [1]", "body": f"{sentence} [1]", "findings": [finding]}
 
 
-@real
 @pytest.mark.long
 @pytest.mark.parametrize("without", ["", FENCE], ids=["with the fence", "without the fence"])
 def test_a_worker_that_was_given_up_on_and_wakes_writes_nothing(
@@ -101,7 +99,6 @@ def test_a_worker_that_was_given_up_on_and_wakes_writes_nothing(
     assert bool(early.number) == bool(without)
 
 
-@real
 @pytest.mark.long
 @pytest.mark.parametrize("without", ["", LEASE_TICK], ids=["with the tick", "without the tick"])
 def test_a_run_whose_worker_is_gone_is_freed_by_the_tick(

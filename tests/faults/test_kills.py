@@ -15,7 +15,7 @@ from tests.faults.outside import Outside
 from tests.faults.processes import Site
 from tests.faults.stops import Gate, Stops
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 
 # Where the run is when its process is killed -> the calls that it may make once more for that.
 BOUNDARIES = {
@@ -40,7 +40,7 @@ INSIDE = {
     "step save done": "",
 }
 ALL = BOUNDARIES | INSIDE
-# Within `make test`: in the middle of a step, between two, and before and inside the last.
+# In `make test-slow`: in the middle of a step, between two, and before and inside the last.
 FEW = ("step read running", "model write", "step verify done", "saving the number")
 FULL = os.environ.get("BEACON_TEST_FAULTS") == "full"
 PLACES = ALL if FULL else {place: ALL[place] for place in FEW}

@@ -27,7 +27,7 @@ from tests.providers.servers import (
     status,
 )
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 MARK = "Half parsed"
 WRONG = {"queries": {"0": MARK}, "summary": [MARK], "body": {"text": MARK}, "findings": MARK}

@@ -11,7 +11,7 @@ from tests.conftest import Say
 from tests.faults.processes import Site, site
 from tests.research.mail_server import MailServer
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 TITLES = [f"Harbour notices {n}" for n in range(4)]
 DELIVER = "research.tasks.deliver"

@@ -18,7 +18,6 @@ from tests.faults.stops import Gate, Stops
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("faults-broken"),
 ]
 
 HELD_AT = ("model plan", "keeping a page", "saving the report", "saving the number")

@@ -18,7 +18,6 @@ from tests.faults.stops import Gate
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("faults-broken"),
 ]
 
 

@@ -21,7 +21,7 @@ from tests.faults.processes import ROOT, Site
 from tests.providers.servers import ScriptedChatServer, calls_tool
 
 # Each talk starts a process of its own.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.timeout(600)]
 
 BUG = "We fixed the scheduler bug: after the clock change it ran each topic twice."
 ENTRY = (

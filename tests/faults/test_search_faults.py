@@ -13,7 +13,7 @@ from tests.faults.outside import KEY, Outside
 from tests.faults.processes import Site
 from tests.providers.servers import Scene, cut, html, says, slow, status
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 
 # What the search does in the second run of a topic -> the scene; how the run ends; a word of what it
 # says.  None: it answers what it answered the first time.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from beacon_site.celery import app
-from tests import covered
+from scripts import bootstrap
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -40,30 +39,15 @@ def test_it_stands_on_postgres_by_psycopg_redis_celery_beat_and_openai(db: None)
 
 
 @pytest.mark.requirement("R167")
-def test_every_run_of_all_tests_fails_below_95_percent_of_lines():
-    launcher = (ROOT / "scripts" / "bootstrap.py").read_text()
+def test_make_coverage_fails_below_95_percent_of_lines(monkeypatch: pytest.MonkeyPatch):
+    commands: list[tuple[str, ...]] = []
+    monkeypatch.setattr(bootstrap, "become", lambda *command: commands.append(command))
 
-    apps = re.search(r"^COVERED = \((.*)\)", launcher, re.MULTILINE)
-    assert apps is not None and {"memory", "research"} <= set(re.findall(r"\w+", apps[1]))
-    least = re.search(r"^COVERAGE = (\d+)", launcher, re.MULTILINE)
-    assert least is not None and int(least[1]) >= 95
-    assert "make test" in (ROOT / ".ci" / "run").read_text()
+    bootstrap.coverage([])
 
-
-@pytest.mark.requirement("R167")
-@pytest.mark.parametrize(("missing", "is_enough"), [(1, True), (2, False)])
-def test_an_app_below_its_share_of_lines_is_too_little_whatever_the_other_has(
-    missing: int, is_enough: bool, capsys: pytest.CaptureFixture[str]
-):
-    lines = {"executed_lines": list(range(19)), "missing_lines": list(range(missing))}
-    files = {"memory/a.py": lines, "research/b.py": {"executed_lines": [1], "missing_lines": []}}
-
-    assert covered.told(files, ["memory", "research"], 95) is is_enough
-    assert f"{1900 / (19 + missing):.1f} %  all of memory" in capsys.readouterr().out
-
-
-def test_an_app_of_which_nothing_was_counted_is_too_little():
-    assert not covered.told({}, ["memory"], 95)
+    slipcover = commands[0][: commands[0].index("pytest")]
+    assert slipcover[slipcover.index("--source") + 1] == "memory,research"
+    assert "--fail-under=95" in slipcover
 
 
 def test_each_task_of_the_schedule_exists_and_has_a_queue_that_the_worker_serves(db: None):
