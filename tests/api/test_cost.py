@@ -1,7 +1,7 @@
 """How much processor time the largest request of each operation and tool takes.
 
 Requests are made from the schemas (largest.py), so a new operation or tool is measured as soon as it
-is registered. `make attacks` measures them all, `make test` only those known to be expensive.
+is registered. `make attacks` measures them all, `make test-slow` only those known to be expensive.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ BY_A_PERSON = {
 # By operation or tool, the fields for which every size is refused, so that no real work is measured.
 # Each needs its reason here. Today there are none.
 REFUSED: Mapping[str, set[str]] = {}
-# What `make test` measures too.
+# What `make test-slow` measures too.
 EXPENSIVE = {
     "remember_observations", "consolidate_session", "merge_notes", "store_content", "write_file",
 }  # fmt: skip
 EXPENSIVE_TOOLS = {"remember", "remember_fil", "consolidate"}
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.timeout(300)]
 
 COMPONENTS: Mapping[str, Schema] = dict(api.get_openapi_schema()["components"]["schemas"])
 

@@ -68,7 +68,12 @@ THERE: dict[str, Any] = {}
 SENT: Counter[str] = Counter()
 LINES: dict[str, list[Any]] = {}  # the line of the test that runs
 
-pytestmark = [pytest.mark.django_db, pytest.mark.attacks, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.django_db,
+    pytest.mark.attacks,
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture

@@ -163,6 +163,7 @@ class Files(RuleBasedStateMachine):
 
 
 @pytest.mark.requirement("R139", "R143", "R149")
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestFiles(TestCase, Files.TestCase):  # type: ignore[misc, name-defined]
     """Carries the machine out, each example in a transaction that is taken back."""

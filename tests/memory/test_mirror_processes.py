@@ -19,7 +19,7 @@ from memory.files.reading import index_text
 from memory.files.services import save_file
 from memory.models import Activity, MemoryFile, Revision, User
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 USER = "facts/user.md"
 TEXT = "# User\n\n> Summary: Ann, Berlin\n\n- Name: Ann\n- Tea: green\n- City: Berlin\n"
 

@@ -209,6 +209,7 @@ def test_every_model_of_both_apps_is_in_the_admin() -> None:
 # Each of these goes through all seventy models: making one row of each takes longer than looking.
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R228")
 def test_lists_and_pages_open_with_a_bounded_number_of_queries(
     browser: Client, alice: User
@@ -234,6 +235,7 @@ def _opened(browser: Client, page: str) -> tuple[int, int]:
         return browser.get(page).status_code, len(queries)
 
 
+@pytest.mark.slow
 def test_sensitive_text_is_masked_for_staff(browser: Client, alice: User) -> None:
     topic = one_of_each(alice)
     pages = [
@@ -288,6 +290,7 @@ def test_secrets_and_their_hashes_are_shown_to_nobody(
     assert getattr(row, field) not in shown
 
 
+@pytest.mark.slow
 def test_staff_write_nothing_around_the_models_methods(browser: Client, alice: User) -> None:
     one_of_each(alice)
     tried = [model for model in OURS if model is not User]  # accounts have tests of their own

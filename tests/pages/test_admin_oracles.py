@@ -14,7 +14,7 @@ from memory.admin_pages.base import ReadOnlyAdmin
 from memory.models import Note, Topic, TopicFact, User
 from tests.pages.test_admin import REGISTERED, SECRET_TEXT, changed, listed, one_of_each
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 BEACONS = [m for m in REGISTERED if isinstance(django_admin.site._registry[m], ReadOnlyAdmin)]
 SEARCH_MARKS = "=^@"
 

@@ -27,7 +27,7 @@ from tests.pages.test_urls import PUBLIC, STAFF, routes
 from tests.research.factories import make_second_run, make_topic
 
 TITLE = "The diagnosis of a friend"
-pytestmark = pytest.mark.faults  # they print lines of its table
+pytestmark = [pytest.mark.slow, pytest.mark.faults]  # faults: they print lines of its table
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 # What chooses among words and names no row: the same for everybody.
 CHOICES = {

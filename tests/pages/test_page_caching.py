@@ -16,6 +16,7 @@ from tests.pages.test_urls import PUBLIC, routes
 HTMX = {"HX-Request": "true"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["page", "htmx"])
 def test_every_page_of_a_signed_in_person_is_kept_nowhere(
     admin: User, client_of: Callable[[User], Client], headers: dict[str, str]

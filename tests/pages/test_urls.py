@@ -73,7 +73,7 @@ def _address(name: str, entry: URLPattern) -> str:
 
 
 # Several tests go through everything: on a crowded machine one takes minutes.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ALL = [(name, address) for name, address, _entry in routes()]
 GUARDED = [(name, address) for name, address in ALL if name not in PUBLIC]

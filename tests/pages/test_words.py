@@ -95,6 +95,7 @@ def test_what_is_not_translated_is_noticed(pseudo: None) -> None:
     assert list(forgotten(page)) == ["and left out, Δοκιμή", "a hint"]
 
 
+@pytest.mark.slow
 def test_no_page_holds_words_that_were_never_given_to_translators(
     pseudo: None, alice: User, client_of: Callable[[Any], Client]
 ) -> None:

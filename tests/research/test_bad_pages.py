@@ -158,6 +158,7 @@ def test_merged_cells_belong_to_each_row_and_column_that_they_reach(site: Site):
     assert site.items() == [MOVED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [77, 9_999], ids=["in what is read", "beyond it"])
 def test_ten_thousand_rows(site: Site, row: int):
     rows = [(f"L{n}", "Open", f"{2001 + n % 20}-01-{1 + n % 28:02}") for n in range(10_000)]
@@ -171,6 +172,7 @@ def test_ten_thousand_rows(site: Site, row: int):
     )
 
 
+@pytest.mark.slow
 def test_rows_that_a_longer_page_pushes_out_of_what_is_read_are_not_gone(site: Site):
     rows = [(f"L{n}", "Open", f"{2001 + n % 20}-01-{1 + n % 28:02}") for n in range(10_000)]
     site.reads(of_rows(rows))
@@ -344,6 +346,7 @@ def test_a_changelog_rewritten_from_the_top(site: Site):
 # --- size and malice --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_at_end", [False, True], ids=["at its beginning", "at its end"])
 def test_a_document_of_five_megabytes(site: Site, is_at_end: bool):
     filling = "".join(

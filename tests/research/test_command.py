@@ -37,6 +37,7 @@ def say(db: None) -> Say:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R39", "R40", "R41", "R42", "R57")
 def test_the_sample_four_times_is_a_baseline_two_deltas_and_nothing_new(alice: Any, say: Say):
     reports = [say("Sample by command", "--sample", "--wait")[0] for _time in range(4)]

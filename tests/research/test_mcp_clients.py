@@ -29,8 +29,8 @@ from tests.research.mcp_cast import (
 
 # A database that other threads and processes see costs a second a test: few tests, many cases.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.django_db(transaction=True),
-    pytest.mark.xdist_group("mcp"),
     pytest.mark.timeout(180),
 ]
 FILE = "facts/memory.md"

@@ -19,6 +19,8 @@ from tests.research import outside_cast
 from tests.research.outside_cast import ASKERS, Outside
 from tests.research.sensitive_paths import PATHS
 
+pytestmark = pytest.mark.slow
+
 _numbers = count(1)
 
 

@@ -145,6 +145,7 @@ def check_addresses(run: Run, topic: Topic, known: set[str]) -> None:
     assert not [url for url in cited if "blocked." in url or "refused." in url]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R15", "R41")
 def test_in_thirty_runs_no_known_fact_and_no_known_address_comes_as_new(
     topic: Topic, providers: Providers, run_of: Callable[[Topic], Run]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.utils import timezone
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -86,6 +87,7 @@ def _ran(topic: Topic, number: int, pages: list[int]) -> None:
         )
 
 
+@pytest.mark.slow
 class Back(TestCase):
     """The promise of the trash."""
 

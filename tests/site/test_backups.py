@@ -31,7 +31,7 @@ from research.models import Worker
 from tests.conftest import Say
 from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def test_every_row_of_every_table_comes_back_as_it_was(full: User, file: Path) -> None:

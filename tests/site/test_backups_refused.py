@@ -25,7 +25,7 @@ from memory.management.commands import restore
 from memory.models import Note, User
 from tests.site.backup_cast import _no_vectors_are_left, backup, bring_back, rewritten, rows  # noqa: F401
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
 
 def _other_byte(manifest: Any, parts: Any) -> None:

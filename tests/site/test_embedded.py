@@ -19,6 +19,8 @@ from beacon_site.embedded import account, janitor, locks, places, postgres, proc
 from beacon_site.embedded.commands import servers_for
 from tests.site.waiting import eventually, let_others_through
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import sys, pathlib
 from beacon_site import embedded

@@ -23,7 +23,7 @@ from beacon_site.embedded import account
 from memory.models import Note, ScratchpadEntry
 from tests.api.cast import Program, problem
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 HTMX = {"HX-Request": "true"}
 TABLES = ("memory_note", "memory_scratchpadentry")
 

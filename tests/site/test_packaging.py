@@ -40,8 +40,7 @@ print(json.dumps({
     "from": settings.TEMPLATES[0]["DIRS"][0].as_posix(),
 }))
 """
-# All on one worker: the wheel is built once.
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from beacon_site.installed import PROJECT
 
 LOADED = """
@@ -26,6 +28,7 @@ web_server.on_exit(None)
 """
 
 
+@pytest.mark.slow
 def test_what_is_loaded_ahead_has_no_thread_and_no_connection_and_knows_all_pages() -> None:
     told = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LOADED],

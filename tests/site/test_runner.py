@@ -24,7 +24,7 @@ from beacon_site.embedded.places import read_state, write_state
 from tests.site.waiting import eventually, let_others_through
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("make up")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 class Beacon:

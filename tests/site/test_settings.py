@@ -127,6 +127,7 @@ def test_a_command_has_no_such_limits():
     assert "options" not in made["OPTIONS"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ["web", "worker", "mcp", "beat"])
 def test_each_process_that_serves_has_the_limits(process: str):
     asked = (
