@@ -433,10 +433,8 @@ def _alike(old: Sequence[Entry], new: Sequence[Entry]) -> Iterable[tuple[Entry, 
 
 def is_reworded(before: str, after: str) -> bool:
     """Whether two sentences say the same with the same values, but for the spelling of words."""
-    if values.typed_values(before) != values.typed_values(after):
-        return False
     old, new = match_key(before), match_key(after)
-    if fuzz.ratio(old, new) < SAME:
+    if fuzz.ratio(old, new) < SAME or values.typed_values(before) != values.typed_values(after):
         return False
     gone, come = (
         Counter(old.split()) - Counter(new.split()),

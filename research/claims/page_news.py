@@ -151,7 +151,8 @@ def news(diff: PageDiff, title: str, old: Sequence[Entry] = ()) -> list[PageChan
 
 def words_of(entry: Entry, title: str) -> str:
     """Return an entry as a plain statement that says what it is about."""
-    return shorten(_named(entry, title, _fields(entry)), LONGEST)
+    said = _in_context(entry) if entry.kind == SENTENCE else _named(entry, title, _fields(entry))
+    return shorten(said, LONGEST)
 
 
 # --- wording ----------------------------------------------------------------------------------------
@@ -199,8 +200,6 @@ def _fields(entry: Entry) -> list[str]:
 
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
-    if entry.kind == SENTENCE:
-        return _in_context(entry)
     subject = _subject(entry, title)
     return f"{subject}: {'; '.join(fields)}" if fields else subject
 

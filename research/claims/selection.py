@@ -158,7 +158,8 @@ def find(
     pages = [_page(reading, place) for place, reading in enumerate(readings)]
     _weigh_pages(pages, topic, f"{narrowed} {focus}", embed)
     candidates = [candidate for page in pages for candidate in _candidates(page)]
-    _mark_templates(candidates, len(pages))
+    if len(pages) > 1:
+        _mark_templates(candidates, len(pages))
     for order, candidate in enumerate(candidates):
         candidate.order = order
         candidate.score = _score(candidate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from memory.texts.normal_form import normal_form
 
@@ -12,6 +13,7 @@ DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS, LINK, LIST, TEXT, NONE = (
 )  # fmt: skip
 TYPED = frozenset((DATE, VERSION, PERCENT, AMOUNT, NUMBER, STATUS))
 MOST_STATUS_WORDS = 5
+LONGEST = 300  # characters of a value
 
 # January to December, in the languages whose dates are read.
 _MONTH_NAMES = (
@@ -61,6 +63,7 @@ _AMOUNT = re.compile(
     r"|jours\b|mois\b|ans\b|días\b|meses\b|años\b|天|年|个月|小时|万|亿)"
 )
 _NUMBER = re.compile(r"(?<![A-Za-z_.\d])[-+−]?\d+(?:[.,' ]\d{3}(?!\d))*(?:[.,]\d+)?(?![A-Za-z_\d])")
+_DIGIT = re.compile(r"\d")
 _LINK = re.compile(r"https?://\S+|\bwww\.\S+")
 _ORDER = (
     (DATE, _DATE),
@@ -80,9 +83,11 @@ def kind_of(value: str) -> str:
         return LINK
     rest = text
     found: list[str] = []
-    for kind, pattern in _ORDER:
-        rest, count = pattern.subn(" ", rest)
-        found += [kind] * count
+    # Every value has a digit, and a long text is no value.
+    if _DIGIT.search(text) and len(text) <= LONGEST:
+        for kind, pattern in _ORDER:
+            rest, count = pattern.subn(" ", rest)
+            found += [kind] * count
     words = [word for word in re.findall(r"[^\W\d_]+", rest) if len(word) > 1]
     if found and len(words) <= 2:
         return found[0] if len(found) <= 2 else LIST
@@ -96,6 +101,11 @@ def typed_values(text: str) -> Counter[tuple[str, str]]:
 
     A date is the same value however it is written: `2025-11-13`, `13 November 2025`, `13.11.2025`.
     """
+    return Counter(_typed_values(text)) if _DIGIT.search(text) else Counter()
+
+
+@lru_cache(maxsize=4_096)
+def _typed_values(text: str) -> Counter[tuple[str, str]]:
     rest = _LINK.sub(" ", normal_form(text))
     found: Counter[tuple[str, str]] = Counter()
     for kind, pattern in _ORDER:
@@ -141,7 +151,7 @@ def without_dates(text: str) -> str:
 def frame_of(text: str) -> str:
     """Return a sentence with its values replaced by their kinds: what sentences of one frame share."""
     rest = _LINK.sub(" ", normal_form(text).casefold())
-    for kind, pattern in _ORDER:
+    for kind, pattern in _ORDER if _DIGIT.search(rest) else ():
         rest = pattern.sub(f" <{kind}> ", rest)
     return " ".join(re.findall(r"<\w+>|[^\W\d_]+", rest))
 
