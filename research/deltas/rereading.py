@@ -109,8 +109,8 @@ def _real(news: Sequence[PageChange], text: str, previous: str) -> list[PageChan
         for one in news
         if id(one) not in is_statement
         or not (
-            (one.status == page_news.NEW and _is_there(one.quote, then))
-            or (one.status == page_news.GONE and _is_there(one.quote, now))
+            (one.status == page_news.NEW and _is_there(one.quote.rstrip(".;,"), then))
+            or (one.status == page_news.GONE and _is_there(one.quote.rstrip(".;,"), now))
         )
     ]
 

@@ -278,3 +278,173 @@ def test_what_went_from_one_page_to_another_is_one_change():
     ]
 
     assert [c.status for c in rereading.outcome(pages, []).changes] == ["changed"]
+
+
+# --- what real pages taught --------------------------------------------------------------------------
+
+CHANGES = """# Changes
+
+## v1.3
+
+### v1.3.2 - 14 May 2026
+
+#### fix(doors): close the doors of line T1 (#31)
+
+- The doors of T1 close after two seconds.
+
+### v1.3.1 - 26 March 2026
+
+#### feat(signs): show the next stop (#29)
+
+- Signs show the next stop.
+
+### v1.3.0 - 4 February 2026
+
+- Trams run to the harbour.
+"""
+
+
+def test_headings_of_asciidoc_and_typst_are_headings():
+    found = parsed("= Statutes\n\n== Members\n\n+ Anyone may join the tram club of Halden.\n")
+
+    assert found[0].headings == ("Statutes", "Members")
+
+
+def test_a_heading_with_nothing_below_it_is_an_item():
+    log = "# Log\n\n## 2.0\n\n### Trams stop at every school\n\n### Tickets cost less\n\nHalf the price.\n"
+
+    assert parsed(log)[0].text == "Trams stop at every school"
+
+
+def test_small_lists_belong_to_their_record():
+    text = """{"matches": [
+      {"team1": "Halden", "team2": "Moss", "goals": [{"name": "Ada", "minute": "14"},
+       {"name": "Bea", "minute": "60", "penalty": true}]},
+      {"team1": "Moss", "team2": "Oslo", "goals": []}]}"""
+
+    first = parsed(text)[0]
+
+    assert ("goals", "Ada 14, Bea 60 penalty") in first.fields
+
+
+def test_values_that_rows_gain_are_told_if_other_rows_had_them():
+    rows = [f'{{"home": "Club {n}", "guest": "Team {n}", "score": "1-0"}}' for n in range(6)]
+    open_ones = [f'{{"home": "Club {n}", "guest": "Team {n}"}}' for n in range(6, 12)]
+    played = [one.replace("}", ', "score": "2-1"}') for one in open_ones]
+    before, after = (f"[{', '.join(rows + rest)}]" for rest in (open_ones, played))
+
+    assert len(said(before, after, "Cup")) >= 1
+    assert "2-1" in said(before, after, "Cup")[0][1]
+
+
+def test_a_release_is_told_by_the_titles_of_its_changes():
+    release = (
+        "## v1.4\n\n### v1.4.0 - 25 June 2026\n\n#### #40: add documentation of the new signs\n\n"
+        "- A file for each sign.\n- A file for each stop.\n\n#### #41: close doors before the tram leaves\n\n"
+    )
+
+    found = said(CHANGES, CHANGES.replace("## v1.3\n", f"{release}## v1.3\n", 1), "Changes")
+
+    assert [sentence for _status, sentence in found] == [
+        "v1.4.0 - 25 June 2026: 2 entries",
+        "#40: add documentation of the new signs: A file for each sign.",
+        "#41: close doors before the tram leaves",
+    ]
+
+
+def test_past_releases_written_in_another_way_are_no_news():
+    rewritten = CHANGES.replace(
+        "#### feat(signs): show the next stop (#29)", "#### #29: show the next stop"
+    ).replace("### v1.3.1 - 26 March 2026", "### [v1.3.1] - March 26, 2026")
+
+    assert said(CHANGES, rewritten, "Changes") == []
+
+
+def test_another_version_isnt_another_name_of_the_last_one():
+    old = "# Log\n\n## 1.4\n\n### Contributors\n\n- @ada\n- @bea\n\n### Bug fixes\n\n- Fix the doors of trams\n"
+    new = old.replace("1.4", "1.5").replace("Fix the doors of trams", "Fix the lights of trams")
+
+    assert any("1.5" in sentence for _status, sentence in said(old, new, "Log"))
+
+
+def test_sentences_of_one_paragraph_that_came_are_one_change():
+    old = "# Rules\n\n## Tickets\n\nA ticket is valid for one hour after it was stamped.\n"
+    more = " Members may hand their ticket to a friend. This holds only on working days."
+
+    [change] = news(old, old.replace("stamped.\n", f"stamped.{more}\n"), "Rules")
+
+    assert change.status == "new"
+    assert change.quote == more.strip()
+    assert len(change.members) == 2
+
+
+def test_rows_that_changed_alike_are_one_change():
+    table = "| Model | Versions |\n| --- | --- |\n| T1 | 1.0 to 1.8 |\n| T2 | 1.0 to 1.8 |\n| T3 | 1.2 |\n"
+
+    [change] = news(table, table.replace("1.8", "1.9"), "Trams")
+
+    assert change.sentence == "Trams, T1, T2: Versions 1.0 to 1.9 (was 1.0 to 1.8)"
+
+
+def test_a_fact_of_a_joined_row_is_told_by_that_row():
+    table = "| Model | Versions |\n| --- | --- |\n| T1 | 1.0 to 1.8 |\n| T2 | 1.0 to 1.8 |\n| T3 | 1.2 |\n"
+    page = Reading(
+        1, "https://x.example/t", "Trams", "x.example", table.replace("1.8", "1.9"), previous=table
+    )
+    known = KnownFact("f1", "Trams, T2: Versions 1.0 to 1.8", page.url, quote="| T2 | 1.0 to 1.8 |")
+
+    found = rereading.outcome([page], [known])
+
+    assert [(str(one.status), one.previous_id) for one in found.changes] == [
+        ("changed", ""), ("changed", "f1"),
+    ]  # fmt: skip
+
+
+def test_a_word_of_a_long_sentence_that_was_exchanged_is_news():
+    law = (
+        "# Law\n\nThe word furniture doesn't cover books, medals, tools, instruments, linen, {}, coaches, weapons,"
+        " grain, wine and hay, nor what is the subject of a trade of the owner or of the people of the house.\n"
+    )
+
+    assert len(said(law.format("horses"), law.format("saddles"), "Law")) == 1
+    assert said(law.format("linens"), law.format("linen's"), "Law") == []
+
+
+def test_what_was_in_brackets_or_another_list_before_is_not_new():
+    old = "# Rules\n\nThe board is elected for two years (Another term is allowed).\n\n- Doors close early\n"
+    new = "# Rules\n\nThe board is elected for two years.\n\nAnother term is allowed.\n\n- Doors close early\n"
+    page = Reading(1, "https://x.example/r", "Rules", "x.example", new, previous=old)
+
+    assert [one for one in rereading.compare_with_last(page).news if one.status == "new"] == []
+
+
+def test_a_sentence_that_went_is_told_unless_it_was_rewritten():
+    old = (
+        "# Terms\n\nWe answer each letter within three working days of its arrival.\n\n"
+        "Passengers with a season ticket may bring a bicycle for free.\n\nTrams run every day.\n"
+    )
+    without = old.replace("Passengers with a season ticket may bring a bicycle for free.\n\n", "")
+    rewritten = old.replace("may bring a bicycle for free", "bring their bicycle and pay nothing")
+
+    assert [status for status, _sentence in said(old, without, "Terms")] == ["gone"]
+    assert "gone" not in [status for status, _sentence in said(old, rewritten, "Terms")]
+
+
+def test_settings_of_a_page_and_quiet_headings_are_no_news():
+    page = "---\ntitle: Trams\n{}---\n\n# Trams\n\n## Documentation\n\n- How to read the signs\n{}"
+
+    assert said(page.format("", ""), page.format("latestColumn: false\n", ""), "Trams") == []
+    assert said(page.format("", ""), page.format("", "- How to buy a ticket\n"), "Trams") == []
+
+
+def test_a_rewritten_page_is_compared_in_a_second_for_each_100_kilobytes():
+    lines = [
+        f"The council of town {n} paid {n * 7} euros for the repair of street {n}."
+        for n in range(2_000)
+    ]
+    old = "\n\n".join(f"## Part {n}\n\n{line}" for n, line in enumerate(lines))
+    started = time.process_time()
+
+    news(old, old.replace("council", "board"), "Streets")
+
+    assert time.process_time() - started < 4

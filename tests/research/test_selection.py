@@ -103,3 +103,57 @@ def test_release_posts_of_two_versions_are_no_copies():
 
     assert near_duplicates(posts) == {}
     assert near_duplicates([posts[0], page(3, "Announcing 1.96.1", words)]) == {3: 1}
+
+
+# --- what new pages say first ------------------------------------------------------------------------
+
+
+def advisory(number: int, title: str, says: str) -> Reading:
+    text = f"{title}\n{'=' * len(title)}\n\nTram club advisory\n\nPROBLEM\n-------\n\n{says}\n\nINFO\n----\n\nThe club has given this issue the number TC-{number}.\n"
+    return page(number, title, text)
+
+
+def test_the_first_statement_of_a_page_is_said_with_its_heading():
+    pages = [
+        advisory(
+            1, "wrong door opens at the harbour", "Trams might open a door on the wrong side."
+        ),
+        advisory(
+            2, "signs of SMB trams show the past stop", "Trams might show a stop that is past."
+        ),
+    ]
+
+    found = sentences(*pages, topic="Tram advisories")
+
+    assert found[0].startswith("wrong door opens at the harbour: Trams might open") or found[
+        0
+    ].startswith("signs of SMB trams")
+    assert any(text.startswith("signs of SMB trams show the past stop: ") for text in found)
+
+
+def test_what_all_pages_say_but_for_a_number_comes_last():
+    pages = [
+        advisory(n, f"door {n} of the tram stays open", f"Door {n} stays open.") for n in (1, 2, 3)
+    ]
+
+    found = find(pages, topic="Tram doors", limit=12)
+
+    leads = [one.score for one in found if "stays open: " in one.sentence]
+    templates = [one.score for one in found if "the number TC" in one.sentence]
+    assert not templates or max(templates) < min(leads, default=1.0)
+
+
+def test_a_leak_of_cookies_is_no_boilerplate_if_the_heading_speaks_of_it():
+    leak = "A tram's wireless box passes on cookies of the first passenger to the second passenger."
+
+    [first, *_more] = sentences(advisory(1, "cookies of a passenger leak", leak), topic="Trams")
+
+    assert leak in first
+
+
+def test_values_of_links_alone_are_no_finding():
+    text = "Some trams\n==========\n\n- Introduced-in: https://example.org/1\n\nLine T1 opened in May 2019 with twelve stops.\n"
+
+    assert not [
+        one for one in sentences(page(1, "Trams", text), topic="Trams") if "Introduced" in one
+    ]
