@@ -80,8 +80,19 @@ _QUIET = re.compile(
 _NOT = re.compile(
     r"\b(?:not|no|never|cannot|without|nicht|kein\w*|ohne|pas|aucun\w*|jamais|sans|ningún\w*|nunca|sin)\b|n't\b|不|没|未|无"
 )
+# A sentence that only says where to read more, and one that means nothing without the one before it.
+_POINTER = re.compile(
+    r"\b(?:please (?:see|refer)|see (?:our|the|also)|refer to (?:our|the)|learn more|to learn about|(?:for )?more information"
+    r"|weitere informationen|siehe|pour en savoir plus|más información)\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\W*(?:this|these|that|those|such|dies\w*|jene\w*|solche\w*|cela|ceci|cett?e|ces|est[eao]s?|esos?)\b",
+    re.IGNORECASE,
+)
 _ENUMERATED = re.compile(r"(?:\(?[a-z\d]{1,3}[.)]|\(\d+\))\s")
 _REFERENCES = re.compile(r"\(?(?:#|GH-|PR |issue )\d+\)?|\b[0-9a-f]{7,40}\b", re.IGNORECASE)
+_NUMBERED = re.compile(r"#(\d+)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _GENERIC = re.compile(
     r"(?:releases?|versions?|items?|data|list|entries|overview|table|products?|results?|summary)$",
@@ -247,6 +258,8 @@ def _came(entry: Entry, title: str) -> PageChange:
     weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
     weight += 0.1 * bool(_LOUD.search(nearest)) - 0.15 * bool(_QUIET.search(nearest))
     weight *= share_of(entry)
+    if entry.kind == SENTENCE and _POINTER.search(entry.text):
+        weight *= 0.5
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
         subject=entry.key,
@@ -342,6 +355,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
     else:
         other = set(terms(after)) ^ set(terms(before))
         weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
+        weight *= 0.5 if _POINTER.search(after) else 1.0
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -428,13 +442,20 @@ class _Statements:
                 self._holding[word].append(place)
 
     def have(self, text: str) -> bool:
-        """Whether one of them has all words of a text, and few others."""
+        """Whether one of them has all words of a text, and few others, or is the same "#12" in short."""
         words = set(match_key(text).split())
         if len(words) < REPEATED:
             return False
         rarest = min(words, key=lambda word: len(self._holding.get(word, ())))
         holding = (self._words[n] for n in self._holding.get(rarest, ())[:MOST_HOLDING])
-        return any(words <= said and len(said) <= 2 * len(words) for said in holding)
+        if any(words <= said and len(said) <= 2 * len(words) for said in holding):
+            return True
+        numbers = [found for found in _NUMBERED.findall(text) if found in words]
+        return any(
+            len(self._words[n] & words) >= 0.6 * len(self._words[n]) >= 0.6 * REPEATED
+            for number in numbers
+            for n in self._holding.get(number, ())[:MOST_HOLDING]
+        )
 
 
 def _new_root(difference: Difference, known: _Known, diff: PageDiff) -> tuple[str, ...]:
@@ -570,7 +591,12 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
                 run = []
             run.append(member)
         kept.append(_as_one(run))
-    return kept
+    return [one for one in kept if one.status != NEW or one.members or not _leans(one)]
+
+
+def _leans(change: PageChange) -> bool:
+    """Whether a sentence alone says nothing: it points at the one before, which isn't new."""
+    return change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
 
 
 def _as_one(members: Sequence[PageChange]) -> PageChange:
