@@ -38,6 +38,8 @@ from research.claims.terms import is_wide_text, terms
 NEW, GONE = "new", "gone"  # beside CHANGED: what a difference means to a reader
 
 ENOUGH = 0.5  # weight from which a difference is announced
+LEAD_WORDS = 8  # of a line that only announces what is below it
+LINKS = 0.1  # weight of a changed address
 MOST_FIELDS = 6
 REPEATED = (
     4  # words of a statement that is old matter if a statement of the last version has them all
@@ -61,7 +63,7 @@ _PEOPLE = re.compile(
     re.IGNORECASE,
 )
 _TECHNICAL = re.compile(
-    r"(?:icon|slug|permalink|url|uri|link|template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
+    r"(?:icon|slug|permalink|url|uri|link|(?:\w+ ){0,2}template|command|hash|checksum|sha\d*|layout|weight|draft|image|logo|added ?at"
     r"|updated ?at|(?:\w+ ){0,2}checked|last ?verified|retrieved|match(?: .*)?|patterns?|selectors?|schema|tags|last ?modified|last ?updated|last_reviewed|modified|auto|regex|identifiers|alternate)",
     re.IGNORECASE,
 )
@@ -258,7 +260,8 @@ def _came(entry: Entry, title: str) -> PageChange:
     weight += 0.1 * typed + 0.15 * bool(_LOUD.search(entry.text))
     weight += 0.1 * bool(_LOUD.search(nearest)) - 0.15 * bool(_QUIET.search(nearest))
     weight *= share_of(entry)
-    if entry.kind == SENTENCE and _POINTER.search(entry.text):
+    is_pointer = entry.kind == SENTENCE and _POINTER.search(entry.text)
+    if is_pointer or (entry.kind in (SENTENCE, ITEM) and _announces(entry)):
         weight *= 0.5
     return PageChange(
         NEW, sentence, entry.quote, weight=weight, key=entry.match, order=entry.order,
@@ -277,6 +280,11 @@ def _went(entry: Entry, title: str, come: Sequence[str]) -> PageChange:
         GONE, sentence, entry.quote, sentence, entry.quote, weight, entry.match, entry.order,
         subject=entry.key,
     )  # fmt: skip
+
+
+def _announces(entry: Entry) -> bool:
+    """Whether an entry only announces what is below it."""
+    return entry.text.endswith((":", "：")) and word_count(entry.text) <= LEAD_WORDS
 
 
 def _is_slight(entry: Entry) -> bool:
@@ -314,7 +322,7 @@ def _changed(
     loud = [cell for cell, weight in zip(cells, weights, strict=True) if weight >= 0.5] or list(
         cells
     )
-    if len(cells) == 1 and not cells[0][0] and max(weights) < 0.8:
+    if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
         return _edited(old, new, title)
     subject, said = _subject(new, title), "; ".join(_cells(loud, new.subject))
     return PageChange(
@@ -355,7 +363,7 @@ def _edited(old: Entry, new: Entry, title: str) -> PageChange:
     else:
         other = set(terms(after)) ^ set(terms(before))
         weight = 0.55 if len(other) >= 2 and likeness < SPELLING else 0.3
-        weight *= 0.5 if _POINTER.search(after) else 1.0
+        weight *= 0.5 if _POINTER.search(after) or _announces(new) else 1.0
     return PageChange(
         CHANGED, words_of(new, title), new.quote, words_of(old, title), old.quote,
         weight * share_of(new), new.match, new.order, bool(kinds),
@@ -372,7 +380,7 @@ def _weight_of(cell: tuple[str, str, str]) -> float:
         return 0.2
     kinds = {values.kind_of(before), values.kind_of(after)} - {values.NONE}
     if kinds <= {values.LINK}:
-        return 0.1
+        return LINKS
     if kinds & {values.DATE, values.VERSION, values.PERCENT, values.AMOUNT, values.NUMBER}:
         return 1.0
     if kinds <= {values.STATUS}:
@@ -596,7 +604,9 @@ def _joined_sentences(changes: Sequence[PageChange]) -> list[PageChange]:
 
 def _leans(change: PageChange) -> bool:
     """Whether a sentence alone says nothing: it points at the one before, which isn't new."""
-    return change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
+    return (
+        change.kind == SENTENCE and not change.is_typed and bool(_POINTS_BACK.match(change.quote))
+    )
 
 
 def _as_one(members: Sequence[PageChange]) -> PageChange:
