@@ -186,9 +186,9 @@ def fetching(
         last = known_pages.last_versions(work, known) if known else {}
     stored = known_pages.stored_pages(work, known, last) if known else {}
     again = {hit.pk for hit in known}
-    calls = []
+    calls: list[Callable[[], WebPage]] = []
     for hit in hits:
-        call = partial(_fetch, hit, fetcher, work)
+        call: Callable[[], WebPage] = partial(_fetch, hit, fetcher, work)
         if hit.pk in again:
             call = known_pages.conditional(hit, stored.get(hit.url), fetcher, call)
         calls.append(call)
