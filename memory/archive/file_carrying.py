@@ -111,7 +111,7 @@ def _zip(place: Path, files: dict[str, bytes]) -> None:
 def found_in(place: Path) -> tuple[dict[str, Found], list[str]]:
     """Return the memory files in a folder or a zip, and the names of what is left alone.
 
-    Raises NotTaken for a zip that is unsound, and where there is no memory file; OSError.
+    Raises ImportRejected for a zip that is unsound, and where there is no memory file; OSError.
     """
     files, others = _in_folder(place) if place.is_dir() else _in_zip(place)
     if not files:

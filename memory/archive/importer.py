@@ -65,7 +65,7 @@ def remember(kind: Kind, rows: list[tuple[int, Any, dict[str, Any]]], taking_in:
 
 
 def finish(kinds: list[Kind], taking_in: TakingIn) -> None:
-    """Join what was taken in, and let follow what follows.  Raises NotTaken."""
+    """Join what was taken in, and let follow what follows.  Raises ImportRejected."""
     for kind in kinds:
         for column in own_links_of(kind):
             _mend(kind, column.attname, taking_in)

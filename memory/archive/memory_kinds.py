@@ -55,7 +55,7 @@ def snapshot_problem(row: Any) -> str:
 
 
 def check_relations(_taking_in: Any, items: list[ContentItem]) -> None:
-    """Refuse an archive whose items lead back to themselves.  Raises NotTaken."""
+    """Refuse an archive whose items lead back to themselves.  Raises ImportRejected."""
     through = ContentItem.related_to.through.objects
     links: dict[Any, list[Any]] = {item.pk: [] for item in items}
     rows = through.filter(from_contentitem_id__in=links)
@@ -106,7 +106,7 @@ def make_room(file: MemoryFile, taking_in: Any) -> None:
 
 
 def finish(taking_in: Any, files: list[MemoryFile]) -> None:
-    """Let sections and mirror follow what came in.  Raises NotTaken beyond the budget of facts."""
+    """Let sections and mirror follow what came in.  Raises ImportRejected beyond the budget of facts."""
     budget = facts_budget(taking_in.owner)
     if budget.used > budget.most:
         told = {"have": f"{budget.used:,}", "most": f"{budget.most:,}"}

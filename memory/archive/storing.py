@@ -1,6 +1,6 @@
 """Storing what came from elsewhere, or only seeing what would become of it.
 
-Data flow: entries (`elsewhere`) -> checked as everything that is written here -> notes and
+Data flow: entries (`foreign_formats`) -> checked as everything that is written here -> notes and
 observations with `source=import:<name>` and the trust of a stranger, a few hundred at a time, in
 one transaction -> counts, the first rows and the problems, for the preview and the result.
 """
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def take_in(found: Iterable[Entry | Problem], taking_in: TakingIn, *, only_look: bool) -> Outcome:
-    """Store the entries, or only see what would become of them.  Raises NotTaken for too many."""
+    """Store the entries, or only see what would become of them.  Raises ImportRejected for too many."""
     outcome, given = Outcome(), iter(found)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=taking_in.owner.pk)

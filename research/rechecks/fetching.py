@@ -16,6 +16,7 @@ from django.utils.translation import gettext as _
 
 from beacon_site.providers import sample
 from beacon_site.providers.errors import ProviderError
+from beacon_site.providers.fetch import WebPage
 from beacon_site.providers.search import SearchHit, SearchProvider
 from memory.models import TopicFact
 from memory.texts.canonical import canonical_url, domain_of
@@ -80,7 +81,7 @@ def _read(work: RunContext, hits: Sequence[Hit]) -> dict[str, list[str]]:
     left = [hit for hit in hits if hit.reading == Hit.Reading.NOT_READ]
     versions: dict[str, list[str]] = {}
     fetched = reading.fetching(work, left, is_recheck=True)
-    calls = [
+    calls: list[Callable[[], WebPage]] = [
         partial(reading.noting_version, get, hit, versions)
         for hit, get in zip(left, fetched, strict=True)
     ]

@@ -1,7 +1,7 @@
 """“Read this next time”: addresses that a person gives a topic's next run to read, once.
 
 Data flow: an address, looked at by the guard -> the topic's `read_next` -> the settings that the
-next run takes -> a hit read first (`obeying`) -> the save of that run takes it from the list.
+next run takes -> a hit read first (`applied_rules`) -> the save of that run takes it from the list.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tests.attacks.figures import Count
 
 
 def read(path: Path) -> None:
-    """Read a file as an import does, in each way that there is.  Raises NotTaken."""
+    """Read a file as an import does, in each way that there is.  Raises ImportRejected."""
     shape = foreign_formats.shape_of(path, path.name)
     for _entry in foreign_formats.entries(path, path.name, Shape.MARKDOWN, Choice(bullets=True)):
         pass
