@@ -107,7 +107,8 @@ class PageChange:
     """One piece of news from a page: what it says now, what it said before, how much it weighs.
 
     `status` is new, changed or gone; `quote` is on the page now (on its last version if gone),
-    `before` and `before_quote` are of the last version, `values` whether a typed value changed.
+    `before` and `before_quote` are of the last version and name the same fields as `sentence`;
+    `told` says both in one line. `is_typed` is whether a typed value changed.
     """
 
     status: str
@@ -126,6 +127,7 @@ class PageChange:
     part: int = 0
     frame: str = ""  # what it says of its subject; rows with the same frame are one line
     members: tuple[PageChange, ...] = ()  # the changes that it joins
+    told: str = ""
 
     def after(self, gone: PageChange) -> PageChange:
         """Return the change of what was gone from one page and is on this one now."""
@@ -201,15 +203,30 @@ def _context(entry: Entry, title: str) -> str:
     return title
 
 
-def _fields(entry: Entry) -> list[str]:
-    said = []
+def _fields(entry: Entry, changed: Sequence[tuple[str, str, str]] = ()) -> list[str]:
+    """Return the fields of an entry as it says them: those that changed, and others as there is room."""
+    names = {name for name, _before, _after in changed if name}
+    bare = {value for name, *both in changed if not name for value in both}
+    said: list[tuple[bool, str]] = []
     for name, value in entry.fields:
-        if not value or values.kind_of(value) in (values.NONE, values.LINK):
+        is_changed = name in names if name else value in bare
+        if not value or not (is_changed or _is_worth_saying(entry, name, value)):
             continue
-        if name and (_TECHNICAL.search(name) or _PEOPLE.search(name)) and len(entry.fields) > 2:
-            continue
-        said.append(f"{attribute(name)} {value}" if name else value)
-    return said[:MOST_FIELDS]
+        said.append((is_changed, f"{attribute(name)} {value}" if name else value))
+    room = MOST_FIELDS - sum(is_changed for is_changed, _text in said)
+    kept = []
+    for is_changed, text in said:
+        if is_changed or room > 0:
+            kept.append(text)
+            room -= not is_changed
+    return kept
+
+
+def _is_worth_saying(entry: Entry, name: str, value: str) -> bool:
+    if values.kind_of(value) in (values.NONE, values.LINK):
+        return False
+    is_aside = name and (_TECHNICAL.search(name) or _PEOPLE.search(name))
+    return not is_aside or len(entry.fields) <= 2
 
 
 def _named(entry: Entry, title: str, fields: Sequence[str]) -> str:
@@ -304,12 +321,14 @@ def _is_rewritten(entry: Entry, come: Sequence[str]) -> bool:
 def _moved(old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str) -> PageChange:
     was, now = (entry.headings[-1] if entry.headings else title for entry in (old, new))
     typed = [cell for cell in cells if _weight_of(cell) >= 0.8]
+    name = new.subject or shorten(new.text, 120)
+    under = _("under “%(heading)s”")
+    after = [under % {"heading": now}, *_values_now(typed)]
+    before = [under % {"heading": was}, *_values_before(typed)]
     said = [_("now under “%(now)s” (was “%(was)s”)") % {"now": now, "was": was}, *_cells(typed)]
-    sentence = f"{new.subject or shorten(new.text, 120)}: {'; '.join(said)}"
-    weight = 0.95 * share_of(new) * share_of(old)
     return PageChange(
-        CHANGED, shorten(sentence, LONGEST), new.quote, words_of(old, title), old.quote,
-        weight, new.match, new.order, True,
+        CHANGED, _line(name, after), new.quote, _line(old.subject or name, before), old.quote,
+        0.95 * share_of(new) * share_of(old), new.match, new.order, True, told=_line(name, said),
     )  # fmt: skip
 
 
@@ -325,14 +344,52 @@ def _changed(
     if len(cells) == 1 and not cells[0][0] and LINKS < max(weights) < 0.8:
         return _edited(old, new, title)
     subject, said = _subject(new, title), "; ".join(_cells(loud, new.subject))
+    sentence, before = _row_before_and_after(old, new, loud, title)
     return PageChange(
-        CHANGED, shorten(f"{subject}: {said}", LONGEST), new.quote, words_of(old, title), old.quote,
+        CHANGED, sentence, new.quote, before, old.quote,
         max(weights, default=0.0) * share_of(new), new.match, new.order, max(weights) >= 0.8,
-        subject=subject, frame=said if new.kind == ROW else "",
+        subject=subject, frame=said if new.kind == ROW else "", told=_line(subject, [said]),
     )  # fmt: skip
 
 
+def _row_before_and_after(
+    old: Entry, new: Entry, cells: Sequence[tuple[str, str, str]], title: str
+) -> tuple[str, str]:
+    """Return what a record says now and what it said before: whole, so that either is a fact.
+
+    Of a long record only the fields that changed.
+    """
+    sentence = _named(new, title, _fields(new, cells))
+    before = _named(old, title, _fields(old, cells))
+    if max(len(sentence), len(before)) <= LONGEST:
+        return sentence, before
+    return (
+        _line(_subject(new, title), _values_now(cells)),
+        _line(_subject(old, title), _values_before(cells) or _fields(old)),
+    )
+
+
+def _line(subject: str, said: Sequence[str]) -> str:
+    return shorten(f"{subject}: {'; '.join(said)}" if said else subject, LONGEST)
+
+
+def _values_now(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the new values of fields, as a record says them."""
+    return [
+        f"{attribute(name)} {after}".strip()
+        for name, _before, after in cells[:MOST_FIELDS]
+        if after
+    ]
+
+
+def _values_before(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the old values of the fields that had one."""
+    had = [(name, before) for name, before, _after in cells[:MOST_FIELDS] if before]
+    return [f"{attribute(name)} {before}".strip() for name, before in had]
+
+
 def _cells(cells: Sequence[tuple[str, str, str]], subject: str = "") -> list[str]:
+    """Return the new values with the old ones behind them, to be read without the sentence before."""
     said = []
     for name, before, after in cells[:MOST_FIELDS]:
         if before and after and after == subject:
@@ -652,7 +709,11 @@ def _as_one_row(members: Sequence[PageChange]) -> PageChange:
         [first.subject, *(m.subject.removeprefix(above + comma) for m in members[1:])]
     )
     return replace(
-        first, sentence=f"{subjects}: {first.frame}", weight=max(one.weight for one in members),
+        first, sentence=subjects + first.sentence.removeprefix(first.subject),
+        before=subjects + first.before.removeprefix(first.subject)
+        if first.before.startswith(first.subject)
+        else first.before,
+        told=f"{subjects}: {first.frame}", weight=max(one.weight for one in members),
         members=tuple(members),
     )  # fmt: skip
 
@@ -684,6 +745,7 @@ def _framed(changes: list[PageChange]) -> list[PageChange]:
         if rest:
             last = kept[-1]
             more = ngettext("and %(n)d more like it", "and %(n)d more like these", len(rest))
-            said = f"{last.sentence} ({more % {'n': len(rest)}})"
-            kept[-1] = replace(last, sentence=said)
+            more = f" ({more % {'n': len(rest)}})"
+            told = last.told + more if last.told else ""
+            kept[-1] = replace(last, sentence=last.sentence + more, told=told)
     return kept

@@ -207,8 +207,8 @@ def _pages_read(again: Outcome, read: int) -> str:
     values = {"read": read, "changed": again.changed}
     if not again.changed:
         words = ngettext(
-            "%(read)d known page was read again. It hasn’t changed.",
-            "%(read)d known pages were read again. None has changed.",
+            "%(read)d known page was read again, and it hasn’t changed.",
+            "%(read)d known pages were read again, and none changed.",
             read,
         )
         return words % values

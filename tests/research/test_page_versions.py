@@ -48,7 +48,7 @@ def news(old: str, new: str, title: str = "Tram lines") -> list[PageChange]:
 
 
 def said(old: str, new: str, title: str = "Tram lines") -> list[tuple[str, str]]:
-    return [(change.status, change.sentence) for change in news(old, new, title)]
+    return [(change.status, change.told or change.sentence) for change in news(old, new, title)]
 
 
 # --- what a page states ------------------------------------------------------------------------------
@@ -119,9 +119,13 @@ def test_another_value_in_a_row_is_told_with_the_old_one():
 
     change = news(TABLE, new)[0]
 
-    assert (change.status, change.sentence) == (
+    assert (change.status, change.sentence, change.before) == (
         "changed",
-        "Timetable, T1: Status Open (was Planned); First run 2027-04-15 (was 2027-03-01)",
+        "Timetable, T1: Status Open; First run 2027-04-15",
+        "Timetable, T1: Status Planned; First run 2027-03-01",
+    )
+    assert change.told == (
+        "Timetable, T1: Status Open (was Planned); First run 2027-04-15 (was 2027-03-01)"
     )
     assert "2027-04-15" in change.quote and "2027-03-01" in change.before_quote
 
@@ -244,7 +248,7 @@ def test_a_change_names_the_fact_that_it_replaces():
     found = rereading.outcome([page(TABLE.replace(row, row.replace("Open", "Closed")))], [known])
 
     assert [(c.status, c.previous_id) for c in found.changes] == [("changed", "1")]
-    assert found.changes[0].sentence == "Timetable, T2: Status Closed (was Open)"
+    assert found.changes[0].sentence == "Timetable, T2: Status Closed"
 
 
 def test_a_fact_of_a_page_that_was_not_read_is_not_spoken_of():
@@ -383,7 +387,11 @@ def test_rows_that_changed_alike_are_one_change():
 
     [change] = news(table, table.replace("1.8", "1.9"), "Trams")
 
-    assert change.sentence == "Trams, T1, T2: Versions 1.0 to 1.9 (was 1.0 to 1.8)"
+    assert change.told == "Trams, T1, T2: Versions 1.0 to 1.9 (was 1.0 to 1.8)"
+    assert (change.sentence, change.before) == (
+        "Trams, T1, T2: Versions 1.0 to 1.9",
+        "Trams, T1, T2: Versions 1.0 to 1.8",
+    )
 
 
 def test_a_fact_of_a_joined_row_is_told_by_that_row():
